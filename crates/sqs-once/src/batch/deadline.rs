@@ -1,0 +1,42 @@
+//! The moments that end a batch.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::time::Timestamp;
+
+/// The margin when none is configured, and the share of the time left that it never exceeds.
+const DEFAULT_MARGIN: Duration = Duration::from_secs(1);
+const DEFAULT_SHARE: u32 = 10;
+
+/// When a batch stops starting records, when it must answer, and how long its claims hold.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Deadline {
+    /// From here on nothing starts, and handlers still running are cancelled.
+    pub(crate) cancel_at: Instant,
+    /// The answer goes out here at the latest, whatever is still under way.
+    pub(crate) answer_by: Instant,
+    /// The lease of every claim of this batch: no handler of it runs longer.
+    pub(crate) lease_until: Timestamp,
+}
+
+impl Deadline {
+    /// The moments for an invocation that Lambda ends at `ends_at`. The last quarter of the margin is
+    /// for the answer's way to Lambda, the rest for recording what is done.
+    pub(crate) fn new(
+        now: Timestamp,
+        ends_at: Timestamp,
+        margin: Option<Duration>,
+        lease_margin: Duration,
+    ) -> Self {
+        let left = ends_at.since(now);
+        let margin = margin.unwrap_or_else(|| DEFAULT_MARGIN.min(left / DEFAULT_SHARE));
+        let start = Instant::now();
+        Self {
+            cancel_at: start + left.saturating_sub(margin),
+            answer_by: start + left.saturating_sub(margin / 4),
+            lease_until: ends_at + lease_margin,
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! The order in which records may be taken up.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use crate::record::Message;
+
+/// A standard queue's records may be taken up in any order; those of a FIFO queue one at a time in
+/// each message group.
+pub(crate) enum Lanes {
+    Standard {
+        waiting: std::ops::Range<usize>,
+    },
+    Fifo {
+        /// Each record's lane.
+        lane_of: Vec<usize>,
+        /// What waits in each lane, in order.
+        lanes: Vec<VecDeque<usize>>,
+        /// Lanes with nothing under way, in the order in which they became free.
+        free: VecDeque<usize>,
+    },
+}
+
+impl Lanes {
+    pub(crate) fn new(messages: &[Arc<Message>]) -> Self {
+        if !messages.iter().any(|message| message.is_fifo()) {
+            return Self::Standard {
+                waiting: 0..messages.len(),
+            };
+        }
+        let mut lanes: Vec<VecDeque<usize>> = Vec::new();
+        let mut groups = HashMap::new();
+        let mut lane_of = Vec::with_capacity(messages.len());
+        for (index, message) in messages.iter().enumerate() {
+            let lane = *groups.entry(message.group_id()).or_insert_with(|| {
+                lanes.push(VecDeque::new());
+                lanes.len() - 1
+            });
+            lanes[lane].push_back(index);
+            lane_of.push(lane);
+        }
+        let free = (0..lanes.len()).collect();
+        Self::Fifo {
+            lane_of,
+            lanes,
+            free,
+        }
+    }
+
+    /// Takes up the next record that may be; its lane stays taken until [`Lanes::finish`].
+    pub(crate) fn next(&mut self) -> Option<usize> {
+        match self {
+            Self::Standard { waiting } => waiting.next(),
+            Self::Fifo { lanes, free, .. } => {
+                let lane = free.pop_front()?;
+                lanes[lane].pop_front()
+            }
+        }
+    }
+
+    /// Ends a record that was taken up. After a failure the rest of its group may not run: it is
+    /// returned, and leaves its lane.
+    pub(crate) fn finish(&mut self, index: usize, succeeded: bool) -> Vec<usize> {
+        let Self::Fifo {
+            lane_of,
+            lanes,
+            free,
+        } = self
+        else {
+            return Vec::new();
+        };
+        let lane = lane_of[index];
+        if !succeeded {
+            return lanes[lane].drain(..).collect();
+        }
+        if !lanes[lane].is_empty() {
+            free.push_back(lane);
+        }
+        Vec::new()
+    }
+
+    /// Everything that was not taken up.
+    pub(crate) fn drain(&mut self) -> Vec<usize> {
+        match self {
+            Self::Standard { waiting } => std::mem::replace(waiting, 0..0).collect(),
+            Self::Fifo { lanes, free, .. } => {
+                free.clear();
+                let mut rest: Vec<_> = lanes.iter_mut().flat_map(|lane| lane.drain(..)).collect();
+                rest.sort_unstable();
+                rest
+            }
+        }
+    }
+}

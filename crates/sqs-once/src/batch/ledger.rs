@@ -1,0 +1,146 @@
+//! What each record came to. Every record counts as failed until it is entered here as done.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::key::ItemId;
+use crate::record::Message;
+use crate::telemetry;
+
+/// What a record came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// The handler ran, and that is on record. Acknowledged.
+    Processed,
+    /// The event was handled before. Acknowledged.
+    Duplicate,
+    /// Another worker is at it. Returned to the queue.
+    InProgress,
+    /// It did not work out this time. Returned to the queue.
+    Failed,
+    /// It never will: acknowledged if it was moved to the dead-letter queue, otherwise returned to
+    /// the queue.
+    Terminal,
+}
+
+impl Outcome {
+    /// The name in logs: `processed`, `duplicate`, `in_progress`, `failed` or `terminal`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Processed => "processed",
+            Self::Duplicate => "duplicate",
+            Self::InProgress => "in_progress",
+            Self::Failed => "failed",
+            Self::Terminal => "terminal",
+        }
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A record's end.
+#[derive(Clone, Debug)]
+pub(crate) struct Report {
+    pub(crate) outcome: Outcome,
+    pub(crate) reason: Option<String>,
+    /// Whether the message may leave the queue.
+    pub(crate) acknowledged: bool,
+    /// How long the handler ran.
+    pub(crate) duration: Duration,
+    pub(crate) key: Option<ItemId>,
+}
+
+impl Report {
+    pub(crate) fn new(outcome: Outcome) -> Self {
+        Self {
+            outcome,
+            reason: None,
+            acknowledged: matches!(outcome, Outcome::Processed | Outcome::Duplicate),
+            duration: Duration::ZERO,
+            key: None,
+        }
+    }
+
+    pub(crate) fn because(mut self, reason: impl Into<String>) -> Self {
+        self.reason = Some(reason.into());
+        self
+    }
+}
+
+/// The reports of one batch. Shared with the edge, which answers from it when a handler that blocks
+/// keeps the batch from ending.
+#[derive(Clone)]
+pub(crate) struct Ledger {
+    messages: Arc<[Arc<Message>]>,
+    entries: Arc<Mutex<Entries>>,
+}
+
+struct Entries {
+    reports: Vec<Option<Report>>,
+    closed: bool,
+}
+
+impl Ledger {
+    pub(crate) fn new(messages: Arc<[Arc<Message>]>) -> Self {
+        let reports = vec![None; messages.len()];
+        Self {
+            messages,
+            entries: Arc::new(Mutex::new(Entries {
+                reports,
+                closed: false,
+            })),
+        }
+    }
+
+    pub(crate) fn messages(&self) -> &[Arc<Message>] {
+        &self.messages
+    }
+
+    /// Enters a record's end, and logs it. The first entry stands; once the batch was answered none
+    /// is taken.
+    pub(crate) fn enter(&self, index: usize, report: Report) {
+        let mut entries = self.entries();
+        if !entries.closed && entries.reports[index].is_none() {
+            telemetry::record(&self.messages[index], &report);
+            entries.reports[index] = Some(report);
+        }
+    }
+
+    pub(crate) fn outcome(&self, index: usize) -> Option<Report> {
+        self.entries().reports[index].clone()
+    }
+
+    pub(crate) fn is_complete(&self) -> bool {
+        self.entries().reports.iter().all(Option::is_some)
+    }
+
+    /// Ends the batch: every record without an entry has failed.
+    pub(crate) fn close(&self) -> Vec<Report> {
+        let mut entries = self.entries();
+        entries.closed = true;
+        let messages = self.messages.iter();
+        entries
+            .reports
+            .iter()
+            .zip(messages)
+            .map(|(report, message)| {
+                report.clone().unwrap_or_else(|| {
+                    let report = Report::new(Outcome::Failed)
+                        .because("the deadline came before its result");
+                    telemetry::record(message, &report);
+                    report
+                })
+            })
+            .collect()
+    }
+
+    fn entries(&self) -> MutexGuard<'_, Entries> {
+        // An entry is one assignment: a panic can't leave one half done.
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

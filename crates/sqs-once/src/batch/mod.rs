@@ -1,0 +1,14 @@
+//! One batch: which record runs when, and what each came to.
+
+mod deadline;
+mod engine;
+mod lanes;
+mod ledger;
+mod run;
+mod settling;
+
+pub(crate) use deadline::Deadline;
+pub(crate) use engine::Engine;
+pub use engine::PayloadMismatch;
+pub use ledger::Outcome;
+pub(crate) use ledger::Report;

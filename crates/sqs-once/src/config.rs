@@ -1,0 +1,144 @@
+//! What the environment configures: read once, checked, and refused when it is wrong.
+
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use thiserror::Error;
+
+use crate::key::Namespace;
+
+/// A setting is missing or malformed. The function refuses to start: guessing here could charge
+/// somebody twice.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("{variable} {problem}: expected {expected}")]
+pub struct ConfigError {
+    variable: &'static str,
+    problem: String,
+    expected: &'static str,
+}
+
+impl ConfigError {
+    /// The variable at fault.
+    pub fn variable(&self) -> &str {
+        self.variable
+    }
+}
+
+/// Looks an environment variable up.
+pub(crate) type Env<'a> = dyn Fn(&str) -> Option<String> + Sync + 'a;
+
+/// The process's own environment. An empty variable counts as unset, as it does for the AWS SDK.
+pub(crate) fn process_env(name: &str) -> Option<String> {
+    let value = std::env::var_os(name)?.to_string_lossy().into_owned();
+    (!value.is_empty()).then_some(value)
+}
+
+/// What the environment says; `None` where it says nothing.
+#[derive(Debug, Default)]
+pub(crate) struct EnvSettings {
+    pub(crate) namespace: Option<Namespace>,
+    pub(crate) concurrency: Option<NonZeroUsize>,
+    pub(crate) retention: Option<Duration>,
+    pub(crate) lease_margin: Option<Duration>,
+    pub(crate) deadline_margin: Option<Duration>,
+    pub(crate) dlq_url: Option<String>,
+    pub(crate) disabled: bool,
+}
+
+impl EnvSettings {
+    pub(crate) fn read(env: &Env<'_>) -> Result<Self, ConfigError> {
+        const DURATION: &str = "a number and a unit, such as 500ms, 3s, 15m, 12h or 28d";
+        let duration = |variable| read(env, variable, DURATION, duration_from);
+        Ok(Self {
+            namespace: read(
+                env,
+                "SQS_ONCE_NAMESPACE",
+                "1 to 255 bytes without `#`",
+                |text| Namespace::new(text).ok(),
+            )?,
+            concurrency: read(env, "SQS_ONCE_CONCURRENCY", "a whole number from 1", |text| {
+                text.parse().ok()
+            })?,
+            retention: read(
+                env,
+                "SQS_ONCE_RETENTION",
+                "1s or more, such as 12h or 28d",
+                |text| duration_from(text).filter(|retention| *retention >= Duration::from_secs(1)),
+            )?,
+            lease_margin: duration("SQS_ONCE_LEASE_MARGIN")?,
+            deadline_margin: duration("SQS_ONCE_DEADLINE_MARGIN")?,
+            dlq_url: read(env, "SQS_ONCE_DLQ_URL", "the URL of an SQS queue", |text| {
+                let is_url = text.starts_with("https://") || text.starts_with("http://");
+                is_url.then(|| text.to_owned())
+            })?,
+            disabled: read(env, "SQS_ONCE_DISABLED", "true or false", |text| match text {
+                "true" | "1" => Some(true),
+                "false" | "0" => Some(false),
+                _ => None,
+            })?
+            .unwrap_or(false),
+        })
+    }
+}
+
+/// The table's name, which has no default.
+pub(crate) fn table(env: &Env<'_>) -> Result<String, ConfigError> {
+    const EXPECTED: &str = "the name or ARN of the DynamoDB table that keeps the claims";
+    let table = read(env, "SQS_ONCE_TABLE", EXPECTED, |text| {
+        let fits = (3..=1024).contains(&text.len())
+            && text
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"_-.:/".contains(&byte));
+        fits.then(|| text.to_owned())
+    })?;
+    table.ok_or(ConfigError {
+        variable: "SQS_ONCE_TABLE",
+        problem: "is not set".to_owned(),
+        expected: EXPECTED,
+    })
+}
+
+/// The setting that names a consumer, where neither code nor environment does.
+pub(crate) fn missing_namespace() -> ConfigError {
+    ConfigError {
+        variable: "SQS_ONCE_NAMESPACE",
+        problem: "is not set, and the consumer sets no `.namespace(…)`".to_owned(),
+        expected: "a name that no other consumer of this table has",
+    }
+}
+
+fn read<T>(
+    env: &Env<'_>,
+    variable: &'static str,
+    expected: &'static str,
+    parse: impl Fn(&str) -> Option<T>,
+) -> Result<Option<T>, ConfigError> {
+    let Some(text) = env(variable) else {
+        return Ok(None);
+    };
+    match parse(text.trim()) {
+        Some(value) => Ok(Some(value)),
+        None => Err(ConfigError {
+            variable,
+            problem: format!("is {text:?}"),
+            expected,
+        }),
+    }
+}
+
+
+/// A whole number and a unit: `ms`, `s`, `m`, `h` or `d`.
+fn duration_from(text: &str) -> Option<Duration> {
+    let unit_at = text.find(|c: char| !c.is_ascii_digit())?;
+    let (number, unit) = text.split_at(unit_at);
+    let number: u64 = number.parse().ok()?;
+    let millis = match unit.trim() {
+        "ms" => 1,
+        "s" => 1000,
+        "m" => 60 * 1000,
+        "h" => 60 * 60 * 1000,
+        "d" => 24 * 60 * 60 * 1000,
+        _ => return None,
+    };
+    number.checked_mul(millis).map(Duration::from_millis)
+}

@@ -1,0 +1,316 @@
+//! Building a consumer, phase by phase: a payload, a key, a handler, its state.
+
+use std::marker::PhantomData;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use tokio::sync::OnceCell;
+
+use crate::batch::{PayloadMismatch, Report};
+use crate::config::ConfigError;
+use crate::handler::{Bound, Handler, PrepareRecord, Stateful};
+use crate::idempotency::Mode;
+use crate::key::Namespace;
+use crate::random::Random;
+use crate::record::{KeyExtractor, Message};
+use crate::store::Store;
+use crate::time::{Clock, Timestamp};
+
+use super::settings::{Core, Settings};
+
+/// A consumer that needs a key next: [`Consumer::key`].
+#[derive(Debug)]
+pub struct Keyless<T>(PhantomData<fn(T)>);
+
+/// A consumer that needs its handler next: [`Consumer::handler`].
+#[derive(Debug)]
+pub struct Keyed<T, K, S = ()> {
+    key: K,
+    state: S,
+    payload: PhantomData<fn(T)>,
+}
+
+/// A consumer with its handler. It can run as soon as it needs no more state, that is, when `S` is
+/// `()`; until then [`Consumer::state`] gives it.
+pub struct Ready<S = ()> {
+    handler: Arc<dyn PrepareRecord<S>>,
+    core: Arc<OnceCell<Core>>,
+}
+
+impl<S> Clone for Ready<S> {
+    fn clone(&self) -> Self {
+        Self {
+            handler: Arc::clone(&self.handler),
+            core: Arc::clone(&self.core),
+        }
+    }
+}
+
+impl<S> std::fmt::Debug for Ready<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ready").finish_non_exhaustive()
+    }
+}
+
+/// An SQS consumer: gives every record a business key, claims it, runs the handler, records
+/// completion, and answers Lambda with exactly the records to retry.
+///
+/// It is a `tower::Service` for Lambda's SQS events, and `Clone`: [`run`](crate::run) drives it, and so
+/// does `lambda_runtime::run_concurrent`. What the code does not set comes from the environment,
+/// which is read once, with the first event or by [`Consumer::init`]:
+///
+/// | setting | variable | default |
+/// |---|---|---|
+/// | [`store`](Consumer::store) | `SQS_ONCE_TABLE`, a DynamoDB table | none: required |
+/// | [`namespace`](Consumer::namespace) | `SQS_ONCE_NAMESPACE` | the crate's name and the handler's, with `#[handler]`; otherwise none: required |
+/// | [`concurrency`](Consumer::concurrency) | `SQS_ONCE_CONCURRENCY` | 10 |
+/// | [`retention`](Consumer::retention) | `SQS_ONCE_RETENTION` | `28d` |
+/// | [`lease_margin`](Consumer::lease_margin) | `SQS_ONCE_LEASE_MARGIN` | `3s` |
+/// | [`deadline_margin`](Consumer::deadline_margin) | `SQS_ONCE_DEADLINE_MARGIN` | `1s`, at most a tenth of the time |
+/// | | `SQS_ONCE_DLQ_URL`: where terminal records are sent at once | none: they stay in the queue until its redrive policy moves them |
+/// | | `SQS_ONCE_DISABLED`: `true` bypasses the store, for tests | `false` |
+///
+/// ```
+/// use serde::Deserialize;
+/// use sqs_once::{HandlerError, MemoryStore};
+///
+/// #[derive(Deserialize)]
+/// struct OrderPlaced { order_id: String }
+///
+/// async fn charge(order: OrderPlaced) -> Result<(), HandlerError> { Ok(()) }
+///
+/// let consumer = sqs_once::consumer::<OrderPlaced>()
+///     .key(|order: &OrderPlaced| order.order_id.clone())
+///     .namespace("payments")
+///     .store(MemoryStore::new())
+///     .concurrency(16)
+///     .handler(charge);
+/// ```
+#[derive(Clone)]
+pub struct Consumer<Phase = Ready> {
+    phase: Phase,
+    settings: Settings,
+}
+
+/// Starts a consumer of messages whose body is a `T` in JSON.
+pub fn consumer<T: DeserializeOwned + Send + 'static>() -> Consumer<Keyless<T>> {
+    Consumer {
+        phase: Keyless(PhantomData),
+        settings: Settings::default(),
+    }
+}
+
+impl<T> Consumer<Keyless<T>> {
+    /// Sets what makes two messages the same event: a function of the payload, or another
+    /// [`KeyExtractor`].
+    ///
+    /// There is no default. The message id would be a wrong one: a message that is sent again, or
+    /// comes back from a dead-letter queue, has a new one.
+    pub fn key<K: KeyExtractor<T>>(self, key: K) -> Consumer<Keyed<T, K>> {
+        self.into_phase(|Keyless(payload)| Keyed {
+            key,
+            state: (),
+            payload,
+        })
+    }
+}
+
+impl<T, K, S> Consumer<Keyed<T, K, S>>
+where
+    T: DeserializeOwned + Send + 'static,
+    K: KeyExtractor<T>,
+{
+    /// Gives the handler's [`State`](crate::State) extractor its value.
+    pub fn state<S2>(self, state: S2) -> Consumer<Keyed<T, K, S2>> {
+        self.into_phase(|Keyed { key, payload, .. }| Keyed {
+            key,
+            state,
+            payload,
+        })
+    }
+
+    /// Sets the handler.
+    pub fn handler<H, X>(self, handler: H) -> Consumer
+    where
+        S: Clone + Send + Sync + 'static,
+        H: Handler<T, S, X>,
+        X: 'static,
+    {
+        self.into_phase(|Keyed { key, state, .. }| {
+            let bound = Bound::<T, K, H, X>::new(key, handler);
+            ready(Arc::new(Stateful {
+                inner: Arc::new(bound) as Arc<dyn PrepareRecord<S>>,
+                state,
+            }))
+        })
+    }
+
+    /// Sets a handler whose state comes later.
+    #[doc(hidden)]
+    pub fn handler_with_state<S2, H, X>(self, handler: H) -> Consumer<Ready<S2>>
+    where
+        H: Handler<T, S2, X>,
+        X: 'static,
+    {
+        self.into_phase(|Keyed { key, .. }| {
+            ready(Arc::new(Bound::<T, K, H, X>::new(key, handler)))
+        })
+    }
+}
+
+fn ready<S>(handler: Arc<dyn PrepareRecord<S>>) -> Ready<S> {
+    Ready {
+        handler,
+        core: Arc::new(OnceCell::new()),
+    }
+}
+
+impl<S: Clone + Send + Sync + 'static> Consumer<Ready<S>> {
+    /// Gives the handler's [`State`](crate::State) extractor its value.
+    pub fn state(self, state: S) -> Consumer {
+        self.into_phase(|Ready { handler, .. }| {
+            ready(Arc::new(Stateful {
+                inner: handler,
+                state,
+            }))
+        })
+    }
+}
+
+impl Consumer {
+    /// Reads the environment and connects the store, unless that was done already.
+    ///
+    /// # Errors
+    /// [`ConfigError`] when a setting is missing or malformed.
+    pub async fn init(&self) -> Result<(), ConfigError> {
+        self.core().await.map(|_| ())
+    }
+
+    /// Handles a batch; `ends_at` is when Lambda ends the invocation.
+    pub(crate) async fn process(
+        &self,
+        messages: Vec<Message>,
+        ends_at: Timestamp,
+    ) -> Result<Vec<Report>, ConfigError> {
+        let core = self.core().await?;
+        let deadline = core.deadline(ends_at);
+        Ok(Arc::clone(&core.engine).run(messages, deadline).await)
+    }
+
+    async fn core(&self) -> Result<&Core, ConfigError> {
+        let resolve = || self.settings.resolve(Arc::clone(&self.phase.handler));
+        self.phase.core.get_or_try_init(resolve).await
+    }
+}
+
+/// Settings, in any phase. What is set here wins over the environment.
+impl<Phase> Consumer<Phase> {
+    /// Keeps this consumer's keys apart from others' in the same table.
+    ///
+    /// # Panics
+    /// If the name is empty, longer than 255 bytes, or has a `#` in it.
+    #[must_use]
+    pub fn namespace(mut self, namespace: &str) -> Self {
+        self.settings.namespace = Some(checked(namespace));
+        self
+    }
+
+    /// The namespace where nothing else names one.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn default_namespace(mut self, namespace: &str) -> Self {
+        self.settings.default_namespace = Some(checked(namespace));
+        self
+    }
+
+    /// Keeps claims in `store` instead of the DynamoDB table that the environment names.
+    #[must_use]
+    pub fn store(mut self, store: impl Store) -> Self {
+        self.settings.store = Some(Arc::new(store));
+        self
+    }
+
+    /// How many handlers of a batch run at once. Default: 10. In a FIFO queue each message group has
+    /// one at a time.
+    ///
+    /// # Panics
+    /// If it is 0.
+    #[must_use]
+    pub fn concurrency(mut self, concurrency: usize) -> Self {
+        let concurrency = NonZeroUsize::new(concurrency);
+        self.settings.concurrency = Some(concurrency.expect("concurrency must be at least 1"));
+        self
+    }
+
+    /// How long a completed key is recognised as a duplicate. Default: 28 days, longer than a message
+    /// can live in a queue and its dead-letter queue together.
+    #[must_use]
+    pub fn retention(mut self, retention: Duration) -> Self {
+        self.settings.retention = Some(retention);
+        self
+    }
+
+    /// How far the lease of a claim reaches beyond the invocation's deadline. Default: 3 s. It covers
+    /// Lambda killing a little late, and clocks that differ.
+    #[must_use]
+    pub fn lease_margin(mut self, margin: Duration) -> Self {
+        self.settings.lease_margin = Some(margin);
+        self
+    }
+
+    /// How long before the invocation's deadline handlers are cancelled, so that the answer goes out in
+    /// time. Default: 1 s, or a tenth of the invocation's time where that is less.
+    #[must_use]
+    pub fn deadline_margin(mut self, margin: Duration) -> Self {
+        self.settings.deadline_margin = Some(margin);
+        self
+    }
+
+    /// When the effect is recorded. Default: [`Mode::ClaimFirst`].
+    #[must_use]
+    pub fn mode(mut self, mode: Mode) -> Self {
+        self.settings.mode = mode;
+        self
+    }
+
+    /// What becomes of a message whose key was completed for another payload. Default:
+    /// [`PayloadMismatch::Warn`].
+    #[must_use]
+    pub fn payload_mismatch(mut self, mismatch: PayloadMismatch) -> Self {
+        self.settings.mismatch = mismatch;
+        self
+    }
+
+    /// The clock that leases and expiry are compared with, for tests and simulators.
+    #[must_use]
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.settings.clock = Some(Arc::new(clock));
+        self
+    }
+
+    /// The source of owners and jitter, for tests and simulators.
+    #[must_use]
+    pub fn random(mut self, random: impl Random) -> Self {
+        self.settings.random = Some(Arc::new(random));
+        self
+    }
+
+    fn into_phase<P2>(self, phase: impl FnOnce(Phase) -> P2) -> Consumer<P2> {
+        Consumer {
+            phase: phase(self.phase),
+            settings: self.settings,
+        }
+    }
+}
+
+impl<Phase> std::fmt::Debug for Consumer<Phase> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Consumer").finish_non_exhaustive()
+    }
+}
+
+fn checked(namespace: &str) -> Namespace {
+    Namespace::new(namespace).unwrap_or_else(|error| panic!("{error}"))
+}

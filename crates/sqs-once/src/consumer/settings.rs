@@ -1,0 +1,99 @@
+//! What a consumer is set up with, and what becomes of it once the environment had its say.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tracing::warn;
+
+use crate::batch::{Engine, PayloadMismatch};
+use crate::config::{ConfigError, EnvSettings, missing_namespace, process_env};
+use crate::handler::PrepareRecord;
+use crate::idempotency::{Idempotency, Mode};
+use crate::key::Namespace;
+use crate::random::{OsRandom, Random};
+use crate::store::{DynamoDbStore, OffStore, Store};
+use crate::time::{Clock, SystemClock, Timestamp};
+
+const DEFAULT_CONCURRENCY: NonZeroUsize = NonZeroUsize::new(10).expect("10 is not zero");
+const DEFAULT_RETENTION: Duration = Duration::from_secs(28 * 24 * 60 * 60);
+const DEFAULT_LEASE_MARGIN: Duration = Duration::from_secs(3);
+
+/// What the code sets; `None` leaves it to the environment and the defaults.
+#[derive(Clone, Default)]
+pub(super) struct Settings {
+    pub(super) namespace: Option<Namespace>,
+    pub(super) default_namespace: Option<Namespace>,
+    pub(super) store: Option<Arc<dyn Store>>,
+    pub(super) concurrency: Option<NonZeroUsize>,
+    pub(super) retention: Option<Duration>,
+    pub(super) lease_margin: Option<Duration>,
+    pub(super) deadline_margin: Option<Duration>,
+    pub(super) mode: Mode,
+    pub(super) mismatch: PayloadMismatch,
+    pub(super) clock: Option<Arc<dyn Clock>>,
+    pub(super) random: Option<Arc<dyn Random>>,
+}
+
+/// A consumer with everything decided.
+pub(super) struct Core {
+    pub(super) engine: Arc<Engine>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) lease_margin: Duration,
+    pub(super) deadline_margin: Option<Duration>,
+}
+
+impl Settings {
+    /// Fills in what the environment says, and the defaults.
+    pub(super) async fn resolve(
+        &self,
+        handler: Arc<dyn PrepareRecord<()>>,
+    ) -> Result<Core, ConfigError> {
+        let env = EnvSettings::read(&process_env)?;
+        let store = match &self.store {
+            _ if env.disabled => {
+                warn!("SQS_ONCE_DISABLED is set: nothing is deduplicated, every record runs");
+                Arc::new(OffStore)
+            }
+            Some(store) => Arc::clone(store),
+            None => Arc::new(DynamoDbStore::from_env().await?) as Arc<dyn Store>,
+        };
+        let namespace = self.namespace.clone().or(env.namespace);
+        let clock = self.clock.clone().unwrap_or_else(|| Arc::new(SystemClock));
+        let idempotency = Idempotency {
+            store,
+            clock: Arc::clone(&clock),
+            random: self.random.clone().unwrap_or_else(|| Arc::new(OsRandom)),
+            namespace: namespace
+                .or_else(|| self.default_namespace.clone())
+                .ok_or_else(missing_namespace)?,
+            retention: self.retention.or(env.retention).unwrap_or(DEFAULT_RETENTION),
+            mode: self.mode,
+        };
+        let concurrency = self.concurrency.or(env.concurrency);
+        let lease_margin = self.lease_margin.or(env.lease_margin);
+        Ok(Core {
+            engine: Arc::new(Engine {
+                handler,
+                idempotency,
+                concurrency: concurrency.unwrap_or(DEFAULT_CONCURRENCY),
+                mismatch: self.mismatch,
+                dead_letters: None,
+            }),
+            clock,
+            lease_margin: lease_margin.unwrap_or(DEFAULT_LEASE_MARGIN),
+            deadline_margin: self.deadline_margin.or(env.deadline_margin),
+        })
+    }
+}
+
+impl Core {
+    pub(super) fn deadline(&self, ends_at: Timestamp) -> crate::batch::Deadline {
+        crate::batch::Deadline::new(
+            self.clock.now(),
+            ends_at,
+            self.deadline_margin,
+            self.lease_margin,
+        )
+    }
+}

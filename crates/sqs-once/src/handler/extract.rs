@@ -1,0 +1,220 @@
+//! Extractors: what a handler may ask for besides its payload.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sha2::{Digest, Sha256};
+use tokio::time::Instant;
+
+use crate::key::{BusinessKey, ItemId, hex};
+use crate::record::Message;
+use crate::store::Fence;
+
+use super::HandlerError;
+
+/// Everything an extractor can see of the record at hand.
+#[derive(Clone, Debug)]
+pub struct RecordParts<S> {
+    pub(crate) message: Arc<Message>,
+    pub(crate) key: Arc<BusinessKey>,
+    pub(crate) item: ItemId,
+    pub(crate) fence: Fence,
+    pub(crate) cancelled_at: Instant,
+    pub(crate) state: S,
+}
+
+impl<S> RecordParts<S> {
+    /// The message.
+    pub fn message(&self) -> &Message {
+        &self.message
+    }
+
+    /// The consumer's state.
+    pub fn state(&self) -> &S {
+        &self.state
+    }
+
+    pub(crate) fn with_state<S2>(self, state: S2) -> RecordParts<S2> {
+        RecordParts {
+            message: self.message,
+            key: self.key,
+            item: self.item,
+            fence: self.fence,
+            cancelled_at: self.cancelled_at,
+            state,
+        }
+    }
+}
+
+/// Something a handler may take as an argument after its payload.
+///
+/// ```
+/// use sqs_once::{FromRecord, HandlerError, RecordParts};
+///
+/// /// The producer's correlation id.
+/// struct CorrelationId(String);
+///
+/// impl<S> FromRecord<S> for CorrelationId {
+///     fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
+///         let id = parts.message().attribute("correlation-id").unwrap_or("none");
+///         Ok(Self(id.to_owned()))
+///     }
+/// }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an extractor for a consumer with the state `{S}`",
+    label = "not an extractor",
+    note = "after the payload a handler may take `IdempotencyToken`, `Attempt`, `MessageMeta`, `Remaining`, `Key`, or `State<T>`",
+    note = "`State<T>` needs a consumer with exactly that state: `.state(value)`",
+    note = "for a type of your own, implement `sqs_once::FromRecord`"
+)]
+pub trait FromRecord<S>: Sized {
+    /// Takes the value from the record.
+    ///
+    /// # Errors
+    /// The handler is then not called, and the record fails as if it had returned the error.
+    fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError>;
+}
+
+/// The consumer's state: clients, settings, whatever is made once per process. Cloned for every
+/// record, so keep it cheap to clone (an `Arc` inside).
+#[derive(Clone, Copy, Debug)]
+pub struct State<S>(pub S);
+
+impl<S: Clone> FromRecord<S> for State<S> {
+    fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
+        Ok(Self(parts.state.clone()))
+    }
+}
+
+/// A token that is the same for every attempt at the same event: pass it on to services that
+/// deduplicate by themselves, such as in an `Idempotency-Key` header. 32 hexadecimal digits.
+///
+/// It closes the one window that a claim can't: the process dies after the effect and before the
+/// effect is recorded.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct IdempotencyToken(Arc<str>);
+
+impl IdempotencyToken {
+    fn of(item: &ItemId) -> Self {
+        let mut hash = Sha256::new();
+        hash.update(b"sqs-once idempotency token\0");
+        hash.update(item.as_str());
+        Self(hex(&hash.finalize()[..16]).into())
+    }
+
+    /// The token as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for IdempotencyToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl<S> FromRecord<S> for IdempotencyToken {
+    fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
+        Ok(Self::of(&parts.item))
+    }
+}
+
+/// Which attempt at the event this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attempt {
+    receive_count: Option<u32>,
+    fence: Fence,
+}
+
+impl Attempt {
+    /// How often SQS has delivered this message, this time included; 1 when SQS does not say.
+    pub fn number(&self) -> u32 {
+        self.receive_count.unwrap_or(1)
+    }
+
+    /// The fencing token of this claim: a later claim of the same key always has a larger one. Store
+    /// it with what the handler writes, and refuse writes with a smaller one, to keep out a worker
+    /// that was presumed dead.
+    pub fn fence(&self) -> Fence {
+        self.fence
+    }
+}
+
+impl<S> FromRecord<S> for Attempt {
+    fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
+        Ok(Self {
+            receive_count: parts.message.receive_count(),
+            fence: parts.fence,
+        })
+    }
+}
+
+/// The message's metadata.
+#[derive(Clone, Debug)]
+pub struct MessageMeta(Arc<Message>);
+
+impl Deref for MessageMeta {
+    type Target = Message;
+
+    fn deref(&self) -> &Message {
+        &self.0
+    }
+}
+
+impl<S> FromRecord<S> for MessageMeta {
+    fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
+        Ok(Self(Arc::clone(&parts.message)))
+    }
+}
+
+/// When the handler will be cancelled: the function's deadline less the deadline margin.
+#[derive(Clone, Copy, Debug)]
+pub struct Remaining(Instant);
+
+impl Remaining {
+    /// How long the handler may still run, as of now. Use it as the timeout of a slow call.
+    pub fn duration(&self) -> Duration {
+        self.0.saturating_duration_since(Instant::now())
+    }
+}
+
+impl<S> FromRecord<S> for Remaining {
+    fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
+        Ok(Self(parts.cancelled_at))
+    }
+}
+
+/// The record's business key.
+#[derive(Clone, Debug)]
+pub struct Key {
+    key: Arc<BusinessKey>,
+    item: ItemId,
+}
+
+impl Key {
+    /// The identifier under which the table keeps the key.
+    pub fn item_id(&self) -> &ItemId {
+        &self.item
+    }
+}
+
+impl Deref for Key {
+    type Target = BusinessKey;
+
+    fn deref(&self) -> &BusinessKey {
+        &self.key
+    }
+}
+
+impl<S> FromRecord<S> for Key {
+    fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
+        Ok(Self {
+            key: Arc::clone(&parts.key),
+            item: parts.item.clone(),
+        })
+    }
+}

@@ -1,0 +1,125 @@
+//! The protocol's decisions: plain functions from what the store answered to what happens next.
+
+use std::sync::Arc;
+
+use crate::store::{Claim, Claimed, Fence, Item, Settled, Status};
+use crate::time::Timestamp;
+
+/// When a record's effect is recorded, and so what is promised.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// Claim the key, run the handler, record completion (the default).
+    ///
+    /// At least once, deduplicated: no two live workers ever run one key at once. The effect is
+    /// repeated only if the process dies between the effect and its record; pass the
+    /// [`IdempotencyToken`](crate::IdempotencyToken) on to close that window.
+    #[default]
+    ClaimFirst,
+    /// Look the key up, run the handler, record completion: no claim.
+    ///
+    /// At least once, deduplicated only against what is already recorded: two deliveries at the same
+    /// time may both run. For handlers that are idempotent by themselves and should never wait for a
+    /// lease; costs one write a record instead of two.
+    RecordAfter,
+}
+
+/// Whether a record's handler may run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// The key is ours: run it.
+    Run {
+        /// The claim's fence.
+        fence: Fence,
+    },
+    /// Not ours to run.
+    Refused(Refusal),
+}
+
+/// Why a record's handler must not run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// Somebody else works on the key. Not done: the record must not be acknowledged.
+    InProgress {
+        /// When the other's lease ends, where the item says so.
+        lease_until: Option<Timestamp>,
+    },
+    /// The effect happened already: acknowledge, without an effect.
+    Duplicate {
+        /// What the handler recorded then.
+        data: Option<Arc<str>>,
+    },
+    /// The key is completed for a message that said something else: two events share one key.
+    PayloadMismatch,
+    /// The item's status is none that this version knows. Not done, and not free.
+    UnknownStatus(String),
+}
+
+/// Whether a completed effect is on record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Completion {
+    /// It is recorded, by this attempt or another: acknowledge.
+    Recorded,
+    /// The claim was lost to another attempt that has not completed: don't acknowledge.
+    LeaseLost,
+}
+
+/// What a claim came to.
+pub fn on_claimed(claim: &Claim, claimed: &Claimed) -> Admission {
+    match claimed {
+        Claimed::Written { fence } => Admission::Run { fence: *fence },
+        Claimed::Refused(item) if is_this_claim(claim, item) => Admission::Run {
+            fence: item.fence.unwrap_or_default(),
+        },
+        Claimed::Refused(item) => Admission::Refused(refusal(claim, item)),
+    }
+}
+
+/// What looking a key up came to, in the mode [`Mode::RecordAfter`].
+pub fn on_found(claim: &Claim, found: Option<&Item>) -> Admission {
+    match found {
+        Some(item) if item.status == Status::Completed && !claim.admitted_by(found) => {
+            Admission::Refused(refusal(claim, item))
+        }
+        Some(Item {
+            status: Status::Unknown(status),
+            ..
+        }) => Admission::Refused(Refusal::UnknownStatus(status.clone())),
+        _ => Admission::Run {
+            fence: found
+                .and_then(|item| item.fence)
+                .map_or(Fence::first(claim.now), Fence::next),
+        },
+    }
+}
+
+/// What a completion came to.
+pub fn on_completed(settled: &Settled) -> Completion {
+    match settled {
+        Settled::Written => Completion::Recorded,
+        Settled::Refused(Some(item)) if item.status == Status::Completed => Completion::Recorded,
+        Settled::Refused(_) => Completion::LeaseLost,
+    }
+}
+
+/// The claim's answer was lost and it was sent again: the item that refuses it is its own. A released
+/// claim is over, whoever's it was.
+fn is_this_claim(claim: &Claim, item: &Item) -> bool {
+    item.status == Status::InProgress
+        && item.owner == Some(claim.owner)
+        && item.lease_until == Some(claim.lease_until)
+}
+
+fn refusal(claim: &Claim, item: &Item) -> Refusal {
+    match &item.status {
+        Status::InProgress => Refusal::InProgress {
+            lease_until: item.lease_until,
+        },
+        Status::Completed => match (&claim.fingerprint, &item.fingerprint) {
+            (Some(mine), Some(theirs)) if mine != theirs => Refusal::PayloadMismatch,
+            _ => Refusal::Duplicate {
+                data: item.data.clone(),
+            },
+        },
+        Status::Unknown(status) => Refusal::UnknownStatus(status.clone()),
+    }
+}

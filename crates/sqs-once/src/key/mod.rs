@@ -1,0 +1,96 @@
+//! The business key: what makes two messages the same event.
+
+mod fingerprint;
+mod namespace;
+mod part;
+
+use std::fmt;
+
+use sha2::{Digest, Sha256};
+use thiserror::Error;
+
+pub use fingerprint::Fingerprint;
+pub use namespace::{InvalidNamespace, ItemId, Namespace};
+pub use part::{KeyPart, KeyWriter};
+
+/// The identity of a business event, such as an order number: two messages with the same key are
+/// the same event, and its effect happens once.
+///
+/// A key has one or more parts. Each is written with its kind and its length, so that no two
+/// different lists of parts share a key: `("a", "bc")` and `("ab", "c")` differ, and so do `1` and
+/// `"1"`. Integers are equal by value, whatever their width.
+///
+/// ```
+/// use sqs_once::BusinessKey;
+///
+/// let one = BusinessKey::of(&("tenant-7", 42_u32))?;
+/// assert_eq!(one, BusinessKey::of(&("tenant-7".to_owned(), 42_i64))?);
+/// assert_ne!(one, BusinessKey::of(&("tenant-7", "42"))?);
+/// assert!(BusinessKey::of("").is_err());
+/// # Ok::<(), sqs_once::KeyError>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct BusinessKey {
+    encoded: Vec<u8>,
+}
+
+impl BusinessKey {
+    /// The most bytes a key may have, its parts and their length prefixes together.
+    pub const MAX_LEN: usize = 2048;
+
+    /// Makes a key of one part, or of several in a tuple.
+    ///
+    /// # Errors
+    /// [`KeyError::Missing`] for `None`, [`KeyError::Empty`] for text or bytes with nothing in them
+    /// (blank text included), [`KeyError::TooLong`] beyond [`BusinessKey::MAX_LEN`],
+    /// [`KeyError::Extractor`] when `part` is an `Err`.
+    pub fn of<K: KeyPart + ?Sized>(part: &K) -> Result<Self, KeyError> {
+        let mut writer = KeyWriter::default();
+        part.write(&mut writer)?;
+        let encoded = writer.finish()?;
+        Ok(Self { encoded })
+    }
+
+    /// Hex SHA-256 of the parts.
+    pub(crate) fn digest(&self) -> String {
+        hex(&Sha256::digest(&self.encoded))
+    }
+}
+
+/// Shows the length only: keys name customers and orders, and don't belong in logs.
+impl fmt::Debug for BusinessKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "BusinessKey({} bytes)", self.encoded.len())
+    }
+}
+
+/// Why a record has no usable business key. Such a record is never processed under a shared or an
+/// empty key: it fails alone, and its message never reaches the store.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum KeyError {
+    /// The field that holds the key is absent or null.
+    #[error("the business key is missing")]
+    Missing,
+    /// The key, or one part of a composed key, is empty or blank.
+    #[error("the business key is empty: every part of it needs a value")]
+    Empty,
+    /// The key is longer than [`BusinessKey::MAX_LEN`].
+    #[error("the business key has {len} bytes, at most {max} are allowed", max = BusinessKey::MAX_LEN)]
+    TooLong {
+        /// The length found, in bytes.
+        len: usize,
+    },
+    /// The user's extractor returned an error or panicked.
+    #[error("the key extractor failed: {0}")]
+    Extractor(String),
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    bytes
+        .iter()
+        .flat_map(|byte| [byte >> 4, byte & 15])
+        .map(|digit| char::from(DIGITS[usize::from(digit)]))
+        .collect()
+}

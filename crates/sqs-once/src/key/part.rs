@@ -1,0 +1,205 @@
+//! What a business key can be made of.
+
+use std::borrow::Cow;
+use std::fmt::Display;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::{BusinessKey, KeyError};
+
+/// A value that can be a business key, or one part of it.
+///
+/// Text, integers, `bool`, `char`, bytes, [`BusinessKey`], references to these, and tuples of up to
+/// six. `Option` and `Result` are for optional fields and fallible extractors: `None` and `Err` make
+/// the record fail instead of giving it a wrong key. Floats are left out on purpose: two different
+/// integers become one float.
+///
+/// For a type of your own, write its text:
+///
+/// ```
+/// use sqs_once::{BusinessKey, KeyError, key::{KeyPart, KeyWriter}};
+///
+/// struct OrderId(u64);
+///
+/// impl KeyPart for OrderId {
+///     fn write(&self, key: &mut KeyWriter) -> Result<(), KeyError> {
+///         self.0.write(key)
+///     }
+/// }
+///
+/// assert_eq!(BusinessKey::of(&OrderId(7))?, BusinessKey::of(&7)?);
+/// # Ok::<(), KeyError>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be a business key",
+    label = "not usable as a business key",
+    note = "a key is text, an integer, a bool, a char, bytes, or a tuple of these",
+    note = "floats are refused because different integers become one float: declare the field as an integer or a `String`",
+    note = "for a type of your own, implement `sqs_once::key::KeyPart`, or use its text: `key = order.id.to_string()`"
+)]
+pub trait KeyPart {
+    /// Appends this part to the key.
+    ///
+    /// # Errors
+    /// Any [`KeyError`] that makes the whole key unusable.
+    fn write(&self, key: &mut KeyWriter) -> Result<(), KeyError>;
+}
+
+/// Collects the parts of a key, each with its kind and its length.
+#[derive(Debug, Default)]
+pub struct KeyWriter {
+    encoded: Vec<u8>,
+}
+
+impl KeyWriter {
+    /// Appends text.
+    ///
+    /// # Errors
+    /// [`KeyError::Empty`] when it is empty or blank.
+    pub fn text(&mut self, text: &str) -> Result<(), KeyError> {
+        if text.trim().is_empty() {
+            return Err(KeyError::Empty);
+        }
+        self.part(b's', text.as_bytes());
+        Ok(())
+    }
+
+    /// Appends bytes.
+    ///
+    /// # Errors
+    /// [`KeyError::Empty`] when there are none.
+    pub fn bytes(&mut self, bytes: &[u8]) -> Result<(), KeyError> {
+        if bytes.is_empty() {
+            return Err(KeyError::Empty);
+        }
+        self.part(b'x', bytes);
+        Ok(())
+    }
+
+    fn part(&mut self, kind: u8, bytes: &[u8]) {
+        self.encoded.push(kind);
+        self.encoded
+            .extend_from_slice(&(bytes.len() as u64).to_be_bytes());
+        self.encoded.extend_from_slice(bytes);
+    }
+
+    pub(super) fn finish(self) -> Result<Vec<u8>, KeyError> {
+        match self.encoded.len() {
+            0 => Err(KeyError::Empty),
+            len if len > BusinessKey::MAX_LEN => Err(KeyError::TooLong { len }),
+            _ => Ok(self.encoded),
+        }
+    }
+}
+
+impl KeyPart for str {
+    fn write(&self, key: &mut KeyWriter) -> Result<(), KeyError> {
+        key.text(self)
+    }
+}
+
+impl KeyPart for String {
+    fn write(&self, key: &mut KeyWriter) -> Result<(), KeyError> {
+        key.text(self)
+    }
+}
+
+impl KeyPart for char {
+    fn write(&self, key: &mut KeyWriter) -> Result<(), KeyError> {
+        key.text(self.encode_utf8(&mut [0; 4]))
+    }
+}
+
+impl KeyPart for bool {
+    fn write(&self, key: &mut KeyWriter) -> Result<(), KeyError> {
+        key.part(b'b', if *self { b"true" } else { b"false" });
+        Ok(())
+    }
+}
+
+impl KeyPart for [u8] {
+    fn write(&self, key: &mut KeyWriter) -> Result<(), KeyError> {
+        key.bytes(self)
+    }
+}
+
+impl KeyPart for Vec<u8> {
+    fn write(&self, key: &mut KeyWriter) -> Result<(), KeyError> {
+        key.bytes(self)
+    }
+}
+
+impl<const N: usize> KeyPart for [u8; N] {
+    fn write(&self, key: &mut KeyWriter) -> Result<(), KeyError> {
+        key.bytes(self)
+    }
+}
+
+impl KeyPart for BusinessKey {
+    fn write(&self, key: &mut KeyWriter) -> Result<(), KeyError> {
+        key.encoded.extend_from_slice(&self.encoded);
+        Ok(())
+    }
+}
+
+impl<K: KeyPart> KeyPart for Option<K> {
+    fn write(&self, key: &mut KeyWriter) -> Result<(), KeyError> {
+        self.as_ref().ok_or(KeyError::Missing)?.write(key)
+    }
+}
+
+impl<K: KeyPart, E: Display> KeyPart for Result<K, E> {
+    fn write(&self, key: &mut KeyWriter) -> Result<(), KeyError> {
+        match self {
+            Ok(part) => part.write(key),
+            Err(error) => Err(KeyError::Extractor(error.to_string())),
+        }
+    }
+}
+
+macro_rules! integers {
+    ($($integer:ty)*) => {$(
+        impl KeyPart for $integer {
+            fn write(&self, key: &mut KeyWriter) -> Result<(), KeyError> {
+                key.part(b'i', self.to_string().as_bytes());
+                Ok(())
+            }
+        }
+    )*};
+}
+
+integers!(i8 i16 i32 i64 i128 isize u8 u16 u32 u64 u128 usize);
+integers!(std::num::NonZeroU32 std::num::NonZeroU64 std::num::NonZeroU128);
+
+macro_rules! pointers {
+    ($($pointer:ty)*) => {$(
+        impl<K: KeyPart + ?Sized> KeyPart for $pointer {
+            fn write(&self, key: &mut KeyWriter) -> Result<(), KeyError> {
+                (**self).write(key)
+            }
+        }
+    )*};
+}
+
+pointers!(&K &mut K Box<K> Rc<K> Arc<K>);
+
+impl<K: KeyPart + ToOwned + ?Sized> KeyPart for Cow<'_, K> {
+    fn write(&self, key: &mut KeyWriter) -> Result<(), KeyError> {
+        (**self).write(key)
+    }
+}
+
+macro_rules! tuples {
+    ($(($($part:ident)*))*) => {$(
+        impl<$($part: KeyPart),*> KeyPart for ($($part,)*) {
+            fn write(&self, key: &mut KeyWriter) -> Result<(), KeyError> {
+                #[allow(non_snake_case, reason = "the macro names each variable after its type")]
+                let ($($part,)*) = self;
+                $($part.write(key)?;)*
+                Ok(())
+            }
+        }
+    )*};
+}
+
+tuples! { (A B) (A B C) (A B C D) (A B C D E) (A B C D E F) }

@@ -1,0 +1,50 @@
+//! Running a consumer as a Lambda function.
+
+use lambda_runtime::layers::TracingLayer;
+use lambda_runtime::{Error, Runtime};
+
+use crate::consumer::Consumer;
+use crate::telemetry;
+
+use super::service::Lenient;
+use super::shutdown::Shutdown;
+
+/// Runs the consumer as a Lambda function: sets up logging, reads the environment, and handles events
+/// until Lambda ends the process.
+///
+/// Several events at a time are handled where Lambda sends them (Lambda Managed Instances). On
+/// `SIGTERM` or `SIGINT` the events at hand are finished and answered first.
+///
+/// # Errors
+/// A [`ConfigError`](crate::ConfigError) that names the variable, when the environment lacks something or has it wrong; the
+/// Runtime API's error, when that fails.
+///
+/// ```no_run
+/// use sqs_once::{Error, HandlerError};
+/// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
+///
+/// #[sqs_once::handler(key = order.order_id)]
+/// async fn charge(order: OrderPlaced) -> Result<(), HandlerError> {
+///     Ok(())
+/// }
+///
+/// #[tokio::main]
+/// async fn main() -> Result<(), Error> {
+///     sqs_once::run(charge::consumer()).await
+/// }
+/// ```
+pub async fn run(consumer: Consumer) -> Result<(), Error> {
+    telemetry::init();
+    if let Err(error) = consumer.init().await {
+        tracing::error!(%error, "the function can't start");
+        return Err(error.into());
+    }
+    let shutdown = Shutdown::default();
+    let runtime = Runtime::new(Lenient(consumer))
+        .layer(TracingLayer::new())
+        .layer(shutdown.layer());
+    tokio::select! {
+        ended = runtime.run_concurrent() => ended,
+        () = shutdown.requested_and_idle() => Ok(()),
+    }
+}

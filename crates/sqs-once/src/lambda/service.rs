@@ -1,0 +1,70 @@
+//! The consumer as a service of Lambda's events.
+
+use std::collections::HashSet;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
+use lambda_runtime::LambdaEvent;
+use tower_service::Service;
+
+use crate::consumer::Consumer;
+use crate::time::Timestamp;
+
+use super::event::{self, EventError, LenientEvent};
+
+type Answer = Pin<Box<dyn Future<Output = Result<SqsBatchResponse, EventError>> + Send>>;
+
+/// Answers an event with the records to retry, never with anything that Lambda takes for success.
+impl Service<LambdaEvent<SqsEvent>> for Consumer {
+    type Response = SqsBatchResponse;
+    type Error = EventError;
+    type Future = Answer;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), EventError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, event: LambdaEvent<SqsEvent>) -> Answer {
+        let consumer = self.clone();
+        Box::pin(async move {
+            let (event, context) = event.into_parts();
+            if context.deadline == 0 {
+                return Err(EventError::NoDeadline);
+            }
+            let messages = event::messages(event)?;
+            let ids: Vec<_> = messages.iter().map(|message| message.id().to_owned()).collect();
+            let ends_at = Timestamp::from_millis(context.deadline);
+            let reports = consumer.process(messages, ends_at).await?;
+
+            let mut reported = HashSet::new();
+            let mut response = SqsBatchResponse::default();
+            for (id, report) in ids.iter().zip(&reports) {
+                if !report.acknowledged && reported.insert(id) {
+                    response.add_failure(id.clone());
+                }
+            }
+            Ok(response)
+        })
+    }
+}
+
+/// The consumer under [`run`](super::run()): reads events record by record.
+#[derive(Clone)]
+pub(super) struct Lenient(pub(super) Consumer);
+
+impl Service<LambdaEvent<LenientEvent>> for Lenient {
+    type Response = SqsBatchResponse;
+    type Error = EventError;
+    type Future = Answer;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), EventError>> {
+        self.0.poll_ready(context)
+    }
+
+    fn call(&mut self, event: LambdaEvent<LenientEvent>) -> Answer {
+        let LambdaEvent { payload, context, .. } = event;
+        self.0.call(LambdaEvent::new(payload.0, context))
+    }
+}

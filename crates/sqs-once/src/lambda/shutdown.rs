@@ -1,0 +1,109 @@
+//! Graceful shutdown: the events at hand are answered before the process ends.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use lambda_runtime::tower::Layer;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use tower_service::Service;
+use tracing::{info, warn};
+
+/// Counts the events at hand, their answers included.
+#[derive(Clone)]
+pub(super) struct Shutdown {
+    at_hand: watch::Sender<usize>,
+}
+
+impl Default for Shutdown {
+    fn default() -> Self {
+        Self {
+            at_hand: watch::Sender::new(0),
+        }
+    }
+}
+
+impl Shutdown {
+    /// Goes around the whole runtime, so that an event counts until its answer was sent.
+    pub(super) fn layer(&self) -> Self {
+        self.clone()
+    }
+
+    /// Ends when the process was asked to end and no event is at hand.
+    pub(super) async fn requested_and_idle(&self) {
+        if let Err(error) = requested().await {
+            warn!(%error, "no signal can be received: shutdown won't be graceful");
+            return std::future::pending().await;
+        }
+        info!("asked to end: finishing the events at hand");
+        let mut at_hand = self.at_hand.subscribe();
+        // Fails only when the sender is gone, and `self` holds it.
+        let _ = at_hand.wait_for(|count| *count == 0).await;
+    }
+}
+
+async fn requested() -> std::io::Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    Ok(())
+}
+
+impl<S> Layer<S> for Shutdown {
+    type Service = Counted<S>;
+
+    fn layer(&self, inner: S) -> Counted<S> {
+        Counted {
+            inner,
+            at_hand: self.at_hand.clone(),
+        }
+    }
+}
+
+/// A service whose events are counted.
+#[derive(Clone)]
+pub(super) struct Counted<S> {
+    inner: S,
+    at_hand: watch::Sender<usize>,
+}
+
+impl<S, E> Service<E> for Counted<S>
+where
+    S: Service<E, Future: Send + 'static>,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<S::Response, S::Error>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, event: E) -> Self::Future {
+        let guard = Guard::new(self.at_hand.clone());
+        let answer = self.inner.call(event);
+        Box::pin(async move {
+            let _guard = guard;
+            answer.await
+        })
+    }
+}
+
+struct Guard(watch::Sender<usize>);
+
+impl Guard {
+    fn new(at_hand: watch::Sender<usize>) -> Self {
+        at_hand.send_modify(|count| *count += 1);
+        Self(at_hand)
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count -= 1);
+    }
+}

@@ -1,0 +1,84 @@
+//! SQS consumers on AWS Lambda whose effects happen once.
+//!
+//! SQS delivers at least once, so the same business event arrives more than once. `sqs-once` takes a
+//! batch, gives every record a *business key*, claims the key in DynamoDB with a conditional write,
+//! runs your handler, records completion, and answers Lambda with exactly the records to retry.
+//!
+//! ```no_run
+//! use serde::Deserialize;
+//! use sqs_once::{Error, HandlerError, IdempotencyToken, ResultExt};
+//!
+//! #[derive(Deserialize)]
+//! struct OrderPlaced { order_id: String, card: String, amount_cents: u64 }
+//!
+//! /// Charges the card for one order, once.
+//! #[sqs_once::handler(key = order.order_id)]
+//! async fn charge(order: OrderPlaced, token: IdempotencyToken) -> Result<(), HandlerError> {
+//!     let card = parse_card(&order.card).terminal()?;              // will never succeed: straight to the DLQ
+//!     payments::charge(card, order.amount_cents, &token).await?;   // `?` means: retry later
+//!     Ok(())
+//! }
+//!
+//! #[tokio::main]
+//! async fn main() -> Result<(), Error> {
+//!     sqs_once::run(charge::consumer()).await                      // table, namespace, DLQ: from the environment
+//! }
+//! # fn parse_card(card: &str) -> Result<u64, std::num::ParseIntError> { card.parse() }
+//! # mod payments {
+//! #     pub async fn charge(_: u64, _: u64, _: &super::IdempotencyToken) -> std::io::Result<()> { Ok(()) }
+//! # }
+//! ```
+//!
+//! # What is promised
+//!
+//! At least once, deduplicated: a record is never lost, and its effect is repeated only if the process
+//! dies between the effect and its record. For that window every handler can ask for an
+//! [`IdempotencyToken`], the same for every attempt, to pass on to whatever it calls.
+//!
+//! # Where to go on
+//!
+//! - [`Consumer`]: settings and their defaults, by code and by environment variable.
+//! - [`Handler`], [`FromRecord`], [`HandlerError`]: what a handler takes and returns.
+//! - [`KeyExtractor`], [`BusinessKey`]: choosing a key.
+//! - [`store`]: where claims live, and how to bring a store of your own.
+
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+mod batch;
+mod config;
+pub mod consumer;
+mod disposition;
+mod handler;
+pub mod idempotency;
+pub mod key;
+mod lambda;
+mod random;
+mod record;
+pub mod store;
+mod telemetry;
+mod time;
+
+pub use batch::{Outcome, PayloadMismatch};
+pub use config::ConfigError;
+pub use consumer::{Consumer, consumer};
+pub use handler::{
+    Attempt, FromRecord, Handler, HandlerError, IdempotencyToken, IntoOutcome, Key, MessageMeta,
+    RecordParts, Remaining, ResultExt, State,
+};
+pub use idempotency::Mode;
+pub use key::{BusinessKey, KeyError};
+pub use lambda::{EventError, run};
+/// What `main` returns: any error.
+pub use lambda_runtime::Error;
+pub use random::{OsRandom, Random};
+pub use record::{KeyExtractor, Message, MessageAttribute, MessageGroup};
+pub use sqs_once_macros::handler;
+pub use store::{DynamoDbStore, MemoryStore, Store};
+pub use time::{Clock, SystemClock, Timestamp};
+
+
+#[doc(hidden)]
+pub mod __private {
+    pub use serde::de::DeserializeOwned;
+}

@@ -1,0 +1,84 @@
+//! The message behind a record.
+
+use aws_lambda_events::event::sqs::SqsMessage;
+
+use crate::time::Timestamp;
+
+/// One SQS message as Lambda delivered it.
+///
+/// Metadata that is absent or malformed reads as `None`: it never fails a record by itself.
+#[derive(Debug)]
+pub struct Message {
+    sqs: SqsMessage,
+    id: String,
+}
+
+impl Message {
+    /// Takes a message from the event; `None` when it has no message id, without which it could
+    /// never be reported as failed.
+    pub(crate) fn new(mut sqs: SqsMessage) -> Option<Self> {
+        let id = sqs.message_id.take().filter(|id| !id.is_empty())?;
+        Some(Self { sqs, id })
+    }
+
+    /// The message id. SQS gives a **new** one when a message is sent again, and when it is moved
+    /// out of a dead-letter queue: never use it as a business key.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The body, as text.
+    pub fn body(&self) -> Option<&str> {
+        self.sqs.body.as_deref()
+    }
+
+    /// How often SQS has delivered the message, this time included.
+    pub fn receive_count(&self) -> Option<u32> {
+        self.system_number("ApproximateReceiveCount")
+    }
+
+    /// When the producer sent the message.
+    pub fn sent_at(&self) -> Option<Timestamp> {
+        self.system_number("SentTimestamp")
+            .map(Timestamp::from_millis)
+    }
+
+    /// When SQS first delivered the message.
+    pub fn first_received_at(&self) -> Option<Timestamp> {
+        self.system_number("ApproximateFirstReceiveTimestamp")
+            .map(Timestamp::from_millis)
+    }
+
+    /// The message group, which standard queues may have too (fair queues).
+    pub fn group_id(&self) -> Option<&str> {
+        self.system_attribute("MessageGroupId")
+    }
+
+    /// A system attribute, such as `SenderId` or `AWSTraceHeader`.
+    pub fn system_attribute(&self, name: &str) -> Option<&str> {
+        self.sqs.attributes.get(name).map(String::as_str)
+    }
+
+    /// The text of a message attribute (types `String` and `Number`).
+    pub fn attribute(&self, name: &str) -> Option<&str> {
+        self.sqs
+            .message_attributes
+            .get(name)?
+            .string_value
+            .as_deref()
+    }
+
+    /// The ARN of the queue the message came from.
+    pub fn queue_arn(&self) -> Option<&str> {
+        self.sqs.event_source_arn.as_deref()
+    }
+
+    /// Whether the queue keeps order. Only its ARN tells: standard queues may have message groups too.
+    pub fn is_fifo(&self) -> bool {
+        self.queue_arn().is_some_and(|arn| arn.ends_with(".fifo"))
+    }
+
+    fn system_number<N: std::str::FromStr>(&self, name: &str) -> Option<N> {
+        self.system_attribute(name)?.parse().ok()
+    }
+}

@@ -1,0 +1,84 @@
+//! From the SDK's errors to the store's.
+
+use aws_sdk_dynamodb::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
+use aws_sdk_dynamodb::types::{BatchStatementError, BatchStatementErrorCodeEnum};
+
+use crate::store::{StoreError, StoreErrorKind};
+
+/// The error of a whole request.
+pub(super) fn request<E, R>(error: SdkError<E, R>) -> StoreError
+where
+    E: std::error::Error + ProvideErrorMetadata + Send + Sync + 'static,
+    R: std::fmt::Debug + Send + Sync + 'static,
+{
+    let (kind, message) = match &error {
+        SdkError::ServiceError(context) => {
+            let code = context.err().code().unwrap_or("unknown error");
+            let message = context.err().message().unwrap_or_default();
+            (by_code(code, message), format!("{code}: {message}"))
+        }
+        SdkError::TimeoutError(_) | SdkError::DispatchFailure(_) | SdkError::ResponseError(_) => (
+            StoreErrorKind::Unanswered,
+            DisplayErrorContext(&error).to_string(),
+        ),
+        _ => (
+            StoreErrorKind::Other,
+            DisplayErrorContext(&error).to_string(),
+        ),
+    };
+    StoreError::new(kind, message).with_source(error)
+}
+
+/// The error of one statement in a batch.
+pub(super) fn statement(error: &BatchStatementError) -> StoreError {
+    let code = error
+        .code()
+        .map_or("unknown error", BatchStatementErrorCodeEnum::as_str);
+    let message = error.message().unwrap_or_default();
+    StoreError::new(by_code(code, message), format!("{code}: {message}"))
+}
+
+/// A batch was answered with another number of results than it had statements.
+pub(super) fn miscounted(statements: usize, results: usize) -> StoreError {
+    StoreError::new(
+        StoreErrorKind::Other,
+        format!("{statements} statements were answered with {results} results"),
+    )
+}
+
+fn by_code(code: &str, message: &str) -> StoreErrorKind {
+    match code {
+        "AccessDenied"
+        | "AccessDeniedException"
+        | "UnrecognizedClientException"
+        | "ExpiredTokenException"
+        | "InvalidSignatureException"
+        | "MissingAuthenticationTokenException"
+        | "IncompleteSignatureException" => StoreErrorKind::AccessDenied,
+        "ResourceNotFound" | "ResourceNotFoundException" => StoreErrorKind::TableNotFound,
+        "ProvisionedThroughputExceeded"
+        | "ProvisionedThroughputExceededException"
+        | "RequestLimitExceeded"
+        | "ThrottlingError"
+        | "ThrottlingException"
+        | "Throttling"
+        | "TransactionConflict"
+        | "TransactionConflictException" => StoreErrorKind::Throttled,
+        // It may have done what was asked.
+        "InternalServerError" | "InternalFailure" | "ServiceUnavailable" => {
+            StoreErrorKind::Unanswered
+        }
+        "ValidationError" | "ValidationException" if is_about_the_key(message) => {
+            StoreErrorKind::KeySchema
+        }
+        _ => StoreErrorKind::Other,
+    }
+}
+
+fn is_about_the_key(message: &str) -> bool {
+    // DynamoDB has no code of its own for this; these are the texts it uses.
+    let message = message.to_ascii_lowercase();
+    ["key element", "missing the key", "key schema", "key attribute", "where clause", "number of conditions on the keys"]
+        .iter()
+        .any(|text| message.contains(text))
+}

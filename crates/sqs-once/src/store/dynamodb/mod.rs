@@ -1,0 +1,98 @@
+//! The store on Amazon DynamoDB: the one module that knows its SDK.
+//!
+//! A slice travels in requests of 25 statements (`BatchExecuteStatement`), each statement with a
+//! condition and a result of its own. A lone claim is one conditional `UpdateItem`, and so is a claim
+//! whose key turned out to have an item already.
+
+mod attributes;
+mod client;
+mod errors;
+mod requests;
+
+use std::sync::Arc;
+
+use aws_sdk_dynamodb::Client;
+use futures_util::future::join_all;
+
+use crate::config::{self, ConfigError};
+use crate::key::ItemId;
+
+use super::{Claim, Claimed, Item, Settled, Settlement, Store, StoreError, StoreFuture};
+use requests::Requests;
+
+/// The most statements that DynamoDB takes in one request.
+const STATEMENTS: usize = 25;
+/// The most keys that DynamoDB takes in one read.
+const READS: usize = 100;
+
+/// Keeps claims in a DynamoDB table with the partition key `id` (type S) and no sort key. Enable
+/// time to live on its attribute `expiration`.
+///
+/// The role needs `dynamodb:PartiQLInsert`, `dynamodb:PartiQLUpdate` and `dynamodb:UpdateItem` on the
+/// table, and `dynamodb:BatchGetItem` for consumers in the mode
+/// [`RecordAfter`](crate::Mode::RecordAfter).
+///
+/// A new key costs 2 write units, one for the claim and one for the completion; a duplicate costs 1
+/// or 2. Items are well below 1 KB unless the handler records data.
+#[derive(Clone, Debug)]
+pub struct DynamoDbStore {
+    requests: Arc<Requests>,
+}
+
+impl DynamoDbStore {
+    /// Uses the table that the environment variable `SQS_ONCE_TABLE` names, and the SDK's own
+    /// settings for region, credentials and endpoint.
+    ///
+    /// Requests time out after 2 s each and 8 s with their retries; the deadline of the invocation
+    /// ends them sooner.
+    ///
+    /// # Errors
+    /// [`ConfigError`] when `SQS_ONCE_TABLE` is missing or malformed. The table itself is first
+    /// asked for with the first record.
+    pub async fn from_env() -> Result<Self, ConfigError> {
+        let table = config::table(&config::process_env)?;
+        Ok(Self::new(client::from_env().await, table))
+    }
+
+    /// Uses `table` through a client of your own. Give it attempt and operation timeouts: the SDK
+    /// sets none.
+    pub fn new(client: Client, table: impl Into<String>) -> Self {
+        Self {
+            requests: Arc::new(Requests::new(client, table.into())),
+        }
+    }
+}
+
+impl Store for DynamoDbStore {
+    fn claim<'a>(&'a self, claims: &'a [Claim]) -> StoreFuture<'a, Claimed> {
+        Box::pin(async move {
+            if let [claim] = claims {
+                return vec![self.requests.claim_one(claim).await];
+            }
+            let chunks = claims.chunks(STATEMENTS);
+            flat(chunks.map(|chunk| self.requests.claim_batch(chunk))).await
+        })
+    }
+
+    fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> StoreFuture<'a, Settled> {
+        Box::pin(async move {
+            let chunks = settlements.chunks(STATEMENTS);
+            flat(chunks.map(|chunk| self.requests.settle_batch(chunk))).await
+        })
+    }
+
+    fn read<'a>(&'a self, ids: &'a [ItemId]) -> StoreFuture<'a, Option<Item>> {
+        Box::pin(async move {
+            let chunks = ids.chunks(READS);
+            flat(chunks.map(|chunk| self.requests.read_batch(chunk))).await
+        })
+    }
+}
+
+/// Sends the requests of a slice side by side, and puts their results in the slice's order.
+async fn flat<T, F>(requests: impl Iterator<Item = F>) -> Vec<Result<T, StoreError>>
+where
+    F: Future<Output = Vec<Result<T, StoreError>>>,
+{
+    join_all(requests).await.into_iter().flatten().collect()
+}

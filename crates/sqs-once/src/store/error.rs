@@ -1,0 +1,75 @@
+//! Why a store could not answer.
+
+use std::error::Error as StdError;
+use std::sync::Arc;
+
+use thiserror::Error;
+
+/// The store could not say whether it did what was asked. The records concerned are reported as
+/// failed: unknown is never taken for done.
+#[derive(Clone, Debug, Error)]
+#[error("{kind}: {message}")]
+pub struct StoreError {
+    kind: StoreErrorKind,
+    message: String,
+    #[source]
+    source: Option<Arc<dyn StdError + Send + Sync>>,
+}
+
+/// What kind of trouble a store has, each with what to do about it.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum StoreErrorKind {
+    /// The function's role may not do this.
+    #[error("the store denies access (grant the function's role the actions that template.yaml lists)")]
+    AccessDenied,
+    /// There is no such table.
+    #[error("the table does not exist (check SQS_ONCE_TABLE and the region)")]
+    TableNotFound,
+    /// The table's key is not what claims need.
+    #[error("the table has another key schema (it needs the partition key `id` of type S and no sort key)")]
+    KeySchema,
+    /// Too many requests for the table or its partitions.
+    #[error("the store is throttling (raise the table's capacity or lower the function's concurrency)")]
+    Throttled,
+    /// No answer in time, or no connection.
+    #[error("the store did not answer in time")]
+    Unanswered,
+    /// An item holds something that no version of the protocol writes.
+    #[error("the item is not readable (another program writes to this table)")]
+    BadItem,
+    /// Anything else.
+    #[error("the store failed")]
+    Other,
+}
+
+impl StoreError {
+    /// An error of this kind, with the details of this case.
+    pub fn new(kind: StoreErrorKind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: message.into(),
+            source: None,
+        }
+    }
+
+    /// The same error with the error that caused it.
+    #[must_use]
+    pub fn with_source(mut self, source: impl StdError + Send + Sync + 'static) -> Self {
+        self.source = Some(Arc::new(source));
+        self
+    }
+
+    /// What kind of trouble this is.
+    pub fn kind(&self) -> StoreErrorKind {
+        self.kind
+    }
+
+    /// Whether the same request may succeed a moment later.
+    pub fn is_transient(&self) -> bool {
+        matches!(
+            self.kind,
+            StoreErrorKind::Throttled | StoreErrorKind::Unanswered
+        )
+    }
+}

@@ -1,0 +1,268 @@
+//! One item a business key, and when a write to it is allowed.
+//!
+//! The conditions here are the reference: a store's own conditions must decide the same.
+
+use std::fmt;
+use std::sync::Arc;
+
+use thiserror::Error;
+
+use crate::key::{Fingerprint, ItemId};
+use crate::time::Timestamp;
+
+/// The identity of one attempt: 128 random bits, fresh for every claim. Only the owner of a claim
+/// may complete or release it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Owner(u128);
+
+/// An owner in a table is not 32 hexadecimal digits.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[error("an owner has 32 hexadecimal digits")]
+pub struct InvalidOwner;
+
+impl Owner {
+    /// An owner made of random bits.
+    pub const fn from_bits(bits: u128) -> Self {
+        Self(bits)
+    }
+
+    /// Takes an owner as it stands in the table.
+    ///
+    /// # Errors
+    /// [`InvalidOwner`] unless it has 32 hexadecimal digits.
+    pub fn from_stored(hex: &str) -> Result<Self, InvalidOwner> {
+        if hex.len() != 32 {
+            return Err(InvalidOwner);
+        }
+        u128::from_str_radix(hex, 16)
+            .map(Self)
+            .map_err(|_| InvalidOwner)
+    }
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl fmt::Debug for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Owner({self})")
+    }
+}
+
+/// A fencing token: every claim of a key has a larger one than the claim before.
+///
+/// A key's first fence is the time of its claim in milliseconds, so that fences go on growing when
+/// an expired item was deleted in between.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Fence(u64);
+
+impl Fence {
+    /// Takes a fence as it stands in the table.
+    pub const fn from_stored(fence: u64) -> Self {
+        Self(fence)
+    }
+
+    /// The fence of a key's first claim.
+    pub const fn first(now: Timestamp) -> Self {
+        Self(now.as_millis())
+    }
+
+    /// The fence after this one.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
+
+    /// The fence as a number.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for Fence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// How far the work for a key has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// Somebody claimed the key and works on it, or did until the lease lapsed.
+    InProgress,
+    /// The effect is done and recorded.
+    Completed,
+    /// Something that no version of the protocol writes. Nobody may claim such a key.
+    Unknown(String),
+}
+
+/// What a store holds for one key. Items written by Powertools for AWS Lambda have neither owner nor
+/// fence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Item {
+    /// The partition key.
+    pub id: ItemId,
+    /// How far the work has come.
+    pub status: Status,
+    /// Until when the owner may be working.
+    pub lease_until: Option<Timestamp>,
+    /// Until when a duplicate is recognised, in whole seconds. The store may delete the item later.
+    pub expiration: Option<Timestamp>,
+    /// The payload's fingerprint.
+    pub fingerprint: Option<Fingerprint>,
+    /// What the handler asked to record.
+    pub data: Option<Arc<str>>,
+    /// Whose claim or completion this is.
+    pub owner: Option<Owner>,
+    /// The fence of the last claim.
+    pub fence: Option<Fence>,
+}
+
+impl Item {
+    fn is_expired(&self, now: Timestamp) -> bool {
+        self.expiration
+            .is_some_and(|expiration| expiration.as_secs() < now.as_secs())
+    }
+}
+
+/// A request to own a key for a while.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// Which key.
+    pub id: ItemId,
+    /// Who claims.
+    pub owner: Owner,
+    /// The time of the claim.
+    pub now: Timestamp,
+    /// Until when the owner may work.
+    pub lease_until: Timestamp,
+    /// When the item may be deleted if nothing becomes of the claim.
+    pub expiration: Timestamp,
+    /// The payload's fingerprint, where it is checked.
+    pub fingerprint: Option<Fingerprint>,
+}
+
+impl Claim {
+    /// Whether this claim may be written over `existing`: there is nothing, or it is a completion
+    /// past its expiry, or a claim past its lease that is not this very claim coming late.
+    pub fn admitted_by(&self, existing: Option<&Item>) -> bool {
+        let Some(item) = existing else { return true };
+        match (&item.status, item.lease_until) {
+            (Status::Completed, _) => item.is_expired(self.now),
+            (Status::InProgress, Some(lease_until)) => {
+                lease_until < self.now && item.owner != Some(self.owner)
+            }
+            // Powertools writes no lease when it knows no deadline.
+            (Status::InProgress, None) => item.is_expired(self.now),
+            (Status::Unknown(_), _) => false,
+        }
+    }
+
+    /// The item that this claim leaves where `existing` stood.
+    pub fn write(&self, existing: Option<&Item>) -> Item {
+        let last_fence = existing.and_then(|item| item.fence);
+        Item {
+            id: self.id.clone(),
+            status: Status::InProgress,
+            lease_until: Some(self.lease_until),
+            expiration: Some(self.expiration),
+            fingerprint: self.fingerprint.clone(),
+            data: None,
+            owner: Some(self.owner),
+            fence: Some(last_fence.map_or(Fence::first(self.now), Fence::next)),
+        }
+    }
+}
+
+/// What becomes of a claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settlement {
+    /// Which key.
+    pub id: ItemId,
+    /// Whose claim.
+    pub owner: Owner,
+    /// What becomes of it.
+    pub settling: Settling,
+}
+
+/// The ways a claim ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Settling {
+    /// The effect is done.
+    Complete {
+        /// Until when a duplicate is recognised.
+        expiration: Timestamp,
+        /// What the handler asked to record.
+        data: Option<Arc<str>>,
+    },
+    /// The attempt failed: the next one need not wait for the lease. The item stays, so that its
+    /// fence keeps growing and a late copy of the claim finds it.
+    Release,
+    /// The effect is done, without a claim before it.
+    Record {
+        /// The time of the recording.
+        now: Timestamp,
+        /// Until when a duplicate is recognised.
+        expiration: Timestamp,
+        /// The payload's fingerprint, where it is checked.
+        fingerprint: Option<Fingerprint>,
+    },
+}
+
+impl Settlement {
+    /// Whether this settlement may be written over `existing`. A completion needs its own claim, or
+    /// itself; a release needs its own claim, still in progress; a record without a claim needs
+    /// anything but somebody's valid completion.
+    pub fn admitted_by(&self, existing: Option<&Item>) -> bool {
+        let mine = |item: &Item| item.owner == Some(self.owner);
+        match (&self.settling, existing) {
+            (Settling::Complete { .. }, Some(item)) => mine(item),
+            (Settling::Release, Some(item)) => mine(item) && item.status == Status::InProgress,
+            (Settling::Complete { .. } | Settling::Release, None) => false,
+            (Settling::Record { now, .. }, Some(item)) => match item.status {
+                Status::Completed => mine(item) || item.is_expired(*now),
+                Status::InProgress => true,
+                Status::Unknown(_) => false,
+            },
+            (Settling::Record { .. }, None) => true,
+        }
+    }
+
+    /// The item that this settlement leaves where `existing` stood.
+    pub fn write(&self, existing: Option<&Item>) -> Item {
+        let mut item = existing.cloned().unwrap_or_else(|| Item {
+            id: self.id.clone(),
+            status: Status::InProgress,
+            lease_until: None,
+            expiration: None,
+            fingerprint: None,
+            data: None,
+            owner: Some(self.owner),
+            fence: None,
+        });
+        match &self.settling {
+            Settling::Complete { expiration, data } => {
+                item.status = Status::Completed;
+                item.expiration = Some(*expiration);
+                item.data.clone_from(data);
+            }
+            Settling::Release => item.lease_until = Some(Timestamp::default()),
+            Settling::Record {
+                now,
+                expiration,
+                fingerprint,
+            } => {
+                item.status = Status::Completed;
+                item.owner = Some(self.owner);
+                item.expiration = Some(*expiration);
+                item.fingerprint.clone_from(fingerprint);
+                item.data = None;
+                item.fence = Some(item.fence.map_or(Fence::first(*now), Fence::next));
+            }
+        }
+        item
+    }
+}

@@ -1,0 +1,86 @@
+//! A store in this process's memory.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::key::ItemId;
+
+use super::{Claim, Claimed, Item, Settled, Settlement, Store, StoreFuture};
+
+/// A store in memory, for tests: it forgets everything with the process. Clones share their items.
+///
+/// ```
+/// use sqs_once::MemoryStore;
+/// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
+///
+/// let consumer = sqs_once::consumer::<OrderPlaced>()
+///     .key(|order: &OrderPlaced| order.order_id.clone())
+///     .namespace("payments")
+///     .store(MemoryStore::new())
+///     .handler(async |_order: OrderPlaced| {});
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct MemoryStore {
+    items: Arc<Mutex<HashMap<ItemId, Item>>>,
+}
+
+impl MemoryStore {
+    /// An empty store.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The item kept under `id`.
+    pub fn get(&self, id: &ItemId) -> Option<Item> {
+        self.items().get(id).cloned()
+    }
+
+    /// Puts an item as it is, without any condition.
+    pub fn put(&self, item: Item) {
+        self.items().insert(item.id.clone(), item);
+    }
+
+    fn items(&self) -> MutexGuard<'_, HashMap<ItemId, Item>> {
+        // Nothing panics while the lock is held, and no write is ever half done.
+        self.items.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Store for MemoryStore {
+    fn claim<'a>(&'a self, claims: &'a [Claim]) -> StoreFuture<'a, Claimed> {
+        Box::pin(async move {
+            let mut items = self.items();
+            let claim = |claim: &Claim| {
+                let existing = items.get(&claim.id);
+                if let Some(item) = existing.filter(|item| !claim.admitted_by(Some(item))) {
+                    return Ok(Claimed::Refused(Box::new(item.clone())));
+                }
+                let item = claim.write(existing);
+                let fence = item.fence.unwrap_or_default();
+                items.insert(item.id.clone(), item);
+                Ok(Claimed::Written { fence })
+            };
+            claims.iter().map(claim).collect()
+        })
+    }
+
+    fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> StoreFuture<'a, Settled> {
+        Box::pin(async move {
+            let mut items = self.items();
+            let settle = |settlement: &Settlement| {
+                let existing = items.get(&settlement.id);
+                if !settlement.admitted_by(existing) {
+                    return Ok(Settled::Refused(existing.cloned().map(Box::new)));
+                }
+                let item = settlement.write(existing);
+                items.insert(item.id.clone(), item);
+                Ok(Settled::Written)
+            };
+            settlements.iter().map(settle).collect()
+        })
+    }
+
+    fn read<'a>(&'a self, ids: &'a [ItemId]) -> StoreFuture<'a, Option<Item>> {
+        Box::pin(async move { ids.iter().map(|id| Ok(self.get(id))).collect() })
+    }
+}

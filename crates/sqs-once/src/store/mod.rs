@@ -1,0 +1,69 @@
+//! Where claims and completions are kept.
+//!
+//! [`Store`] takes slices, because a batch of records should cost a few requests and not two a
+//! record. [`DynamoDbStore`] is for production, [`MemoryStore`] for tests; the feature `conformance`
+//! has the suite that both pass, for stores of your own.
+
+#[cfg(feature = "conformance")]
+pub mod conformance;
+pub mod dynamodb;
+mod error;
+mod item;
+mod memory;
+mod off;
+
+use std::future::Future;
+use std::pin::Pin;
+
+use crate::key::ItemId;
+
+pub use dynamodb::DynamoDbStore;
+pub use error::{StoreError, StoreErrorKind};
+pub use item::{Claim, Fence, InvalidOwner, Item, Owner, Settlement, Settling, Status};
+pub use memory::MemoryStore;
+pub(crate) use off::OffStore;
+
+/// What a store answers to a slice: one result an entry, in the order of the slice.
+pub type StoreFuture<'a, T> =
+    Pin<Box<dyn Future<Output = Vec<Result<T, StoreError>>> + Send + 'a>>;
+
+/// How a claim went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Claimed {
+    /// It was written: the key is the claim's owner's.
+    Written {
+        /// The key's new fence.
+        fence: Fence,
+    },
+    /// It was refused by the item that stands there.
+    Refused(Box<Item>),
+}
+
+/// How a settlement went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Settled {
+    /// It was written.
+    Written,
+    /// It was refused by the item that stands there, or because there is none.
+    Refused(Option<Box<Item>>),
+}
+
+/// Keeps one item a business key, and changes it only when the item allows it.
+///
+/// Every entry of a slice is a conditional write of its own: it happens atomically, or not at all.
+/// [`Claim::admitted_by`] and [`Settlement::admitted_by`] say when. The entries of one slice have
+/// different ids, except by mistake of the caller; their order is then undefined.
+///
+/// An entry's `Err` means *unknown*: the write may have happened, or may happen later. The same
+/// entry may be sent again: a second time it changes nothing, and either is `Written` again or is
+/// refused by an item whose owner is the entry's.
+pub trait Store: Send + Sync + 'static {
+    /// Writes each claim that [`Claim::admitted_by`] allows.
+    fn claim<'a>(&'a self, claims: &'a [Claim]) -> StoreFuture<'a, Claimed>;
+
+    /// Writes each settlement that [`Settlement::admitted_by`] allows.
+    fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> StoreFuture<'a, Settled>;
+
+    /// Reads items, each as new as the last write that was answered.
+    fn read<'a>(&'a self, ids: &'a [ItemId]) -> StoreFuture<'a, Option<Item>>;
+}

@@ -1,0 +1,69 @@
+//! Logs: one line a record, in Lambda's format.
+
+use std::env;
+
+use tracing::level_filters::LevelFilter;
+use tracing::{error, info, warn};
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{Layer, fmt};
+
+use crate::batch::{Outcome, Report};
+use crate::key::ItemId;
+use crate::record::Message;
+
+/// Sets up logging on stdout, unless the program did so already: JSON lines where Lambda is
+/// configured for them (`AWS_LAMBDA_LOG_FORMAT=JSON`), text otherwise. `RUST_LOG` or
+/// `AWS_LAMBDA_LOG_LEVEL` choose the level; the default is `info`.
+pub(crate) fn init() {
+    let json = env::var("AWS_LAMBDA_LOG_FORMAT").is_ok_and(|format| format.eq_ignore_ascii_case("json"));
+    let lines = if json {
+        // Lambda reads `timestamp` (RFC 3339) and `level` at the top of each line.
+        let lines = fmt::layer().json().flatten_event(true).with_span_list(false);
+        lines.boxed()
+    } else {
+        fmt::layer().with_ansi(false).boxed()
+    };
+    let subscriber = tracing_subscriber::registry().with(lines.with_filter(levels()));
+    // Fails when the program has its own subscriber, which then stays.
+    let _ = subscriber.try_init();
+}
+
+fn levels() -> Targets {
+    if let Ok(Ok(targets)) = env::var("RUST_LOG").map(|filter| filter.parse()) {
+        return targets;
+    }
+    let level = match env::var("AWS_LAMBDA_LOG_LEVEL").as_deref() {
+        Ok("TRACE") => LevelFilter::TRACE,
+        Ok("DEBUG") => LevelFilter::DEBUG,
+        Ok("WARN") => LevelFilter::WARN,
+        Ok("ERROR" | "FATAL") => LevelFilter::ERROR,
+        _ => LevelFilter::INFO,
+    };
+    Targets::new().with_default(level)
+}
+
+/// The line of one record at its end.
+pub(crate) fn record(message: &Message, report: &Report) {
+    macro_rules! line {
+        ($level:ident) => {
+            $level!(
+                target: "sqs_once::record",
+                outcome = report.outcome.as_str(),
+                message_id = message.id(),
+                duration_ms = report.duration.as_secs_f64() * 1000.0,
+                reason = report.reason,
+                key = report.key.as_ref().map(ItemId::short),
+                receive_count = message.receive_count(),
+                "record {}", report.outcome.as_str().replace('_', " "),
+            )
+        };
+    }
+    match report.outcome {
+        Outcome::Duplicate if report.reason.is_some() => line!(warn),
+        Outcome::Processed | Outcome::Duplicate | Outcome::InProgress => line!(info),
+        Outcome::Failed => line!(warn),
+        Outcome::Terminal => line!(error),
+    }
+}
