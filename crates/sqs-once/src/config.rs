@@ -107,6 +107,16 @@ pub(crate) fn missing_namespace() -> ConfigError {
     }
 }
 
+/// A dead-letter queue is named, but the client that could send to it was left out.
+#[cfg(not(feature = "sqs"))]
+pub(crate) fn dlq_without_feature() -> ConfigError {
+    ConfigError {
+        variable: "SQS_ONCE_DLQ_URL",
+        problem: "is set, but sqs-once was built without its feature `sqs`".to_owned(),
+        expected: "the feature, or no such variable (the queue's redrive policy then moves terminal records)",
+    }
+}
+
 fn read<T>(
     env: &Env<'_>,
     variable: &'static str,

@@ -45,6 +45,7 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+mod aws;
 mod batch;
 mod config;
 pub mod consumer;

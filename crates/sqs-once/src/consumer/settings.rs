@@ -8,6 +8,7 @@ use tracing::warn;
 
 use crate::batch::{Engine, PayloadMismatch};
 use crate::config::{ConfigError, EnvSettings, missing_namespace, process_env};
+use crate::disposition::dead_letters;
 use crate::handler::PrepareRecord;
 use crate::idempotency::{Idempotency, Mode};
 use crate::key::Namespace;
@@ -70,6 +71,10 @@ impl Settings {
             retention: self.retention.or(env.retention).unwrap_or(DEFAULT_RETENTION),
             mode: self.mode,
         };
+        let dead_letters = match env.dlq_url {
+            Some(url) => Some(dead_letters(url).await?),
+            None => None,
+        };
         let concurrency = self.concurrency.or(env.concurrency);
         let lease_margin = self.lease_margin.or(env.lease_margin);
         Ok(Core {
@@ -78,7 +83,7 @@ impl Settings {
                 idempotency,
                 concurrency: concurrency.unwrap_or(DEFAULT_CONCURRENCY),
                 mismatch: self.mismatch,
-                dead_letters: None,
+                dead_letters,
             }),
             clock,
             lease_margin: lease_margin.unwrap_or(DEFAULT_LEASE_MARGIN),

@@ -1,6 +1,8 @@
 //! The message behind a record.
 
 use aws_lambda_events::event::sqs::SqsMessage;
+#[cfg(feature = "sqs")]
+use aws_lambda_events::event::sqs::SqsMessageAttribute;
 
 use crate::time::Timestamp;
 
@@ -66,6 +68,12 @@ impl Message {
             .get(name)?
             .string_value
             .as_deref()
+    }
+
+    #[cfg(feature = "sqs")]
+    pub(crate) fn attributes(&self) -> impl Iterator<Item = (&str, &SqsMessageAttribute)> {
+        let attributes = self.sqs.message_attributes.iter();
+        attributes.map(|(name, attribute)| (name.as_str(), attribute))
     }
 
     /// The ARN of the queue the message came from.

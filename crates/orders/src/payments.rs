@@ -1,0 +1,162 @@
+//! The payments service: `POST $PAYMENTS_URL/charges`.
+
+use std::time::{Duration, SystemTime};
+
+use http_body_util::Full;
+use hyper::body::Bytes;
+use hyper::header::{CONTENT_TYPE, RETRY_AFTER};
+use hyper::{HeaderMap, Request, StatusCode, Uri};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::{Client, connect::HttpConnector};
+use hyper_util::rt::TokioExecutor;
+use sqs_once::{HandlerError, IdempotencyToken, ResultExt};
+use thiserror::Error;
+use tokio::time::timeout;
+
+use crate::order::OrderPlaced;
+
+/// How long one charge may take. A charge that takes longer may have happened: the retry carries the
+/// same token.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Charges customers.
+#[derive(Clone)]
+pub(crate) enum Payments {
+    /// The service behind `PAYMENTS_URL`.
+    Service {
+        client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+        charges: Uri,
+    },
+    /// No service: charges are only logged, so that the example runs out of the box.
+    Ledger,
+}
+
+/// The payments service can't be set up.
+#[derive(Debug, Error)]
+pub(crate) enum SetupError {
+    #[error(
+        "PAYMENTS_URL is {url:?}: expected the base URL of the payments service, such as https://payments.example"
+    )]
+    Url {
+        url: String,
+        source: hyper::http::uri::InvalidUri,
+    },
+    #[error("the system's root certificates can't be loaded")]
+    Certificates(#[source] std::io::Error),
+}
+
+/// The payments service did not charge.
+#[derive(Debug, Error)]
+pub(crate) enum ChargeError {
+    #[error("the payments service answered {0}")]
+    Answered(StatusCode),
+    #[error("the payments service did not answer within {TIMEOUT:?}")]
+    Unanswered,
+}
+
+impl Payments {
+    pub(crate) fn from_env() -> Result<Self, SetupError> {
+        let url = match std::env::var("PAYMENTS_URL") {
+            Ok(url) if !url.is_empty() => url,
+            _ => return Ok(Self::Ledger),
+        };
+        let charges = format!("{}/charges", url.trim_end_matches('/'))
+            .parse()
+            .map_err(|source| SetupError::Url { url, source })?;
+        let connector = HttpsConnectorBuilder::new()
+            .with_native_roots()
+            .map_err(SetupError::Certificates)?
+            .https_or_http()
+            .enable_http1()
+            .build();
+        let client = Client::builder(TokioExecutor::new()).build(connector);
+        Ok(Self::Service { client, charges })
+    }
+
+    /// Charges an order. The token lets the service recognise a charge that it has already made.
+    pub(crate) async fn charge(
+        &self,
+        order: &OrderPlaced,
+        token: &IdempotencyToken,
+    ) -> Result<(), HandlerError> {
+        let Self::Service { client, charges } = self else {
+            tracing::info!(%token, amount_cents = order.amount_cents, currency = order.currency, "charged");
+            return Ok(());
+        };
+        let request = Request::post(charges)
+            .header(CONTENT_TYPE, "application/json")
+            .header("Idempotency-Key", token.as_str())
+            .body(Full::from(serde_json::to_vec(order)?))?;
+        let answer = timeout(TIMEOUT, client.request(request))
+            .await
+            .map_err(|_| ChargeError::Unanswered)??;
+        outcome(answer.status(), answer.headers())
+    }
+}
+
+/// What an answer means for the message: done, retry later, or never again.
+fn outcome(status: StatusCode, headers: &HeaderMap) -> Result<(), HandlerError> {
+    let refused = Err(ChargeError::Answered(status));
+    match status.as_u16() {
+        200..300 => Ok(()),
+        408 | 425 | 429 => later(refused, headers),
+        400..500 => refused.terminal(),
+        _ => later(refused, headers),
+    }
+}
+
+fn later(refused: Result<(), ChargeError>, headers: &HeaderMap) -> Result<(), HandlerError> {
+    match retry_after(headers) {
+        Some(delay) => refused.retry_after(delay),
+        None => Ok(refused?),
+    }
+}
+
+/// The service's wish: a number of seconds, or a date.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?;
+    if let Ok(seconds) = text.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let date = httpdate::parse_http_date(text).ok()?;
+    date.duration_since(SystemTime::now()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answered(status: u16, retry_after: Option<&str>) -> Result<(), HandlerError> {
+        let mut headers = HeaderMap::new();
+        headers.extend(retry_after.map(|text| (RETRY_AFTER, text.parse().unwrap())));
+        outcome(StatusCode::from_u16(status).unwrap(), &headers)
+    }
+
+    #[test]
+    fn success_is_done_and_other_client_errors_are_terminal() {
+        for status in [200, 201, 202, 204] {
+            answered(status, None).unwrap();
+        }
+        for status in [400, 401, 402, 404, 409, 422] {
+            assert!(
+                answered(status, None).unwrap_err().is_terminal(),
+                "{status}"
+            );
+        }
+    }
+
+    #[test]
+    fn overload_and_server_errors_are_retried_when_the_service_says() {
+        for status in [302, 408, 425, 429, 500, 502, 503, 504] {
+            let error = answered(status, None).unwrap_err();
+            assert!(!error.is_terminal(), "{status}");
+            assert_eq!(error.retry_delay(), None);
+        }
+        let error = answered(429, Some("7")).unwrap_err();
+        assert_eq!(error.retry_delay(), Some(Duration::from_secs(7)));
+        let next_hour = httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(3600));
+        let delay = answered(503, Some(&next_hour)).unwrap_err().retry_delay();
+        assert!(delay.is_some_and(|delay| delay > Duration::from_secs(3000)));
+        assert_eq!(answered(503, Some("soon")).unwrap_err().retry_delay(), None);
+    }
+}
