@@ -36,14 +36,12 @@ pub struct Keyed<T, K, S = ()> {
 /// `()`; until then [`Consumer::state`] gives it.
 pub struct Ready<S = ()> {
     handler: Arc<dyn PrepareRecord<S>>,
-    core: Arc<OnceCell<Core>>,
 }
 
 impl<S> Clone for Ready<S> {
     fn clone(&self) -> Self {
         Self {
             handler: Arc::clone(&self.handler),
-            core: Arc::clone(&self.core),
         }
     }
 }
@@ -92,6 +90,8 @@ impl<S> std::fmt::Debug for Ready<S> {
 pub struct Consumer<Phase = Ready> {
     phase: Phase,
     settings: Settings,
+    /// What phase and settings come to, once somebody asked; shared by clones, made anew by a change.
+    core: Arc<OnceCell<Core>>,
 }
 
 /// Starts a consumer of messages whose body is a `T` in JSON.
@@ -99,6 +99,7 @@ pub fn consumer<T: DeserializeOwned + Send + 'static>() -> Consumer<Keyless<T>> 
     Consumer {
         phase: Keyless(PhantomData),
         settings: Settings::default(),
+        core: Arc::default(),
     }
 }
 
@@ -161,10 +162,7 @@ where
 }
 
 fn ready<S>(handler: Arc<dyn PrepareRecord<S>>) -> Ready<S> {
-    Ready {
-        handler,
-        core: Arc::new(OnceCell::new()),
-    }
+    Ready { handler }
 }
 
 impl<S: Clone + Send + Sync + 'static> Consumer<Ready<S>> {
@@ -201,7 +199,7 @@ impl Consumer {
 
     async fn core(&self) -> Result<&Core, ConfigError> {
         let resolve = || self.settings.resolve(Arc::clone(&self.phase.handler));
-        self.phase.core.get_or_try_init(resolve).await
+        self.core.get_or_try_init(resolve).await
     }
 }
 
@@ -212,24 +210,21 @@ impl<Phase> Consumer<Phase> {
     /// # Panics
     /// If the name is empty, longer than 255 bytes, or has a `#` in it.
     #[must_use]
-    pub fn namespace(mut self, namespace: &str) -> Self {
-        self.settings.namespace = Some(checked(namespace));
-        self
+    pub fn namespace(self, namespace: &str) -> Self {
+        self.set(|settings| settings.namespace = Some(checked(namespace)))
     }
 
     /// The namespace where nothing else names one.
     #[doc(hidden)]
     #[must_use]
-    pub fn default_namespace(mut self, namespace: &str) -> Self {
-        self.settings.default_namespace = Some(checked(namespace));
-        self
+    pub fn default_namespace(self, namespace: &str) -> Self {
+        self.set(|settings| settings.default_namespace = Some(checked(namespace)))
     }
 
     /// Keeps claims in `store` instead of the DynamoDB table that the environment names.
     #[must_use]
-    pub fn store(mut self, store: impl Store) -> Self {
-        self.settings.store = Some(Arc::new(store));
-        self
+    pub fn store(self, store: impl Store) -> Self {
+        self.set(|settings| settings.store = Some(Arc::new(store)))
     }
 
     /// How many handlers of a batch run at once. Default: 10. In a FIFO queue each message group has
@@ -238,70 +233,70 @@ impl<Phase> Consumer<Phase> {
     /// # Panics
     /// If it is 0.
     #[must_use]
-    pub fn concurrency(mut self, concurrency: usize) -> Self {
-        let concurrency = NonZeroUsize::new(concurrency);
-        self.settings.concurrency = Some(concurrency.expect("concurrency must be at least 1"));
-        self
+    pub fn concurrency(self, concurrency: usize) -> Self {
+        let concurrency =
+            NonZeroUsize::new(concurrency).expect("concurrency must be at least 1");
+        self.set(|settings| settings.concurrency = Some(concurrency))
     }
 
     /// How long a completed key is recognised as a duplicate. Default: 28 days, longer than a message
     /// can live in a queue and its dead-letter queue together.
     #[must_use]
     pub fn retention(mut self, retention: Duration) -> Self {
-        self.settings.retention = Some(retention);
-        self
+        self.set(|settings| settings.retention = Some(retention))
     }
 
     /// How far the lease of a claim reaches beyond the invocation's deadline. Default: 3 s. It covers
     /// Lambda killing a little late, and clocks that differ.
     #[must_use]
-    pub fn lease_margin(mut self, margin: Duration) -> Self {
-        self.settings.lease_margin = Some(margin);
-        self
+    pub fn lease_margin(self, margin: Duration) -> Self {
+        self.set(|settings| settings.lease_margin = Some(margin))
     }
 
     /// How long before the invocation's deadline handlers are cancelled, so that the answer goes out in
     /// time. Default: 1 s, or a tenth of the invocation's time where that is less.
     #[must_use]
-    pub fn deadline_margin(mut self, margin: Duration) -> Self {
-        self.settings.deadline_margin = Some(margin);
-        self
+    pub fn deadline_margin(self, margin: Duration) -> Self {
+        self.set(|settings| settings.deadline_margin = Some(margin))
     }
 
     /// When the effect is recorded. Default: [`Mode::ClaimFirst`].
     #[must_use]
-    pub fn mode(mut self, mode: Mode) -> Self {
-        self.settings.mode = mode;
-        self
+    pub fn mode(self, mode: Mode) -> Self {
+        self.set(|settings| settings.mode = mode)
     }
 
     /// What becomes of a message whose key was completed for another payload. Default:
     /// [`PayloadMismatch::Warn`].
     #[must_use]
-    pub fn payload_mismatch(mut self, mismatch: PayloadMismatch) -> Self {
-        self.settings.mismatch = mismatch;
-        self
+    pub fn payload_mismatch(self, mismatch: PayloadMismatch) -> Self {
+        self.set(|settings| settings.mismatch = mismatch)
     }
 
     /// The clock that leases and expiry are compared with, for tests and simulators.
     #[must_use]
-    pub fn clock(mut self, clock: impl Clock) -> Self {
-        self.settings.clock = Some(Arc::new(clock));
-        self
+    pub fn clock(self, clock: impl Clock) -> Self {
+        self.set(|settings| settings.clock = Some(Arc::new(clock)))
     }
 
     /// The source of owners and jitter, for tests and simulators.
     #[must_use]
-    pub fn random(mut self, random: impl Random) -> Self {
-        self.settings.random = Some(Arc::new(random));
-        self
+    pub fn random(self, random: impl Random) -> Self {
+        self.set(|settings| settings.random = Some(Arc::new(random)))
     }
 
     fn into_phase<P2>(self, phase: impl FnOnce(Phase) -> P2) -> Consumer<P2> {
         Consumer {
             phase: phase(self.phase),
             settings: self.settings,
+            core: Arc::default(),
         }
+    }
+
+    fn set(mut self, change: impl FnOnce(&mut Settings)) -> Self {
+        change(&mut self.settings);
+        self.core = Arc::default();
+        self
     }
 }
 

@@ -139,7 +139,7 @@ pub struct Claim {
     pub now: Timestamp,
     /// Until when the owner may work.
     pub lease_until: Timestamp,
-    /// When the item may be deleted if nothing becomes of the claim.
+    /// When the item may be deleted if nothing becomes of the claim; kept rounded up to the second.
     pub expiration: Timestamp,
     /// The payload's fingerprint, where it is checked.
     pub fingerprint: Option<Fingerprint>,
@@ -168,7 +168,7 @@ impl Claim {
             id: self.id.clone(),
             status: Status::InProgress,
             lease_until: Some(self.lease_until),
-            expiration: Some(self.expiration),
+            expiration: Some(whole_secs(self.expiration)),
             fingerprint: self.fingerprint.clone(),
             data: None,
             owner: Some(self.owner),
@@ -193,7 +193,7 @@ pub struct Settlement {
 pub enum Settling {
     /// The effect is done.
     Complete {
-        /// Until when a duplicate is recognised.
+        /// Until when a duplicate is recognised; kept rounded up to the second.
         expiration: Timestamp,
         /// What the handler asked to record.
         data: Option<Arc<str>>,
@@ -205,7 +205,7 @@ pub enum Settling {
     Record {
         /// The time of the recording.
         now: Timestamp,
-        /// Until when a duplicate is recognised.
+        /// Until when a duplicate is recognised; kept rounded up to the second.
         expiration: Timestamp,
         /// The payload's fingerprint, where it is checked.
         fingerprint: Option<Fingerprint>,
@@ -215,7 +215,7 @@ pub enum Settling {
 impl Settlement {
     /// Whether this settlement may be written over `existing`. A completion needs its own claim, or
     /// itself; a release needs its own claim, still in progress; a record without a claim needs
-    /// anything but somebody's valid completion.
+    /// anything but a valid completion, be it its own.
     pub fn admitted_by(&self, existing: Option<&Item>) -> bool {
         let mine = |item: &Item| item.owner == Some(self.owner);
         match (&self.settling, existing) {
@@ -223,7 +223,7 @@ impl Settlement {
             (Settling::Release, Some(item)) => mine(item) && item.status == Status::InProgress,
             (Settling::Complete { .. } | Settling::Release, None) => false,
             (Settling::Record { now, .. }, Some(item)) => match item.status {
-                Status::Completed => mine(item) || item.is_expired(*now),
+                Status::Completed => item.is_expired(*now),
                 Status::InProgress => true,
                 Status::Unknown(_) => false,
             },
@@ -246,8 +246,11 @@ impl Settlement {
         match &self.settling {
             Settling::Complete { expiration, data } => {
                 item.status = Status::Completed;
-                item.expiration = Some(*expiration);
-                item.data.clone_from(data);
+                item.expiration = Some(whole_secs(*expiration));
+                // The claim has cleared what was recorded before.
+                if data.is_some() {
+                    item.data.clone_from(data);
+                }
             }
             Settling::Release => item.lease_until = Some(Timestamp::default()),
             Settling::Record {
@@ -257,7 +260,7 @@ impl Settlement {
             } => {
                 item.status = Status::Completed;
                 item.owner = Some(self.owner);
-                item.expiration = Some(*expiration);
+                item.expiration = Some(whole_secs(*expiration));
                 item.fingerprint.clone_from(fingerprint);
                 item.data = None;
                 item.fence = Some(item.fence.map_or(Fence::first(*now), Fence::next));
@@ -265,4 +268,9 @@ impl Settlement {
         }
         item
     }
+}
+
+/// DynamoDB's time to live wants whole seconds; rounded up, so that nothing is forgotten early.
+pub(super) fn whole_secs(at: Timestamp) -> Timestamp {
+    Timestamp::from_secs(at.as_millis().div_ceil(1000))
 }

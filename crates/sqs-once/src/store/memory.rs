@@ -40,6 +40,11 @@ impl MemoryStore {
         self.items().insert(item.id.clone(), item);
     }
 
+    /// Deletes an item, as a table does once it is expired.
+    pub fn remove(&self, id: &ItemId) {
+        self.items().remove(id);
+    }
+
     fn items(&self) -> MutexGuard<'_, HashMap<ItemId, Item>> {
         // Nothing panics while the lock is held, and no write is ever half done.
         self.items.lock().unwrap_or_else(PoisonError::into_inner)

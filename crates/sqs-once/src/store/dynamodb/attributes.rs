@@ -7,6 +7,7 @@ use std::fmt::Display;
 use aws_sdk_dynamodb::types::AttributeValue;
 
 use crate::key::{Fingerprint, ItemId};
+use crate::store::item::whole_secs;
 use crate::store::{Fence, Item, Owner, Status, StoreError, StoreErrorKind};
 use crate::time::Timestamp;
 
@@ -32,10 +33,8 @@ pub(super) fn number(value: impl Display) -> AttributeValue {
     AttributeValue::N(value.to_string())
 }
 
-/// The attribute holds whole seconds, as DynamoDB's time to live asks; rounded up, so that nothing
-/// is forgotten early.
 pub(super) fn expiration(at: Timestamp) -> AttributeValue {
-    number(at.as_millis().div_ceil(1000))
+    number(whole_secs(at).as_secs())
 }
 
 /// Reads an item. An attribute of the wrong type is an error and not an absent one: taking it for

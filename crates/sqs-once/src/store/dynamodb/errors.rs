@@ -78,7 +78,13 @@ fn by_code(code: &str, message: &str) -> StoreErrorKind {
 fn is_about_the_key(message: &str) -> bool {
     // DynamoDB has no code of its own for this; these are the texts it uses.
     let message = message.to_ascii_lowercase();
-    ["key element", "missing the key", "key schema", "key attribute", "where clause", "number of conditions on the keys"]
-        .iter()
-        .any(|text| message.contains(text))
+    [
+        "provided key element",
+        "missing the key",
+        "required keys was not given a value",
+        "type mismatch for key",
+        "equality on all key attributes",
+    ]
+    .iter()
+    .any(|text| message.contains(text))
 }

@@ -12,7 +12,7 @@ use aws_sdk_dynamodb::types::{
 };
 use futures_util::future::join_all;
 
-use crate::key::ItemId;
+use crate::key::{Fingerprint, ItemId};
 use crate::store::{
     Claim, Claimed, Fence, Item, Settled, Settlement, Settling, StoreError, StoreErrorKind,
 };
@@ -40,21 +40,11 @@ impl Requests {
 
     /// One conditional write: a claim of a key that may have an item already.
     pub(super) async fn claim_one(&self, claim: &Claim) -> Result<Claimed, StoreError> {
-        let mut remove = vec![DATA];
-        let mut update = "SET #status = :inprogress, #lease = :lease, #expiration = :expiration, \
-                          #owner = :me, #fence = if_not_exists(#fence, :before_first) + :one"
-            .to_owned();
-        match &claim.fingerprint {
-            Some(_) => update.push_str(", #fingerprint = :fingerprint"),
-            None => remove.push(FINGERPRINT),
-        }
-        update.push_str(" REMOVE #data");
-        if claim.fingerprint.is_none() {
-            update.push_str(", #fingerprint");
-        }
+        let set = "SET #status = :inprogress, #lease = :lease, #expiration = :expiration, \
+                   #owner = :me, #fence = if_not_exists(#fence, :before_first) + :one";
         let first = Fence::first(claim.now).get();
         let request = self
-            .update(&claim.id, update)
+            .update(&claim.id, set, claim.fingerprint.as_ref())
             // The counterpart of `Claim::admitted_by`.
             .condition_expression(
                 "attribute_not_exists(#id) \
@@ -66,8 +56,6 @@ impl Requests {
             )
             .expression_attribute_names("#id", ID)
             .expression_attribute_names("#lease", LEASE)
-            .expression_attribute_names("#data", DATA)
-            .expression_attribute_names("#fingerprint", FINGERPRINT)
             .expression_attribute_values(":inprogress", text(IN_PROGRESS))
             .expression_attribute_values(":completed", text(COMPLETED))
             .expression_attribute_values(":lease", number(claim.lease_until.as_millis()))
@@ -78,11 +66,6 @@ impl Requests {
             .expression_attribute_values(":now", number(claim.now.as_millis()))
             .expression_attribute_values(":now_secs", number(claim.now.as_secs()))
             .return_values(ReturnValue::UpdatedNew);
-        let request = match &claim.fingerprint {
-            Some(fingerprint) => request
-                .expression_attribute_values(":fingerprint", text(fingerprint.as_str())),
-            None => request,
-        };
         match request.send().await {
             Ok(written) => {
                 let fence = written
@@ -266,55 +249,61 @@ impl Requests {
             Settling::Record { fingerprint, .. } => fingerprint.as_ref(),
             Settling::Complete { .. } | Settling::Release => None,
         };
-        let update = "SET #status = :completed, #expiration = :expiration, #owner = :me, \
-                      #fence = if_not_exists(#fence, :before_first) + :one, \
-                      #fingerprint = :fingerprint REMOVE #data";
+        let set = "SET #status = :completed, #expiration = :expiration, #owner = :me, \
+                   #fence = if_not_exists(#fence, :before_first) + :one";
         let first = Fence::first(now).get();
         let request = self
-            .update(&settlement.id, update.to_owned())
+            .update(&settlement.id, set, fingerprint)
             // The counterpart of `Settlement::admitted_by`.
             .condition_expression(
                 "#status = :inprogress OR (#status = :completed \
-                 AND (#expiration < :now_secs OR #owner = :me))",
+                 AND #expiration < :now_secs)",
             )
-            .expression_attribute_names("#data", DATA)
-            .expression_attribute_names("#fingerprint", FINGERPRINT)
             .expression_attribute_values(":inprogress", text(IN_PROGRESS))
             .expression_attribute_values(":completed", text(COMPLETED))
             .expression_attribute_values(":expiration", expiration(until))
             .expression_attribute_values(":me", text(settlement.owner.to_string()))
             .expression_attribute_values(":before_first", number(first.saturating_sub(1)))
             .expression_attribute_values(":one", number(1))
-            .expression_attribute_values(":now_secs", number(now.as_secs()))
-            .expression_attribute_values(
-                ":fingerprint",
-                fingerprint.map_or(AttributeValue::Null(true), |fingerprint| {
-                    text(fingerprint.as_str())
-                }),
-            );
+            .expression_attribute_values(":now_secs", number(now.as_secs()));
         match request.send().await {
             Ok(_) => Ok(Settled::Written),
             Err(error) => Ok(Settled::Refused(refusing_item(error)?.map(Box::new))),
         }
     }
 
-    fn update(&self, id: &ItemId, expression: String) -> UpdateItemFluentBuilder {
+    /// An update that leaves of an older item neither its data nor its fingerprint.
+    fn update(
+        &self,
+        id: &ItemId,
+        set: &str,
+        fingerprint: Option<&Fingerprint>,
+    ) -> UpdateItemFluentBuilder {
+        let rest = match fingerprint {
+            Some(_) => ", #fingerprint = :fingerprint REMOVE #data",
+            None => " REMOVE #data, #fingerprint",
+        };
         self.client
             .update_item()
             .table_name(&self.table)
             .key(ID, text(id.as_str()))
-            .update_expression(expression)
+            .update_expression(format!("{set}{rest}"))
             .expression_attribute_names("#status", STATUS)
             .expression_attribute_names("#expiration", EXPIRATION)
             .expression_attribute_names("#owner", OWNER)
             .expression_attribute_names("#fence", FENCE)
+            .expression_attribute_names("#data", DATA)
+            .expression_attribute_names("#fingerprint", FINGERPRINT)
+            .set_expression_attribute_values(fingerprint.map(|fingerprint| {
+                HashMap::from([(":fingerprint".to_owned(), text(fingerprint.as_str()))])
+            }))
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
     }
 
     fn insert(
         &self,
         mut attributes: Vec<(&str, AttributeValue)>,
-        fingerprint: Option<&crate::key::Fingerprint>,
+        fingerprint: Option<&Fingerprint>,
     ) -> BatchStatementRequest {
         attributes.extend(fingerprint.map(|value| (FINGERPRINT, text(value.as_str()))));
         let (names, values): (Vec<_>, Vec<_>) = attributes.into_iter().unzip();

@@ -1,0 +1,178 @@
+//! What becomes of records when the store fails: unknown is never taken for done.
+
+mod support;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use sqs_once::store::{Item, Owner, Status, StoreErrorKind};
+use sqs_once::{Clock, Consumer, consumer};
+use support::{Bench, Order, event, order, outcomes};
+
+type Seen = Arc<Mutex<Vec<String>>>;
+
+fn noting(bench: &Bench) -> (Consumer, Seen) {
+    let seen = Seen::default();
+    let noting = {
+        let seen = Arc::clone(&seen);
+        consumer::<Order>().key(|order: &Order| order.id.clone()).handler(move |order: Order| {
+            seen.lock().unwrap().push(order.id);
+            async {}
+        })
+    };
+    (bench.consumer(noting), seen)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_refuses_claims_fails_every_record_with_one_line_that_names_the_fix() {
+    for (kind, fix) in [
+        (StoreErrorKind::AccessDenied, "grant the function's role"),
+        (StoreErrorKind::TableNotFound, "check SQS_ONCE_TABLE"),
+        (StoreErrorKind::KeySchema, "partition key `id`"),
+    ] {
+        let bench = Bench::new();
+        let (consumer, seen) = noting(&bench);
+        bench.store.fail("claim", kind, usize::MAX);
+        let records = (0..60).map(|at| order(&at.to_string()));
+        assert_eq!(bench.invoke(&consumer, event(records)).await.len(), 60);
+        assert!(seen.lock().unwrap().is_empty());
+        let lines = bench.log.take("sqs_once::store");
+        assert_eq!(lines.len(), 1);
+        assert!(lines[0]["error"].contains(fix), "{lines:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_whose_answer_was_lost_is_recognised_as_ones_own() {
+    let bench = Bench::new();
+    let (consumer, seen) = noting(&bench);
+    bench.store.lose_answer("claim", 1);
+    assert!(bench.invoke(&consumer, event(["a", "b"].map(order))).await.is_empty());
+    assert_eq!(*seen.lock().unwrap(), ["a", "b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_completion_whose_answer_was_lost_is_sent_again() {
+    let bench = Bench::new();
+    let (consumer, seen) = noting(&bench);
+    bench.store.lose_answer("settle", 2);
+    assert!(bench.invoke(&consumer, event(["a", "b"].map(order))).await.is_empty());
+    assert_eq!(seen.lock().unwrap().len(), 2);
+    assert_eq!(bench.store.item("a").unwrap().status, Status::Completed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn throttled_requests_are_sent_again_until_the_deadline_and_not_after() {
+    let bench = Bench::new();
+    let (consumer, seen) = noting(&bench);
+    bench.store.fail("claim", StoreErrorKind::Throttled, 3);
+    assert!(bench.invoke(&consumer, event([order("a")])).await.is_empty());
+    bench.store.fail("claim", StoreErrorKind::Throttled, usize::MAX);
+    let begun = bench.clock.now();
+    assert_eq!(bench.invoke(&consumer, event([order("b")])).await, ["m-0"]);
+    assert!(bench.clock.now().since(begun) <= bench.timeout);
+    assert_eq!(*seen.lock().unwrap(), ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_effect_that_could_not_be_recorded_is_not_acknowledged() {
+    let bench = Bench::new();
+    let (consumer, seen) = noting(&bench);
+    bench.store.fail("settle", StoreErrorKind::Other, usize::MAX);
+    assert_eq!(bench.invoke(&consumer, event([order("a")])).await, ["m-0"]);
+    assert_eq!(bench.outcomes(), outcomes([("m-0", "failed")]));
+    // Its claim stands, so that the effect is not repeated before the lease has lapsed.
+    assert_eq!(bench.invoke(&consumer, event([order("a")])).await, ["m-0"]);
+    assert_eq!(bench.outcomes(), outcomes([("m-0", "in_progress")]));
+    assert_eq!(*seen.lock().unwrap(), ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_that_fails_changes_nothing_for_the_record() {
+    let bench = Bench::new();
+    let failing = consumer::<Order>()
+        .key(|order: &Order| order.id.clone())
+        .handler(async |_: Order| Err::<(), _>("no luck"));
+    let consumer = bench.consumer(failing);
+    bench.store.fail("settle", StoreErrorKind::Other, usize::MAX);
+    assert_eq!(bench.invoke(&consumer, event([order("a")])).await, ["m-0"]);
+    let lines = bench.log.take("sqs_once::record");
+    assert_eq!(lines[0]["reason"], "no luck");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_never_answers_does_not_hold_up_the_answer() {
+    struct Silent;
+    impl sqs_once::Store for Silent {
+        fn claim<'a>(
+            &'a self,
+            _: &'a [sqs_once::store::Claim],
+        ) -> sqs_once::store::StoreFuture<'a, sqs_once::store::Claimed> {
+            Box::pin(std::future::pending())
+        }
+        fn settle<'a>(
+            &'a self,
+            _: &'a [sqs_once::store::Settlement],
+        ) -> sqs_once::store::StoreFuture<'a, sqs_once::store::Settled> {
+            Box::pin(std::future::pending())
+        }
+        fn read<'a>(
+            &'a self,
+            _: &'a [sqs_once::key::ItemId],
+        ) -> sqs_once::store::StoreFuture<'a, Option<Item>> {
+            Box::pin(std::future::pending())
+        }
+    }
+    let bench = Bench::new();
+    let (consumer, _) = noting(&bench);
+    let consumer = consumer.store(Silent);
+    let begun = bench.clock.now();
+    assert_eq!(bench.invoke(&consumer, event([order("a")])).await, ["m-0"]);
+    assert_eq!(bench.clock.now().since(begun), bench.timeout - Duration::from_millis(250));
+}
+
+/// Puts an item of another worker in place of the record's claim while its handler runs.
+fn taken_over(bench: &Bench, status: Status) -> Consumer {
+    let store = bench.store.clone();
+    let usurped = consumer::<Order>().key(|order: &Order| order.id.clone()).handler(
+        move |order: Order| {
+            let mine = store.item(&order.id).unwrap();
+            store.inner.put(Item {
+                owner: Some(Owner::from_bits(1)),
+                status: status.clone(),
+                ..mine
+            });
+            async {}
+        },
+    );
+    bench.consumer(usurped)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_completion_after_the_claim_was_lost_is_acknowledged_only_if_another_completed() {
+    let bench = Bench::new();
+    let lost = taken_over(&bench, Status::InProgress);
+    assert_eq!(bench.invoke(&lost, event([order("a")])).await, ["m-0"]);
+    let owner = bench.store.item("a").unwrap().owner;
+    assert_eq!(owner, Some(Owner::from_bits(1)), "the other's claim must stand");
+
+    let completed = taken_over(&bench, Status::Completed);
+    assert!(bench.invoke(&completed, event([order("b")])).await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_that_nobody_knows_is_named_and_not_acknowledged() {
+    let bench = Bench::new();
+    let (consumer, seen) = noting(&bench);
+    bench.invoke(&consumer, event([order("a")])).await;
+    let item = bench.store.item("a").unwrap();
+    bench.store.inner.put(Item {
+        status: Status::Unknown("EXPIRED".to_owned()),
+        ..item
+    });
+    bench.log.take("sqs_once::record");
+    assert_eq!(bench.invoke(&consumer, event([order("a")])).await, ["m-0"]);
+    let lines = bench.log.take("sqs_once::record");
+    assert!(lines[0]["reason"].contains("\"EXPIRED\""));
+    assert_eq!(seen.lock().unwrap().len(), 1);
+}

@@ -1,0 +1,285 @@
+//! What the tests of a consumer share: events, simulated time, a store that can be told to fail, and
+//! the outcomes as the log tells them.
+
+#![allow(dead_code, unreachable_pub, reason = "every test file uses another part of this")]
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
+use lambda_runtime::{Context, LambdaEvent};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use sqs_once::key::ItemId;
+use sqs_once::store::{
+    Claim, Claimed, Item, Settled, Settlement, StoreError, StoreErrorKind, StoreFuture,
+};
+use sqs_once::{Clock, Consumer, EventError, MemoryStore, Store, Timestamp};
+use tower_service::Service;
+use tracing::field::{Field, Visit};
+use tracing::subscriber::DefaultGuard;
+use tracing_subscriber::layer::SubscriberExt;
+
+pub const STANDARD: &str = "arn:aws:sqs:eu-central-1:123456789012:orders";
+pub const FIFO: &str = "arn:aws:sqs:eu-central-1:123456789012:orders.fifo";
+
+/// The payload of most tests.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Order {
+    pub id: String,
+    #[serde(default)]
+    pub total: u64,
+}
+
+/// A record whose message id is `m-` and its place in the batch.
+pub fn order(id: &str) -> Value {
+    body(&json!({ "id": id }).to_string())
+}
+
+pub fn body(body: &str) -> Value {
+    json!({ "body": body })
+}
+
+/// A record of a FIFO queue.
+pub fn grouped(group: &str, id: &str) -> Value {
+    let mut record = order(id);
+    record["attributes"] = json!({ "MessageGroupId": group });
+    record["eventSourceARN"] = json!(FIFO);
+    record
+}
+
+pub fn event(records: impl IntoIterator<Item = Value>) -> Value {
+    let records = records.into_iter().enumerate().map(|(at, mut record)| {
+        let fields = record.as_object_mut().unwrap();
+        fields
+            .entry("messageId")
+            .or_insert(json!(format!("m-{at}")));
+        fields.entry("eventSourceARN").or_insert(json!(STANDARD));
+        fields.entry("receiptHandle").or_insert(json!("handle"));
+        record
+    });
+    json!({ "Records": records.collect::<Vec<_>>() })
+}
+
+/// Time as Tokio's (paused) clock tells it.
+#[derive(Clone, Debug)]
+pub struct TokioClock(tokio::time::Instant);
+
+const EPOCH: Timestamp = Timestamp::from_millis(1_790_000_000_000);
+
+impl TokioClock {
+    pub fn start() -> Self {
+        Self(tokio::time::Instant::now())
+    }
+}
+
+impl Clock for TokioClock {
+    fn now(&self) -> Timestamp {
+        EPOCH + self.0.elapsed()
+    }
+}
+
+/// A consumer under test, on a clock of its own.
+pub struct Bench {
+    pub store: TestStore,
+    pub clock: TokioClock,
+    pub log: Log,
+    pub timeout: Duration,
+}
+
+impl Bench {
+    pub fn new() -> Self {
+        Self {
+            store: TestStore::default(),
+            clock: TokioClock::start(),
+            log: Log::capture(),
+            timeout: Duration::from_secs(30),
+        }
+    }
+
+    /// Sets a consumer up for this bench.
+    pub fn consumer<P>(&self, consumer: Consumer<P>) -> Consumer<P> {
+        consumer
+            .namespace("test")
+            .store(self.store.clone())
+            .clock(self.clock.clone())
+    }
+
+    /// Invokes the consumer as Lambda does, and gives the message ids to retry.
+    pub async fn invoke(&self, consumer: &Consumer, event: Value) -> Vec<String> {
+        failures(&self.try_invoke(consumer, event).await.unwrap())
+    }
+
+    pub async fn try_invoke(
+        &self,
+        consumer: &Consumer,
+        event: Value,
+    ) -> Result<SqsBatchResponse, EventError> {
+        let event: SqsEvent = serde_json::from_value(event).unwrap();
+        let mut context = Context::default();
+        context.deadline = (self.clock.now() + self.timeout).as_millis();
+        consumer
+            .clone()
+            .call(LambdaEvent::new(event, context))
+            .await
+    }
+
+    /// The outcomes of the last batches, by message id, and forgets them.
+    pub fn outcomes(&self) -> Vec<(String, String)> {
+        let lines = self.log.take("sqs_once::record");
+        let pick = |line: &Line, name: &str| line.get(name).cloned().unwrap_or_default();
+        let outcomes = lines.iter();
+        let mut outcomes: Vec<_> = outcomes
+            .map(|line| (pick(line, "message_id"), pick(line, "outcome")))
+            .collect();
+        outcomes.sort();
+        outcomes
+    }
+}
+
+pub fn failures(response: &SqsBatchResponse) -> Vec<String> {
+    let failures = response.batch_item_failures.iter();
+    failures
+        .map(|failure| failure.item_identifier.clone())
+        .collect()
+}
+
+pub fn outcomes<const N: usize>(expected: [(&str, &str); N]) -> Vec<(String, String)> {
+    let expected = expected.map(|(id, outcome)| (id.to_owned(), outcome.to_owned()));
+    expected.to_vec()
+}
+
+/// A memory store that counts requests and fails when it is told to.
+#[derive(Clone, Default)]
+pub struct TestStore {
+    pub inner: MemoryStore,
+    pub calls: Arc<Mutex<Vec<(&'static str, usize)>>>,
+    failing: Arc<Mutex<HashMap<&'static str, (StoreErrorKind, usize)>>>,
+    /// Whether a failing call does its work all the same, and only its answer is lost.
+    applied: Arc<Mutex<bool>>,
+}
+
+impl TestStore {
+    /// Makes the next `times` calls of `claim`, `settle` or `read` fail.
+    pub fn fail(&self, call: &'static str, kind: StoreErrorKind, times: usize) {
+        self.failing.lock().unwrap().insert(call, (kind, times));
+        *self.applied.lock().unwrap() = false;
+    }
+
+    /// Makes the next `times` calls lose their answer.
+    pub fn lose_answer(&self, call: &'static str, times: usize) {
+        self.fail(call, StoreErrorKind::Unanswered, times);
+        *self.applied.lock().unwrap() = true;
+    }
+
+    pub fn item(&self, id: &str) -> Option<Item> {
+        let key = sqs_once::BusinessKey::of(id).unwrap();
+        self.inner.get(&item_id(&key))
+    }
+
+    /// The requests since the last time, as (call, entries).
+    pub fn take_calls(&self) -> Vec<(&'static str, usize)> {
+        std::mem::take(&mut self.calls.lock().unwrap())
+    }
+
+    fn failure(&self, call: &'static str, entries: usize) -> Option<StoreError> {
+        self.calls.lock().unwrap().push((call, entries));
+        let mut failing = self.failing.lock().unwrap();
+        let (kind, times) = failing.get_mut(call).filter(|(_, times)| *times > 0)?;
+        *times -= 1;
+        Some(StoreError::new(*kind, "as the test wants it"))
+    }
+}
+
+fn item_id(key: &sqs_once::BusinessKey) -> ItemId {
+    sqs_once::key::Namespace::new("test").unwrap().item_id(key)
+}
+
+macro_rules! failing {
+    ($self:ident, $call:ident, $entries:ident) => {
+        Box::pin(async move {
+            match $self.failure(stringify!($call), $entries.len()) {
+                None => $self.inner.$call($entries).await,
+                Some(error) => {
+                    if *$self.applied.lock().unwrap() {
+                        let _ = $self.inner.$call($entries).await;
+                    }
+                    $entries.iter().map(|_| Err(error.clone())).collect()
+                }
+            }
+        })
+    };
+}
+
+impl Store for TestStore {
+    fn claim<'a>(&'a self, claims: &'a [Claim]) -> StoreFuture<'a, Claimed> {
+        failing!(self, claim, claims)
+    }
+
+    fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> StoreFuture<'a, Settled> {
+        failing!(self, settle, settlements)
+    }
+
+    fn read<'a>(&'a self, ids: &'a [ItemId]) -> StoreFuture<'a, Option<Item>> {
+        failing!(self, read, ids)
+    }
+}
+
+pub type Line = HashMap<String, String>;
+
+/// The log lines of this thread.
+pub struct Log {
+    lines: Arc<Mutex<Vec<Line>>>,
+    _guard: DefaultGuard,
+}
+
+impl Log {
+    pub fn capture() -> Self {
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let layer = Capture(Arc::clone(&lines));
+        let guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(layer));
+        Self {
+            lines,
+            _guard: guard,
+        }
+    }
+
+    /// The lines of one target so far, removed from the rest.
+    pub fn take(&self, target: &str) -> Vec<Line> {
+        let mut lines = self.lines.lock().unwrap();
+        lines
+            .extract_if(.., |line| line["target"] == target)
+            .collect()
+    }
+
+    pub fn all(&self) -> String {
+        format!("{:?}", self.lines.lock().unwrap())
+    }
+}
+
+struct Capture(Arc<Mutex<Vec<Line>>>);
+
+impl<S: tracing::Subscriber> tracing_subscriber::Layer<S> for Capture {
+    fn on_event(&self, event: &tracing::Event<'_>, _: tracing_subscriber::layer::Context<'_, S>) {
+        let mut fields = Fields(Line::new());
+        event.record(&mut fields);
+        let mut line = fields.0;
+        line.insert("target".to_owned(), event.metadata().target().to_owned());
+        line.insert("level".to_owned(), event.metadata().level().to_string());
+        self.0.lock().unwrap().push(line);
+    }
+}
+
+struct Fields(Line);
+
+impl Visit for Fields {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.0.insert(field.name().to_owned(), value.to_owned());
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.0.insert(field.name().to_owned(), format!("{value:?}"));
+    }
+}
