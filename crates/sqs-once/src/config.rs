@@ -56,9 +56,12 @@ impl EnvSettings {
                 "1 to 255 bytes without `#`",
                 |text| Namespace::new(text).ok(),
             )?,
-            concurrency: read(env, "SQS_ONCE_CONCURRENCY", "a whole number from 1", |text| {
-                text.parse().ok()
-            })?,
+            concurrency: read(
+                env,
+                "SQS_ONCE_CONCURRENCY",
+                "a whole number from 1",
+                |text| text.parse().ok(),
+            )?,
             retention: read(
                 env,
                 "SQS_ONCE_RETENTION",
@@ -71,11 +74,16 @@ impl EnvSettings {
                 let is_url = text.starts_with("https://") || text.starts_with("http://");
                 is_url.then(|| text.to_owned())
             })?,
-            disabled: read(env, "SQS_ONCE_DISABLED", "true or false", |text| match text {
-                "true" | "1" => Some(true),
-                "false" | "0" => Some(false),
-                _ => None,
-            })?
+            disabled: read(
+                env,
+                "SQS_ONCE_DISABLED",
+                "true or false",
+                |text| match text {
+                    "true" | "1" => Some(true),
+                    "false" | "0" => Some(false),
+                    _ => None,
+                },
+            )?
             .unwrap_or(false),
         })
     }
@@ -135,7 +143,6 @@ fn read<T>(
         }),
     }
 }
-
 
 /// A whole number and a unit: `ms`, `s`, `m`, `h` or `d`.
 fn duration_from(text: &str) -> Option<Duration> {

@@ -50,6 +50,7 @@ mod batch;
 mod config;
 pub mod consumer;
 mod disposition;
+mod error;
 mod handler;
 pub mod idempotency;
 pub mod key;
@@ -63,6 +64,7 @@ mod time;
 pub use batch::{Outcome, PayloadMismatch};
 pub use config::ConfigError;
 pub use consumer::{Consumer, consumer};
+pub use error::Error;
 pub use handler::{
     Attempt, FromRecord, Handler, HandlerError, IdempotencyToken, IntoOutcome, Key, MessageMeta,
     RecordParts, Remaining, ResultExt, State,
@@ -70,14 +72,11 @@ pub use handler::{
 pub use idempotency::Mode;
 pub use key::{BusinessKey, KeyError};
 pub use lambda::{EventError, run};
-/// What `main` returns: any error.
-pub use lambda_runtime::Error;
 pub use random::{OsRandom, Random};
 pub use record::{KeyExtractor, Message, MessageAttribute, MessageGroup};
 pub use sqs_once_macros::handler;
 pub use store::{DynamoDbStore, MemoryStore, Store};
 pub use time::{Clock, SystemClock, Timestamp};
-
 
 #[doc(hidden)]
 pub mod __private {

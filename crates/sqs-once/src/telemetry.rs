@@ -17,10 +17,14 @@ use crate::record::Message;
 /// configured for them (`AWS_LAMBDA_LOG_FORMAT=JSON`), text otherwise. `RUST_LOG` or
 /// `AWS_LAMBDA_LOG_LEVEL` choose the level; the default is `info`.
 pub(crate) fn init() {
-    let json = env::var("AWS_LAMBDA_LOG_FORMAT").is_ok_and(|format| format.eq_ignore_ascii_case("json"));
+    let json =
+        env::var("AWS_LAMBDA_LOG_FORMAT").is_ok_and(|format| format.eq_ignore_ascii_case("json"));
     let lines = if json {
         // Lambda reads `timestamp` (RFC 3339) and `level` at the top of each line.
-        let lines = fmt::layer().json().flatten_event(true).with_span_list(false);
+        let lines = fmt::layer()
+            .json()
+            .flatten_event(true)
+            .with_span_list(false);
         lines.boxed()
     } else {
         fmt::layer().with_ansi(false).boxed()

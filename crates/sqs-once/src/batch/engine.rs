@@ -50,7 +50,9 @@ impl Engine {
         }));
         match timeout_at(deadline.answer_by, &mut batch.0).await {
             Ok(Ok(())) => {}
-            Ok(Err(failure)) => error!(%failure, "a batch ended early: its open records are returned"),
+            Ok(Err(failure)) => {
+                error!(%failure, "a batch ended early: its open records are returned")
+            }
             Err(_) => error!("a batch did not end in time: its open records are returned"),
         }
         ledger.close()

@@ -130,8 +130,8 @@ impl Ledger {
             .zip(messages)
             .map(|(report, message)| {
                 report.clone().unwrap_or_else(|| {
-                    let report = Report::new(Outcome::Failed)
-                        .because("the deadline came before its result");
+                    let report =
+                        Report::new(Outcome::Failed).because("the deadline came before its result");
                     telemetry::record(message, &report);
                     report
                 })

@@ -163,7 +163,9 @@ impl<'a> Run<'a> {
             }
             let mut candidates = Vec::new();
             while candidates.len() < CLAIMS {
-                let Some(record) = self.lanes.next() else { break };
+                let Some(record) = self.lanes.next() else {
+                    break;
+                };
                 candidates.extend(self.take_up(record));
             }
             if candidates.is_empty() {
@@ -205,7 +207,10 @@ impl<'a> Run<'a> {
         Some(Candidate {
             record,
             key: prepared.key,
-            claim: self.engine.idempotency.new_claim(item, fingerprint, lease_until),
+            claim: self
+                .engine
+                .idempotency
+                .new_claim(item, fingerprint, lease_until),
             start: prepared.start,
         })
     }
@@ -220,7 +225,10 @@ impl<'a> Run<'a> {
                 Err(error) => {
                     self.log_once(&error);
                     let reason = format!("its key could not be claimed: {error}");
-                    self.end(candidate.record, Report::new(Outcome::Failed).because(reason));
+                    self.end(
+                        candidate.record,
+                        Report::new(Outcome::Failed).because(reason),
+                    );
                 }
             }
         }
@@ -242,8 +250,15 @@ impl<'a> Run<'a> {
 
     fn start_handlers(&mut self) {
         while self.running.len() < self.engine.concurrency.get() {
-            let Some((candidate, fence)) = self.claimed.pop_front() else { return };
-            let Candidate { record, key, claim, start } = candidate;
+            let Some((candidate, fence)) = self.claimed.pop_front() else {
+                return;
+            };
+            let Candidate {
+                record,
+                key,
+                claim,
+                start,
+            } = candidate;
             let message = Arc::clone(&self.ledger.messages()[record]);
             let span = info_span!("record", message_id = message.id(), key = claim.id.short());
             let parts = RecordParts {
@@ -265,14 +280,25 @@ impl<'a> Run<'a> {
                         Ok(result) => result.map_err(Failure::Error),
                         Err(panic) => Err(Failure::Panic(panic_message(&*panic))),
                     };
-                    Finished { record, claim, result }
+                    Finished {
+                        record,
+                        claim,
+                        result,
+                    }
                 }
                 .instrument(span),
             ));
         }
     }
 
-    fn finished(&mut self, Finished { record, claim, result }: Finished) {
+    fn finished(
+        &mut self,
+        Finished {
+            record,
+            claim,
+            result,
+        }: Finished,
+    ) {
         self.handlers.remove(&record);
         let Err(failure) = result else {
             let completion = self.engine.idempotency.completion(&claim);
@@ -357,7 +383,9 @@ impl<'a> Run<'a> {
             let mut report = Report::new(Outcome::Terminal);
             match dead_letters.send(&message, &reason).await {
                 Ok(()) => report.acknowledged = true,
-                Err(error) => error!(%error, "a terminal record could not be moved to the dead-letter queue"),
+                Err(error) => {
+                    error!(%error, "a terminal record could not be moved to the dead-letter queue")
+                }
             }
             (record, report.because(reason))
         }));
@@ -368,7 +396,10 @@ impl<'a> Run<'a> {
     fn end(&mut self, record: usize, mut report: Report) {
         let taken = &mut self.taken[record];
         report.key = taken.item.clone();
-        report.duration = taken.started.map(|started| started.elapsed()).unwrap_or_default();
+        report.duration = taken
+            .started
+            .map(|started| started.elapsed())
+            .unwrap_or_default();
         let followers = std::mem::take(&mut taken.followers);
         let succeeded = matches!(report.outcome, Outcome::Processed | Outcome::Duplicate);
         self.ledger.enter(record, report.clone());
@@ -416,5 +447,6 @@ fn mismatched(mismatch: PayloadMismatch) -> Report {
         PayloadMismatch::Warn => Outcome::Duplicate,
         PayloadMismatch::Reject => Outcome::Failed,
     };
-    Report::new(outcome).because("its key was processed for another payload: two different messages share it")
+    Report::new(outcome)
+        .because("its key was processed for another payload: two different messages share it")
 }

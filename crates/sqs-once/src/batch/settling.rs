@@ -1,8 +1,8 @@
 //! Group commit: settlements that come up while a write is under way travel together in the next.
 
+use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
-use futures_util::StreamExt;
 use tokio::time::Instant;
 
 use crate::idempotency::Idempotency;

@@ -155,9 +155,7 @@ where
         H: Handler<T, S2, X>,
         X: 'static,
     {
-        self.into_phase(|Keyed { key, .. }| {
-            ready(Arc::new(Bound::<T, K, H, X>::new(key, handler)))
-        })
+        self.into_phase(|Keyed { key, .. }| ready(Arc::new(Bound::<T, K, H, X>::new(key, handler))))
     }
 }
 
@@ -234,15 +232,14 @@ impl<Phase> Consumer<Phase> {
     /// If it is 0.
     #[must_use]
     pub fn concurrency(self, concurrency: usize) -> Self {
-        let concurrency =
-            NonZeroUsize::new(concurrency).expect("concurrency must be at least 1");
+        let concurrency = NonZeroUsize::new(concurrency).expect("concurrency must be at least 1");
         self.set(|settings| settings.concurrency = Some(concurrency))
     }
 
     /// How long a completed key is recognised as a duplicate. Default: 28 days, longer than a message
     /// can live in a queue and its dead-letter queue together.
     #[must_use]
-    pub fn retention(mut self, retention: Duration) -> Self {
+    pub fn retention(self, retention: Duration) -> Self {
         self.set(|settings| settings.retention = Some(retention))
     }
 

@@ -68,7 +68,10 @@ impl Settings {
             namespace: namespace
                 .or_else(|| self.default_namespace.clone())
                 .ok_or_else(missing_namespace)?,
-            retention: self.retention.or(env.retention).unwrap_or(DEFAULT_RETENTION),
+            retention: self
+                .retention
+                .or(env.retention)
+                .unwrap_or(DEFAULT_RETENTION),
             mode: self.mode,
         };
         let dead_letters = match env.dlq_url {

@@ -75,7 +75,10 @@ impl DeadLetters for DeadLetterQueue {
 fn attributes(message: &Message, reason: &str) -> HashMap<String, MessageAttributeValue> {
     let mut attributes = original(message);
     let mut size: usize = message.body().map_or(0, str::len);
-    size += attributes.iter().map(|(name, value)| name.len() + length(value)).sum::<usize>();
+    size += attributes
+        .iter()
+        .map(|(name, value)| name.len() + length(value))
+        .sum::<usize>();
     let receive_count = message.receive_count().map(|count| count.to_string());
     let added = [
         ("sqs-once-reason", Some(printable(reason))),
@@ -145,7 +148,13 @@ fn length(value: &MessageAttributeValue) -> usize {
 fn printable(reason: &str) -> String {
     let mut printable: String = reason
         .chars()
-        .map(|c| if c.is_control() || c > '\u{fffd}' && c < '\u{10000}' { ' ' } else { c })
+        .map(|c| {
+            if c.is_control() || c > '\u{fffd}' && c < '\u{10000}' {
+                ' '
+            } else {
+                c
+            }
+        })
         .collect();
     let mut end = printable.len().min(MAX_REASON);
     while !printable.is_char_boundary(end) {

@@ -4,6 +4,8 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
+use crate::error::chain;
+
 type BoxError = Box<dyn StdError + Send + Sync>;
 
 /// Why a handler failed, and what that means for its message.
@@ -78,18 +80,7 @@ impl HandlerError {
 
     /// The error and its causes in one line: `charge refused: connection reset`.
     pub fn chain(&self) -> String {
-        let mut text = self.source.to_string();
-        let mut cause = self.source.source();
-        while let Some(error) = cause {
-            let error_text = error.to_string();
-            // Many errors repeat their cause in their own text.
-            if !text.ends_with(&error_text) {
-                text.push_str(": ");
-                text.push_str(&error_text);
-            }
-            cause = error.source();
-        }
-        text
+        chain(&*self.source)
     }
 }
 

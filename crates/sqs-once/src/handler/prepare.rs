@@ -65,8 +65,8 @@ where
     H: Handler<T, S, X>,
 {
     fn prepare(&self, message: &Message) -> Result<Prepared<S>, PrepareError> {
-        let payload: T = catch_unwind(|| decode_json(message))
-            .map_err(|_| PrepareError::DecodePanic)??;
+        let payload: T =
+            catch_unwind(|| decode_json(message)).map_err(|_| PrepareError::DecodePanic)??;
         let key = catch_unwind(AssertUnwindSafe(|| self.key.key(&payload, message)))
             // What it said is left out: it may hold the key, and this is logged.
             .map_err(|_| KeyError::Extractor("it panicked".to_owned()))??;

@@ -4,6 +4,4 @@ mod driver;
 mod protocol;
 
 pub(crate) use driver::Idempotency;
-pub use protocol::{
-    Admission, Completion, Mode, Refusal, on_claimed, on_completed, on_found,
-};
+pub use protocol::{Admission, Completion, Mode, Refusal, on_claimed, on_completed, on_found};

@@ -17,13 +17,17 @@ use crate::record::Message;
 #[non_exhaustive]
 pub enum EventError {
     /// A record could not be reported as failed.
-    #[error("record {index} of the event has no messageId: an unnamed record can't be reported, so nothing of this batch is acknowledged")]
+    #[error(
+        "record {index} of the event has no messageId: an unnamed record can't be reported, so nothing of this batch is acknowledged"
+    )]
     NoMessageId {
         /// Which record, counted from 0.
         index: usize,
     },
     /// The invocation came without a deadline, so that no lease would be long enough.
-    #[error("the invocation has no deadline (Lambda-Runtime-Deadline-Ms): a claim's lease can't be known, so nothing is started")]
+    #[error(
+        "the invocation has no deadline (Lambda-Runtime-Deadline-Ms): a claim's lease can't be known, so nothing is started"
+    )]
     NoDeadline,
     /// The consumer's configuration is wrong.
     #[error(transparent)]

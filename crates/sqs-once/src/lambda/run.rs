@@ -1,9 +1,10 @@
 //! Running a consumer as a Lambda function.
 
+use lambda_runtime::Runtime;
 use lambda_runtime::layers::TracingLayer;
-use lambda_runtime::{Error, Runtime};
 
 use crate::consumer::Consumer;
+use crate::error::Error;
 use crate::telemetry;
 
 use super::service::Lenient;
@@ -44,7 +45,7 @@ pub async fn run(consumer: Consumer) -> Result<(), Error> {
         .layer(TracingLayer::new())
         .layer(shutdown.layer());
     tokio::select! {
-        ended = runtime.run_concurrent() => ended,
+        ended = runtime.run_concurrent() => Ok(ended?),
         () = shutdown.requested_and_idle() => Ok(()),
     }
 }

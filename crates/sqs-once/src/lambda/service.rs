@@ -34,7 +34,10 @@ impl Service<LambdaEvent<SqsEvent>> for Consumer {
                 return Err(EventError::NoDeadline);
             }
             let messages = event::messages(event)?;
-            let ids: Vec<_> = messages.iter().map(|message| message.id().to_owned()).collect();
+            let ids: Vec<_> = messages
+                .iter()
+                .map(|message| message.id().to_owned())
+                .collect();
             let ends_at = Timestamp::from_millis(context.deadline);
             let reports = consumer.process(messages, ends_at).await?;
 
@@ -64,7 +67,9 @@ impl Service<LambdaEvent<LenientEvent>> for Lenient {
     }
 
     fn call(&mut self, event: LambdaEvent<LenientEvent>) -> Answer {
-        let LambdaEvent { payload, context, .. } = event;
+        let LambdaEvent {
+            payload, context, ..
+        } = event;
         self.0.call(LambdaEvent::new(payload.0, context))
     }
 }

@@ -62,7 +62,9 @@ fn without_values(message: &str) -> String {
             .unwrap_or(message)
             .to_owned();
     }
-    let is_serdes_own = ["invalid ", "unknown "].iter().any(|start| message.starts_with(start));
+    let is_serdes_own = ["invalid ", "unknown "]
+        .iter()
+        .any(|start| message.starts_with(start));
     if !is_serdes_own {
         return "the payload type refuses a value".to_owned();
     }

@@ -21,19 +21,25 @@ pub struct StoreError {
 #[non_exhaustive]
 pub enum StoreErrorKind {
     /// The function's role may not do this.
-    #[error("the store denies access (grant the function's role the actions that template.yaml lists)")]
+    #[error(
+        "the store denies access (grant the function's role the actions that template.yaml lists)"
+    )]
     AccessDenied,
     /// There is no such table.
     #[error("the table does not exist (check SQS_ONCE_TABLE and the region)")]
     TableNotFound,
     /// The table's key is not what claims need.
-    #[error("the table has another key schema (it needs the partition key `id` of type S and no sort key)")]
+    #[error(
+        "the table has another key schema (it needs the partition key `id` of type S and no sort key)"
+    )]
     KeySchema,
     /// Too many requests for the table or its partitions.
-    #[error("the store is throttling (raise the table's capacity or lower the function's concurrency)")]
+    #[error(
+        "the store is throttling (raise the table's capacity or lower the function's concurrency)"
+    )]
     Throttled,
-    /// No answer in time, or no connection.
-    #[error("the store did not answer in time")]
+    /// No connection, no answer in time, or none that says whether the request was carried out.
+    #[error("the store did not answer (check its endpoint, the region and the function's network)")]
     Unanswered,
     /// An item holds something that no version of the protocol writes.
     #[error("the item is not readable (another program writes to this table)")]

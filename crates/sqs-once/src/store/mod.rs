@@ -24,8 +24,7 @@ pub use memory::MemoryStore;
 pub(crate) use off::OffStore;
 
 /// What a store answers to a slice: one result an entry, in the order of the slice.
-pub type StoreFuture<'a, T> =
-    Pin<Box<dyn Future<Output = Vec<Result<T, StoreError>>> + Send + 'a>>;
+pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Vec<Result<T, StoreError>>> + Send + 'a>>;
 
 /// How a claim went.
 #[derive(Clone, Debug, PartialEq, Eq)]

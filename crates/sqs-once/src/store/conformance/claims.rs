@@ -28,7 +28,11 @@ pub(super) async fn all<F: Fixture>(fixture: &F, road: Road) {
 }
 
 async fn new_key<F: Fixture>(fixture: &F, road: Road) {
-    let trial = Trial::new(fixture, road, "a new key is claimed, as the reference writes it");
+    let trial = Trial::new(
+        fixture,
+        road,
+        "a new key is claimed, as the reference writes it",
+    );
     let claim = trial.claim(NOW);
     let fence = trial.runs(&claim).await;
     trial.same("the first fence", &fence, &Fence::first(NOW));
@@ -59,11 +63,16 @@ async fn lapsed_lease<F: Fixture>(fixture: &F, road: Road) {
     let second = trial.claim(NOW + LEASE + SECOND);
     let later = trial.runs(&second).await;
     trial.grows(earlier, later);
-    trial.same("the item", &trial.item().await, &Some(second.write(left.as_ref())));
+    trial.same(
+        "the item",
+        &trial.item().await,
+        &Some(second.write(left.as_ref())),
+    );
 }
 
 async fn slow_clock<F: Fixture>(fixture: &F, road: Road) {
-    let promise = "a worker whose clock is behind takes over late, never early, with a larger fence";
+    let promise =
+        "a worker whose clock is behind takes over late, never early, with a larger fence";
     let trial = Trial::new(fixture, road, promise);
     let first = trial.claim(NOW + RETENTION);
     let earlier = trial.runs(&first).await;
@@ -80,9 +89,18 @@ async fn completed<F: Fixture>(fixture: &F, road: Road) {
     trial.runs(&first).await;
     let data = Some("receipt 7 — “paid”".into());
     let expiration = NOW + RETENTION;
-    trial.settles(&first, Settling::Complete { expiration, data }).await;
-    for at in [NOW, NOW + LEASE + SECOND, expiration, expiration + (SECOND - MILLISECOND)] {
-        trial.is_duplicate(&trial.claim(at), Some("receipt 7 — “paid”")).await;
+    trial
+        .settles(&first, Settling::Complete { expiration, data })
+        .await;
+    for at in [
+        NOW,
+        NOW + LEASE + SECOND,
+        expiration,
+        expiration + (SECOND - MILLISECOND),
+    ] {
+        trial
+            .is_duplicate(&trial.claim(at), Some("receipt 7 — “paid”"))
+            .await;
     }
     trial.runs(&trial.claim(expiration + SECOND)).await;
 }
@@ -99,17 +117,24 @@ async fn expiration_is_rounded_up<F: Fixture>(fixture: &F, road: Road) {
 }
 
 async fn expired_completion<F: Fixture>(fixture: &F, road: Road) {
-    let promise = "a claim of an expired key that was not deleted starts afresh, except for its fence";
+    let promise =
+        "a claim of an expired key that was not deleted starts afresh, except for its fence";
     let trial = Trial::new(fixture, road, promise);
     let first = trial.claim(NOW);
     let earlier = trial.runs(&first).await;
     let (expiration, data) = (NOW, Some("old".into()));
-    trial.settles(&first, Settling::Complete { expiration, data }).await;
+    trial
+        .settles(&first, Settling::Complete { expiration, data })
+        .await;
     let left = trial.item().await;
     let second = trial.claim(NOW + SECOND);
     let later = trial.runs(&second).await;
     trial.grows(earlier, later);
-    trial.same("the item", &trial.item().await, &Some(second.write(left.as_ref())));
+    trial.same(
+        "the item",
+        &trial.item().await,
+        &Some(second.write(left.as_ref())),
+    );
 }
 
 async fn lost_answer<F: Fixture>(fixture: &F, road: Road) {
@@ -198,12 +223,16 @@ async fn fences<F: Fixture>(fixture: &F, road: Road) {
     let after_lapse = trial.claim(NOW + LEASE + MILLISECOND);
     grown(&after_lapse).await;
     let (expiration, data) = (after_lapse.now, None);
-    trial.settles(&after_lapse, Settling::Complete { expiration, data }).await;
+    trial
+        .settles(&after_lapse, Settling::Complete { expiration, data })
+        .await;
 
     let after_expiry = trial.claim(expiration + SECOND);
     grown(&after_expiry).await;
     let (expiration, data) = (after_expiry.now, None);
-    trial.settles(&after_expiry, Settling::Complete { expiration, data }).await;
+    trial
+        .settles(&after_expiry, Settling::Complete { expiration, data })
+        .await;
 
     trial.delete().await;
     grown(&trial.claim(expiration + SECOND)).await;
@@ -214,16 +243,25 @@ async fn race<F: Fixture>(fixture: &F, road: Road) {
     let trial = Trial::new(fixture, road, promise);
     let contest = async |now| {
         let claims: Vec<_> = (0..16).map(|_| trial.claim(now)).collect();
-        let admissions = join_all(claims.iter().map(async |claim| {
-            on_claimed(claim, &trial.send(claim).await)
-        }))
+        let admissions = join_all(
+            claims
+                .iter()
+                .map(async |claim| on_claimed(claim, &trial.send(claim).await)),
+        )
         .await;
         let owner = trial.item().await.and_then(|item| item.owner);
         for (claim, admission) in claims.iter().zip(&admissions) {
             let granted = matches!(admission, Admission::Run { .. });
-            trial.same("only the owner runs", &granted, &(owner == Some(claim.owner)));
+            trial.same(
+                "only the owner runs",
+                &granted,
+                &(owner == Some(claim.owner)),
+            );
         }
-        let winners = claims.iter().filter(|claim| owner == Some(claim.owner)).count();
+        let winners = claims
+            .iter()
+            .filter(|claim| owner == Some(claim.owner))
+            .count();
         trial.same("one owns the key", &winners, &1);
     };
     contest(NOW).await;

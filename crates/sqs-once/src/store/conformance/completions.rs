@@ -23,7 +23,9 @@ async fn own_claim<F: Fixture>(fixture: &F, road: Road) {
     let fence = trial.runs(&claim).await;
     let data = Some("{\"receipt\": \"ü\u{0}\\\"\"}".into());
     let expiration = NOW + RETENTION;
-    trial.settles(&claim, Settling::Complete { expiration, data }).await;
+    trial
+        .settles(&claim, Settling::Complete { expiration, data })
+        .await;
     let kept = trial.item().await.and_then(|item| item.fence);
     trial.same("the fence", &kept, &Some(fence));
 }
@@ -33,8 +35,12 @@ async fn lapsed_claim<F: Fixture>(fixture: &F, road: Road) {
     let trial = Trial::new(fixture, road, promise);
     let claim = trial.claim(NOW);
     trial.runs(&claim).await;
-    trial.settles(&claim, completion(NOW + LEASE + SECOND)).await;
-    trial.is_duplicate(&trial.claim(NOW + LEASE + SECOND), None).await;
+    trial
+        .settles(&claim, completion(NOW + LEASE + SECOND))
+        .await;
+    trial
+        .is_duplicate(&trial.claim(NOW + LEASE + SECOND), None)
+        .await;
 }
 
 async fn lost_answer<F: Fixture>(fixture: &F, road: Road) {
@@ -57,7 +63,11 @@ async fn after_a_takeover<F: Fixture>(fixture: &F, road: Road) {
     trial.same("the claim is lost", &completed, &Completion::LeaseLost);
     trial.settles(&second, Settling::Release).await;
     let completed = trial.does_not_settle(&first, completion(second.now)).await;
-    trial.same("a release does not bring it back", &completed, &Completion::LeaseLost);
+    trial.same(
+        "a release does not bring it back",
+        &completed,
+        &Completion::LeaseLost,
+    );
 }
 
 async fn after_anothers_completion<F: Fixture>(fixture: &F, road: Road) {
@@ -68,7 +78,9 @@ async fn after_anothers_completion<F: Fixture>(fixture: &F, road: Road) {
     let second = trial.claim(NOW + LEASE + SECOND);
     trial.runs(&second).await;
     trial.settles(&second, completion(second.now)).await;
-    let completed = trial.does_not_settle(&first, completion(second.now + SECOND)).await;
+    let completed = trial
+        .does_not_settle(&first, completion(second.now + SECOND))
+        .await;
     trial.same("it is on record", &completed, &Completion::Recorded);
 }
 
@@ -82,7 +94,11 @@ async fn foreign_owner<F: Fixture>(fixture: &F, road: Road) {
         ..claim
     };
     let completed = trial.does_not_settle(&stranger, completion(NOW)).await;
-    trial.same("the claim is not the stranger's", &completed, &Completion::LeaseLost);
+    trial.same(
+        "the claim is not the stranger's",
+        &completed,
+        &Completion::LeaseLost,
+    );
 }
 
 async fn no_item<F: Fixture>(fixture: &F, road: Road) {

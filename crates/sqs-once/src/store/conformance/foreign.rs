@@ -22,7 +22,8 @@ pub(super) async fn all<F: Fixture>(fixture: &F, road: Road) {
 }
 
 async fn in_progress_with_a_lease<F: Fixture>(fixture: &F, road: Road) {
-    let promise = "a claim without an owner is kept for its lease, and passes on with a first fence";
+    let promise =
+        "a claim without an owner is kept for its lease, and passes on with a first fence";
     let trial = Trial::new(fixture, road, promise);
     let item = Item {
         lease_until: Some(NOW + LEASE),
@@ -44,7 +45,9 @@ async fn in_progress_without_a_lease<F: Fixture>(fixture: &F, road: Road) {
         ..foreign_item(&trial.id, Status::InProgress)
     };
     trial.plant(item).await;
-    trial.is_in_progress(&trial.claim(NOW + (SECOND - MILLISECOND))).await;
+    trial
+        .is_in_progress(&trial.claim(NOW + (SECOND - MILLISECOND)))
+        .await;
     let fence = trial.runs(&trial.claim(NOW + SECOND)).await;
     trial.same("the fence", &fence, &Fence::first(NOW + SECOND));
 }
@@ -52,8 +55,12 @@ async fn in_progress_without_a_lease<F: Fixture>(fixture: &F, road: Road) {
 async fn in_progress_for_ever<F: Fixture>(fixture: &F, road: Road) {
     let promise = "a claim that names no end is never taken over";
     let trial = Trial::new(fixture, road, promise);
-    trial.plant(foreign_item(&trial.id, Status::InProgress)).await;
-    trial.is_in_progress(&trial.claim(NOW + RETENTION * 100)).await;
+    trial
+        .plant(foreign_item(&trial.id, Status::InProgress))
+        .await;
+    trial
+        .is_in_progress(&trial.claim(NOW + RETENTION * 100))
+        .await;
 }
 
 async fn completed<F: Fixture>(fixture: &F, road: Road) {
@@ -65,13 +72,17 @@ async fn completed<F: Fixture>(fixture: &F, road: Road) {
         ..foreign_item(&trial.id, Status::Completed)
     };
     trial.plant(bare.clone()).await;
-    trial.is_duplicate(&trial.claim(NOW), Some("{\"receipt\": 7}")).await;
+    trial
+        .is_duplicate(&trial.claim(NOW), Some("{\"receipt\": 7}"))
+        .await;
     let checked = Item {
         fingerprint: Some(fingerprint("one")),
         ..bare
     };
     trial.plant(checked).await;
-    trial.is_duplicate(&trial.claim(NOW), Some("{\"receipt\": 7}")).await;
+    trial
+        .is_duplicate(&trial.claim(NOW), Some("{\"receipt\": 7}"))
+        .await;
     let other = Claim {
         fingerprint: Some(fingerprint("another")),
         ..trial.claim(NOW)
@@ -84,7 +95,9 @@ async fn completed<F: Fixture>(fixture: &F, road: Road) {
 async fn completed_for_ever<F: Fixture>(fixture: &F, road: Road) {
     let promise = "a completion that names no end never expires";
     let trial = Trial::new(fixture, road, promise);
-    trial.plant(foreign_item(&trial.id, Status::Completed)).await;
+    trial
+        .plant(foreign_item(&trial.id, Status::Completed))
+        .await;
     let late = trial.claim(NOW + RETENTION * 100);
     trial.is_duplicate(&late, None).await;
     trial.does_not_settle(&late, recording(&late)).await;

@@ -68,7 +68,11 @@ async fn over_a_claim<F: Fixture>(fixture: &F, road: Road) {
         let later = trial.item().await.and_then(|item| item.fence);
         trial.grows(earlier, later.unwrap_or_default());
         let completed = trial.does_not_settle(&owner, completion(now)).await;
-        trial.same("the owner finds it recorded", &completed, &Completion::Recorded);
+        trial.same(
+            "the owner finds it recorded",
+            &completed,
+            &Completion::Recorded,
+        );
     }
 }
 
@@ -89,7 +93,9 @@ async fn over_an_expired_completion<F: Fixture>(fixture: &F, road: Road) {
     let claim = trial.claim(NOW);
     let earlier = trial.runs(&claim).await;
     let (expiration, data) = (NOW, Some("old".into()));
-    trial.settles(&claim, Settling::Complete { expiration, data }).await;
+    trial
+        .settles(&claim, Settling::Complete { expiration, data })
+        .await;
     let early = trial.claim(expiration);
     trial.does_not_settle(&early, recording(&early)).await;
     let late = trial.claim(expiration + SECOND);
@@ -105,10 +111,18 @@ async fn lookup<F: Fixture>(fixture: &F, road: Road) {
     let claim = trial.claim(NOW);
     trial.same("a new key", &runs(trial.look_up(&claim).await), &true);
     trial.runs(&claim).await;
-    trial.same("a live claim", &runs(trial.look_up(&trial.claim(NOW)).await), &true);
+    trial.same(
+        "a live claim",
+        &runs(trial.look_up(&trial.claim(NOW)).await),
+        &true,
+    );
     trial.settles(&claim, completion(NOW)).await;
     let duplicate = Admission::Refused(Refusal::Duplicate { data: None });
-    trial.same("a completion", &trial.look_up(&trial.claim(NOW)).await, &duplicate);
+    trial.same(
+        "a completion",
+        &trial.look_up(&trial.claim(NOW)).await,
+        &duplicate,
+    );
     let other = Claim {
         fingerprint: Some(fingerprint("another")),
         ..trial.claim(NOW)
@@ -116,5 +130,9 @@ async fn lookup<F: Fixture>(fixture: &F, road: Road) {
     let mismatch = Admission::Refused(Refusal::PayloadMismatch);
     trial.same("another message", &trial.look_up(&other).await, &mismatch);
     let late = trial.claim(claim.expiration + SECOND);
-    trial.same("an expired completion", &runs(trial.look_up(&late).await), &true);
+    trial.same(
+        "an expired completion",
+        &runs(trial.look_up(&late).await),
+        &true,
+    );
 }

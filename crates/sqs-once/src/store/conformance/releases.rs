@@ -27,7 +27,8 @@ async fn frees_the_key<F: Fixture>(fixture: &F, road: Road) {
 }
 
 async fn keeps_the_item<F: Fixture>(fixture: &F, road: Road) {
-    let promise = "a release lapses the lease and keeps all else, so that the fence goes on growing";
+    let promise =
+        "a release lapses the lease and keeps all else, so that the fence goes on growing";
     let trial = Trial::new(fixture, road, promise);
     let claim = trial.claim(NOW);
     trial.runs(&claim).await;
@@ -95,5 +96,7 @@ async fn foreign_owner<F: Fixture>(fixture: &F, road: Road) {
 async fn no_item<F: Fixture>(fixture: &F, road: Road) {
     let promise = "a release of a key without an item is refused, and makes none";
     let trial = Trial::new(fixture, road, promise);
-    trial.does_not_settle(&trial.claim(NOW), Settling::Release).await;
+    trial
+        .does_not_settle(&trial.claim(NOW), Settling::Release)
+        .await;
 }

@@ -32,7 +32,12 @@ async fn claims<F: Fixture>(fixture: &F, length: usize) {
             },
         })
         .collect();
-    same("claims are answered in their order", length, &answers, &expected);
+    same(
+        "claims are answered in their order",
+        length,
+        &answers,
+        &expected,
+    );
 }
 
 async fn settlements<F: Fixture>(fixture: &F, length: usize) {
@@ -51,7 +56,12 @@ async fn settlements<F: Fixture>(fixture: &F, length: usize) {
             _ => Settled::Refused(taken.map(Box::new)),
         })
         .collect();
-    same("settlements are answered in their order", length, &answers, &expected);
+    same(
+        "settlements are answered in their order",
+        length,
+        &answers,
+        &expected,
+    );
 }
 
 async fn reads<F: Fixture>(fixture: &F, length: usize) {
@@ -59,7 +69,12 @@ async fn reads<F: Fixture>(fixture: &F, length: usize) {
     let planted = plant_every_third(fixture, &claims).await;
     let ids: Vec<ItemId> = claims.iter().map(|claim| claim.id.clone()).collect();
     let answers = answered(fixture.store().read(&ids).await);
-    same("reads are answered in their order", length, &answers, &planted);
+    same(
+        "reads are answered in their order",
+        length,
+        &answers,
+        &planted,
+    );
 }
 
 /// Each at a time of its own, so that its fence tells it from the others.

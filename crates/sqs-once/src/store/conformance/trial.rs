@@ -62,7 +62,11 @@ impl<'a, F: Fixture> Trial<'a, F> {
     /// The item as it stands, which must be what the store reads.
     pub(super) async fn item(&self) -> Option<Item> {
         let peeked = self.fixture.peek(&self.id).await;
-        let read = self.fixture.store().read(std::slice::from_ref(&self.id)).await;
+        let read = self
+            .fixture
+            .store()
+            .read(std::slice::from_ref(&self.id))
+            .await;
         let read = self.only(read);
         self.same("a read shows the item as it stands", &read, &peeked);
         peeked
@@ -88,7 +92,11 @@ impl<'a, F: Fixture> Trial<'a, F> {
     pub(super) async fn is_refused(&self, claim: &Claim) -> Refusal {
         let before = self.item().await;
         let claimed = self.send(claim).await;
-        self.same("a refused claim changes nothing", &self.item().await, &before);
+        self.same(
+            "a refused claim changes nothing",
+            &self.item().await,
+            &before,
+        );
         let Admission::Refused(refusal) = on_claimed(claim, &claimed) else {
             self.broken("a claim is granted", &claimed)
         };
@@ -102,7 +110,11 @@ impl<'a, F: Fixture> Trial<'a, F> {
     pub(super) async fn is_in_progress(&self, claim: &Claim) {
         let refusal = self.is_refused(claim).await;
         let lease_until = self.item().await.and_then(|item| item.lease_until);
-        self.same("in progress", &refusal, &Refusal::InProgress { lease_until });
+        self.same(
+            "in progress",
+            &refusal,
+            &Refusal::InProgress { lease_until },
+        );
     }
 
     /// The claim must be refused as a duplicate of an effect that recorded `data`.
@@ -126,7 +138,11 @@ impl<'a, F: Fixture> Trial<'a, F> {
     pub(super) async fn does_not_settle(&self, claim: &Claim, settling: Settling) -> Completion {
         let before = self.item().await;
         let settled = self.settle(&settlement_of(claim, settling)).await;
-        self.same("a refused settlement changes nothing", &self.item().await, &before);
+        self.same(
+            "a refused settlement changes nothing",
+            &self.item().await,
+            &before,
+        );
         let expected = Settled::Refused(before.map(Box::new));
         self.same("a refusal shows the item", &settled, &expected);
         on_completed(&settled)
@@ -137,14 +153,21 @@ impl<'a, F: Fixture> Trial<'a, F> {
     pub(super) async fn settles_again(&self, claim: &Claim, settling: Settling) {
         let before = self.item().await;
         let settled = self.settle(&settlement_of(claim, settling)).await;
-        self.same("a settlement sent twice changes nothing", &self.item().await, &before);
+        self.same(
+            "a settlement sent twice changes nothing",
+            &self.item().await,
+            &before,
+        );
         let completion = on_completed(&settled);
         self.same("it is still recorded", &completion, &Completion::Recorded);
     }
 
     pub(super) fn same<T: Debug + PartialEq>(&self, what: &str, found: &T, expected: &T) {
         if found != expected {
-            self.broken(what, &format_args!("\n found:    {found:?}\n expected: {expected:?}"));
+            self.broken(
+                what,
+                &format_args!("\n found:    {found:?}\n expected: {expected:?}"),
+            );
         }
     }
 

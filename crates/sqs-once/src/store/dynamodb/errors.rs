@@ -1,17 +1,22 @@
 //! From the SDK's errors to the store's.
 
+use aws_sdk_dynamodb::config::http::HttpResponse;
 use aws_sdk_dynamodb::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::types::{BatchStatementError, BatchStatementErrorCodeEnum};
 
 use crate::store::{StoreError, StoreErrorKind};
 
 /// The error of a whole request.
-pub(super) fn request<E, R>(error: SdkError<E, R>) -> StoreError
+pub(super) fn request<E>(error: SdkError<E, HttpResponse>) -> StoreError
 where
     E: std::error::Error + ProvideErrorMetadata + Send + Sync + 'static,
-    R: std::fmt::Debug + Send + Sync + 'static,
 {
     let (kind, message) = match &error {
+        // Whatever its body says, it may have done what was asked.
+        SdkError::ServiceError(context) if context.raw().status().is_server_error() => (
+            StoreErrorKind::Unanswered,
+            DisplayErrorContext(&error).to_string(),
+        ),
         SdkError::ServiceError(context) => {
             let code = context.err().code().unwrap_or("unknown error");
             let message = context.err().message().unwrap_or_default();

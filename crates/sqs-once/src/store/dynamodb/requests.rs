@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::http::HttpResponse;
 use aws_sdk_dynamodb::error::SdkError;
-use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
+use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
 use aws_sdk_dynamodb::types::{
     AttributeValue, BatchStatementError, BatchStatementErrorCodeEnum, BatchStatementRequest,
     KeysAndAttributes, ReturnValue, ReturnValuesOnConditionCheckFailure,
@@ -86,30 +87,36 @@ impl Requests {
     /// An `INSERT` each; those whose key has an item already are claimed again one by one.
     pub(super) async fn claim_batch(&self, claims: &[Claim]) -> Vec<Result<Claimed, StoreError>> {
         let statements = claims.iter().map(|claim| {
-            self.insert(vec![
-                (ID, text(claim.id.as_str())),
-                (STATUS, text(IN_PROGRESS)),
-                (LEASE, number(claim.lease_until.as_millis())),
-                (EXPIRATION, expiration(claim.expiration)),
-                (OWNER, text(claim.owner.to_string())),
-                (FENCE, number(Fence::first(claim.now))),
-            ], claim.fingerprint.as_ref())
+            self.insert(
+                vec![
+                    (ID, text(claim.id.as_str())),
+                    (STATUS, text(IN_PROGRESS)),
+                    (LEASE, number(claim.lease_until.as_millis())),
+                    (EXPIRATION, expiration(claim.expiration)),
+                    (OWNER, text(claim.owner.to_string())),
+                    (FENCE, number(Fence::first(claim.now))),
+                ],
+                claim.fingerprint.as_ref(),
+            )
         });
         let results = match self.execute(statements.collect()).await {
             Ok(results) => results,
             Err(error) => return vec![Err(error); claims.len()],
         };
-        join_all(claims.iter().zip(results).map(async |(claim, result)| {
-            match result {
-                Ok(()) => Ok(Claimed::Written {
-                    fence: Fence::first(claim.now),
+        join_all(
+            claims
+                .iter()
+                .zip(results)
+                .map(async |(claim, result)| match result {
+                    Ok(()) => Ok(Claimed::Written {
+                        fence: Fence::first(claim.now),
+                    }),
+                    Err(error) if is(&error, &BatchStatementErrorCodeEnum::DuplicateItem) => {
+                        self.claim_one(claim).await
+                    }
+                    Err(error) => Err(errors::statement(&error)),
                 }),
-                Err(error) if is(&error, &BatchStatementErrorCodeEnum::DuplicateItem) => {
-                    self.claim_one(claim).await
-                }
-                Err(error) => Err(errors::statement(&error)),
-            }
-        }))
+        )
         .await
     }
 
@@ -122,21 +129,31 @@ impl Requests {
             Ok(results) => results,
             Err(error) => return vec![Err(error); settlements.len()],
         };
-        join_all(settlements.iter().zip(results).map(async |(settlement, result)| {
-            match (result, &settlement.settling) {
-                (Ok(()), _) => Ok(Settled::Written),
-                (Err(error), _) if is(&error, &BatchStatementErrorCodeEnum::ConditionalCheckFailed) => {
-                    let refusing = error.item().map(item).transpose()?;
-                    Ok(Settled::Refused(refusing.map(Box::new)))
-                }
-                (Err(error), Settling::Record { now, expiration, .. })
-                    if is(&error, &BatchStatementErrorCodeEnum::DuplicateItem) =>
-                {
-                    self.record_over(settlement, *now, *expiration).await
-                }
-                (Err(error), _) => Err(errors::statement(&error)),
-            }
-        }))
+        join_all(
+            settlements
+                .iter()
+                .zip(results)
+                .map(
+                    async |(settlement, result)| match (result, &settlement.settling) {
+                        (Ok(()), _) => Ok(Settled::Written),
+                        (Err(error), _)
+                            if is(&error, &BatchStatementErrorCodeEnum::ConditionalCheckFailed) =>
+                        {
+                            let refusing = error.item().map(item).transpose()?;
+                            Ok(Settled::Refused(refusing.map(Box::new)))
+                        }
+                        (
+                            Err(error),
+                            Settling::Record {
+                                now, expiration, ..
+                            },
+                        ) if is(&error, &BatchStatementErrorCodeEnum::DuplicateItem) => {
+                            self.record_over(settlement, *now, *expiration).await
+                        }
+                        (Err(error), _) => Err(errors::statement(&error)),
+                    },
+                ),
+        )
         .await
     }
 
@@ -374,10 +391,7 @@ fn stored_id(attributes: &Attributes) -> Option<ItemId> {
 }
 
 /// The item that refused a conditional write; any other error stays one.
-fn refusing_item<R>(error: SdkError<UpdateItemError, R>) -> Result<Option<Item>, StoreError>
-where
-    R: std::fmt::Debug + Send + Sync + 'static,
-{
+fn refusing_item(error: SdkError<UpdateItemError, HttpResponse>) -> Result<Option<Item>, StoreError> {
     match error.as_service_error() {
         Some(UpdateItemError::ConditionalCheckFailedException(refusal)) => {
             refusal.item().map(item).transpose()

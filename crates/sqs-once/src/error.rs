@@ -1,0 +1,55 @@
+//! What `main` returns, and how errors read in one line.
+
+use std::error::Error as StdError;
+use std::fmt;
+
+/// Why a function can't start or go on: any error, through `?`.
+///
+/// When `main` returns it, Rust prints it on standard error as one readable line with its causes.
+///
+/// ```
+/// use sqs_once::Error;
+///
+/// fn settings() -> Result<u16, Error> {
+///     Ok("80a".parse()?)
+/// }
+///
+/// assert_eq!(format!("{:?}", settings().unwrap_err()), "invalid digit found in string");
+/// ```
+pub struct Error(Box<dyn StdError + Send + Sync>);
+
+/// `Error` is no `std::error::Error` itself, so that `?` can turn every error into one.
+impl<E: Into<Box<dyn StdError + Send + Sync>>> From<E> for Error {
+    fn from(error: E) -> Self {
+        Self(error.into())
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&chain(&*self.0))
+    }
+}
+
+/// As [`Display`](fmt::Display), because this is what Rust prints when `main` fails.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// An error and its causes in one line: `charge refused: connection reset`.
+pub(crate) fn chain(error: &(dyn StdError + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let error_text = error.to_string();
+        // Many errors repeat their cause in their own text.
+        if !text.ends_with(&error_text) {
+            text.push_str(": ");
+            text.push_str(&error_text);
+        }
+        cause = error.source();
+    }
+    text
+}

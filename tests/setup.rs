@@ -1,0 +1,178 @@
+//! What the real function binary says when its surroundings are wrong.
+
+mod support;
+
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::http::{HeaderMap, StatusCode};
+use axum::routing::post;
+use serde_json::{Value, json};
+use sqs_once_local::{Launch, Outcome};
+use support::{Bench, event, refusal, run, serve};
+
+type Lines = Arc<Mutex<Vec<String>>>;
+
+fn logging(launch: Launch) -> (Launch, Lines) {
+    let lines = Lines::default();
+    let into = Arc::clone(&lines);
+    let launch = launch.on_line(move |line| into.lock().unwrap().push(line.to_owned()));
+    (launch, lines)
+}
+
+/// The errors of the store that were logged.
+fn store_errors(lines: &Lines) -> Vec<Value> {
+    let lines = lines.lock().unwrap();
+    let lines = lines
+        .iter()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    lines
+        .filter(|line| line["target"] == "sqs_once::store")
+        .collect()
+}
+
+#[tokio::test]
+async fn a_missing_table_fails_every_record_with_one_line_that_names_the_fix() {
+    let bench = Bench::new().await;
+    let (launch, lines) = logging(bench.launch().env("SQS_ONCE_TABLE", "not-there"));
+    let orders = event("orders");
+    let result = run(launch.start().await.unwrap(), &orders).await;
+    assert_eq!(result.failures, orders.message_ids());
+    let errors = store_errors(&lines);
+    assert_eq!(errors.len(), 1, "{errors:?}");
+    assert_eq!(errors[0]["level"], "ERROR");
+    assert!(
+        errors[0]["error"]
+            .as_str()
+            .unwrap()
+            .contains("SQS_ONCE_TABLE"),
+        "{errors:?}"
+    );
+    assert!(bench.payments.charges().is_empty());
+}
+
+#[tokio::test]
+async fn denied_access_fails_every_record_with_one_line_that_names_the_fix() {
+    let bench = Bench::new().await;
+    let denying = Router::new().route(
+        "/",
+        post(async || {
+            let error = json!({
+                "__type": "com.amazon.coral.service#AccessDeniedException",
+                "Message": "User is not authorized to perform: dynamodb:PartiQLInsert",
+            });
+            (StatusCode::BAD_REQUEST, error.to_string())
+        }),
+    );
+    let (launch, lines) = logging(bench.launch());
+    let launch = launch.env("AWS_ENDPOINT_URL_DYNAMODB", serve(denying).await);
+    let orders = event("orders");
+    let result = run(launch.start().await.unwrap(), &orders).await;
+    assert_eq!(result.failures, orders.message_ids());
+    let errors = store_errors(&lines);
+    assert_eq!(errors.len(), 1, "{errors:?}");
+    assert!(
+        errors[0]["error"].as_str().unwrap().contains("role"),
+        "{errors:?}"
+    );
+    assert!(bench.payments.charges().is_empty());
+}
+
+#[tokio::test]
+async fn missing_or_malformed_configuration_refuses_to_start_and_names_the_variable() {
+    let bench = Bench::new().await;
+    for (variable, value, expected) in [
+        ("SQS_ONCE_TABLE", "", "DynamoDB table"),
+        ("SQS_ONCE_CONCURRENCY", "many", "whole number"),
+        ("SQS_ONCE_CONCURRENCY", "0", "whole number"),
+        ("SQS_ONCE_RETENTION", "28 fortnights", "28d"),
+        ("SQS_ONCE_LEASE_MARGIN", "3", "3s"),
+        ("SQS_ONCE_DEADLINE_MARGIN", "-1s", "3s"),
+        ("SQS_ONCE_NAMESPACE", "a#b", "`#`"),
+        ("SQS_ONCE_DLQ_URL", "orders-dlq", "URL"),
+        ("SQS_ONCE_DISABLED", "maybe", "true or false"),
+        ("PAYMENTS_URL", "not a url", "https://"),
+    ] {
+        let said = refusal(bench.launch().env(variable, value)).await;
+        assert!(
+            said.contains(variable) && said.contains(expected),
+            "{variable}: {said}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn the_off_switch_runs_everything_and_says_so() {
+    let bench = Bench::new().await;
+    let orders = event("orders");
+    for _ in 0..2 {
+        let (launch, lines) = logging(bench.launch().env("SQS_ONCE_DISABLED", "true"));
+        let result = run(launch.start().await.unwrap(), &orders).await;
+        assert_eq!(result.count(Outcome::Processed), orders.message_ids().len());
+        assert!(
+            lines
+                .lock()
+                .unwrap()
+                .iter()
+                .any(|line| line.contains("SQS_ONCE_DISABLED"))
+        );
+    }
+    assert!(bench.items().is_empty());
+}
+
+/// A queue that notes what is sent to it, or refuses it.
+async fn queue(status: StatusCode) -> (String, Arc<Mutex<Vec<Value>>>) {
+    let sent = Arc::new(Mutex::new(Vec::new()));
+    let into = Arc::clone(&sent);
+    let service = Router::new().fallback(async move |headers: HeaderMap, body: String| {
+        assert_eq!(headers["x-amz-target"], "AmazonSQS.SendMessage");
+        into.lock()
+            .unwrap()
+            .push(serde_json::from_str(&body).unwrap());
+        (
+            status,
+            json!({ "MessageId": "copy", "MD5OfMessageBody": "x" }).to_string(),
+        )
+    });
+    (serve(service).await, sent)
+}
+
+#[tokio::test]
+async fn terminal_records_are_sent_to_the_dead_letter_queue_and_then_acknowledged() {
+    let bench = Bench::new().await;
+    let (url, sent) = queue(StatusCode::OK).await;
+    let launch = bench
+        .launch()
+        .env("AWS_ENDPOINT_URL_SQS", &url)
+        .env("SQS_ONCE_DLQ_URL", format!("{url}/123456789012/orders-dlq"));
+    let poison = event("poison-body");
+    let result = run(launch.start().await.unwrap(), &poison).await;
+    assert_eq!(result.count(Outcome::Terminal), 2);
+    assert!(result.failures.is_empty());
+    let sent = sent.lock().unwrap();
+    assert_eq!(sent.len(), 2);
+    for message in sent.iter() {
+        let attribute = |name: &str| &message["MessageAttributes"][name]["StringValue"];
+        assert!(!attribute("sqs-once-reason").as_str().unwrap().is_empty());
+        assert!(
+            poison
+                .message_ids()
+                .iter()
+                .any(|id| attribute("sqs-once-message-id") == id)
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_terminal_record_that_cannot_be_moved_is_not_acknowledged() {
+    let bench = Bench::new().await;
+    let (url, sent) = queue(StatusCode::FORBIDDEN).await;
+    let launch = bench
+        .launch()
+        .env("AWS_ENDPOINT_URL_SQS", &url)
+        .env("SQS_ONCE_DLQ_URL", format!("{url}/123456789012/orders-dlq"));
+    let result = run(launch.start().await.unwrap(), &event("poison-body")).await;
+    assert_eq!(result.count(Outcome::Terminal), 2);
+    assert_eq!(result.failures.len(), 2);
+    assert!(!sent.lock().unwrap().is_empty());
+}

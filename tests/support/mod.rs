@@ -1,0 +1,208 @@
+//! What the end-to-end tests share: the real function binary, a DynamoDB, a payments service.
+
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "each test file uses another part of this"
+)]
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{Json, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use serde_json::Value;
+use sqs_once_local::{
+    BatchResponse, Event, Function, InvokeError, Launch, LocalDynamoDb, Outcome, RecordLine,
+    TableDescription,
+};
+use tokio::sync::Notify;
+
+/// Long enough for a loaded machine; no test waits for it.
+pub const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A table, a payments service, and the function's environment.
+pub struct Bench {
+    pub dynamodb: LocalDynamoDb,
+    pub payments: Payments,
+    table: TableDescription,
+}
+
+impl Bench {
+    pub async fn new() -> Self {
+        let dynamodb = LocalDynamoDb::memory().await.unwrap();
+        let table = TableDescription::default();
+        dynamodb.create_table(&table).unwrap();
+        let payments = Payments::start().await;
+        Self {
+            dynamodb,
+            payments,
+            table,
+        }
+    }
+
+    /// The function, set up as its template does.
+    pub fn launch(&self) -> Launch {
+        Launch::new(env!("CARGO_BIN_EXE_orders"))
+            .dynamodb(&self.dynamodb)
+            .env("SQS_ONCE_TABLE", &self.table.name)
+            .env("PAYMENTS_URL", &self.payments.url)
+    }
+
+    /// Runs a fresh process for one event.
+    pub async fn run(&self, event: &Event) -> Run {
+        run(self.launch().start().await.unwrap(), event).await
+    }
+
+    pub fn items(&self) -> Vec<Value> {
+        self.dynamodb.items(&self.table.name).unwrap()
+    }
+}
+
+/// What one invocation came to.
+#[derive(Debug)]
+pub struct Run {
+    pub failures: Vec<String>,
+    pub lines: Vec<RecordLine>,
+}
+
+impl Run {
+    pub fn count(&self, outcome: Outcome) -> usize {
+        let lines = self.lines.iter();
+        lines.filter(|line| line.outcome == outcome).count()
+    }
+
+    pub fn reason(&self, message_id: &str) -> &str {
+        let line = self.lines.iter().find(|line| line.message_id == message_id);
+        line.and_then(|line| line.reason.as_deref())
+            .unwrap_or_default()
+    }
+}
+
+pub async fn run(function: Function, event: &Event) -> Run {
+    let answer = function.invoke(event.payload(), TIMEOUT).await.unwrap();
+    let response = BatchResponse::parse(&answer, event.message_ids()).unwrap();
+    Run {
+        failures: response.failures().to_vec(),
+        lines: function.stop().await,
+    }
+}
+
+/// Starts a function that is expected to end by itself.
+pub async fn refusal(launch: Launch) -> String {
+    let function = launch.start().await.unwrap();
+    let event = event("empty-batch");
+    match function.invoke(event.payload(), TIMEOUT).await {
+        Err(InvokeError::Exited { status, last_lines }) => {
+            assert!(!status.success());
+            last_lines.join("\n")
+        }
+        other => panic!("expected an exit, got {other:?}"),
+    }
+}
+
+/// A sample event.
+pub fn event(name: &str) -> Event {
+    let path = format!("{}/../../events/{name}.json", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+    Event::parse(&text, "orders").unwrap()
+}
+
+/// An event of one order.
+pub fn order(id: &str) -> Event {
+    let body = serde_json::json!({
+        "order_id": id, "customer_id": "c-7", "amount_cents": 1299, "currency": "EUR",
+    });
+    Event::parse(&body.to_string(), "orders").unwrap()
+}
+
+/// A payments service that notes every charge it makes, and answers as it is told.
+pub struct Payments {
+    pub url: String,
+    desk: Arc<Desk>,
+}
+
+#[derive(Default)]
+struct Desk {
+    /// The idempotency keys of the charges of each order.
+    charges: Mutex<BTreeMap<String, Vec<String>>>,
+    answers: Mutex<BTreeMap<String, Answer>>,
+    arrived: Notify,
+}
+
+#[derive(Clone, Copy)]
+pub enum Answer {
+    Status(u16),
+    /// Charges, and never says so.
+    Silence,
+}
+
+impl Payments {
+    async fn start() -> Self {
+        let desk = Arc::new(Desk::default());
+        let service = Router::new()
+            .route("/charges", post(charge))
+            .with_state(Arc::clone(&desk));
+        Self {
+            url: serve(service).await,
+            desk,
+        }
+    }
+
+    /// How the service answers for one order from now on.
+    pub fn answer(&self, order: &str, answer: Answer) {
+        let mut answers = self.desk.answers.lock().unwrap();
+        answers.insert(order.to_owned(), answer);
+    }
+
+    /// The idempotency keys of the charges made, by order.
+    pub fn charges(&self) -> BTreeMap<String, Vec<String>> {
+        self.desk.charges.lock().unwrap().clone()
+    }
+
+    /// Waits for the next charge.
+    pub async fn charged(&self) {
+        self.desk.arrived.notified().await;
+    }
+}
+
+async fn charge(
+    State(desk): State<Arc<Desk>>,
+    headers: HeaderMap,
+    Json(order): Json<Value>,
+) -> Response {
+    let fields = ["order_id", "customer_id", "amount_cents", "currency"];
+    assert!(
+        fields.iter().all(|field| !order[field].is_null()),
+        "{order}"
+    );
+    let id = order["order_id"].as_str().unwrap().to_owned();
+    let answer = desk.answers.lock().unwrap().get(&id).copied();
+    if let Some(Answer::Status(status)) = answer {
+        return StatusCode::from_u16(status).unwrap().into_response();
+    }
+    let token = headers["idempotency-key"].to_str().unwrap().to_owned();
+    desk.charges
+        .lock()
+        .unwrap()
+        .entry(id)
+        .or_default()
+        .push(token);
+    desk.arrived.notify_one();
+    if let Some(Answer::Silence) = answer {
+        std::future::pending::<()>().await;
+    }
+    StatusCode::CREATED.into_response()
+}
+
+/// Serves on a free loopback port and gives the base URL.
+pub async fn serve(service: Router) -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, service).await.unwrap() });
+    url
+}
