@@ -41,7 +41,7 @@ async fn a_crash_between_effect_and_completion_is_recovered_after_the_lease_with
             .env("SQS_ONCE_DEADLINE_MARGIN", "100ms")
     };
 
-    bench.payments.answer("o-1", Answer::Silence);
+    bench.payments.hold("o-1");
     let function = launch().start().await.unwrap();
     let deadline = Duration::from_secs(2);
     tokio::select! {
@@ -71,7 +71,7 @@ async fn a_crash_between_effect_and_completion_is_recovered_after_the_lease_with
 async fn a_repeated_charge_carries_the_token_of_the_first() {
     let bench = Bench::new().await;
     let order = order("o-1");
-    bench.payments.answer("o-1", Answer::Silence);
+    bench.payments.hold("o-1");
     let short = bench.launch().env("SQS_ONCE_LEASE_MARGIN", "0s");
     let function = short.start().await.unwrap();
     let cancelled = function

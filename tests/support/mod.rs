@@ -58,6 +58,10 @@ impl Bench {
         run(self.launch().start().await.unwrap(), event).await
     }
 
+    pub fn table(&self) -> &str {
+        &self.table.name
+    }
+
     pub fn items(&self) -> Vec<Value> {
         self.dynamodb.items(&self.table.name).unwrap()
     }
@@ -134,11 +138,11 @@ struct Desk {
     arrived: Notify,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub enum Answer {
     Status(u16),
-    /// Charges, and never says so.
-    Silence,
+    /// Charges, and says so only when it is notified.
+    Held(Arc<Notify>),
 }
 
 impl Payments {
@@ -157,6 +161,13 @@ impl Payments {
     pub fn answer(&self, order: &str, answer: Answer) {
         let mut answers = self.desk.answers.lock().unwrap();
         answers.insert(order.to_owned(), answer);
+    }
+
+    /// Charges one order, and says so only when the gate is notified.
+    pub fn hold(&self, order: &str) -> Arc<Notify> {
+        let gate = Arc::new(Notify::new());
+        self.answer(order, Answer::Held(Arc::clone(&gate)));
+        gate
     }
 
     /// The idempotency keys of the charges made, by order.
@@ -181,7 +192,7 @@ async fn charge(
         "{order}"
     );
     let id = order["order_id"].as_str().unwrap().to_owned();
-    let answer = desk.answers.lock().unwrap().get(&id).copied();
+    let answer = desk.answers.lock().unwrap().get(&id).cloned();
     if let Some(Answer::Status(status)) = answer {
         return StatusCode::from_u16(status).unwrap().into_response();
     }
@@ -193,8 +204,8 @@ async fn charge(
         .or_default()
         .push(token);
     desk.arrived.notify_one();
-    if let Some(Answer::Silence) = answer {
-        std::future::pending::<()>().await;
+    if let Some(Answer::Held(gate)) = answer {
+        gate.notified().await;
     }
     StatusCode::CREATED.into_response()
 }

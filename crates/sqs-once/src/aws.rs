@@ -6,6 +6,7 @@ use aws_config::{BehaviorVersion, SdkConfig};
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use aws_smithy_http_client::tls::{self, rustls_provider::CryptoMode};
+use tokio::sync::OnceCell;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -13,8 +14,14 @@ const OPERATION_TIMEOUT: Duration = Duration::from_secs(8);
 const ATTEMPTS: u32 = 4;
 const FIRST_BACKOFF: Duration = Duration::from_millis(50);
 
-/// The SDK's own settings from the environment, with the timeouts that the SDK does not set.
-pub(crate) async fn config() -> SdkConfig {
+/// The SDK's own settings from the environment, with the timeouts that the SDK does not set. Loaded
+/// once: all clients share credentials and connections.
+pub(crate) async fn config() -> &'static SdkConfig {
+    static CONFIG: OnceCell<SdkConfig> = OnceCell::const_new();
+    CONFIG.get_or_init(load).await
+}
+
+async fn load() -> SdkConfig {
     // ring builds faster than the SDK's default TLS provider and starts faster.
     let http_client = aws_smithy_http_client::Builder::new()
         .tls_provider(tls::Provider::Rustls(CryptoMode::Ring))

@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex};
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use sqs_once::{BusinessKey, Consumer, EventError, KeyError, MessageAttribute, MessageGroup, consumer};
+use sqs_once::{
+    BusinessKey, Consumer, EventError, KeyError, MessageAttribute, MessageGroup, consumer,
+};
 use support::{Bench, Order, body, event, order, outcomes};
 
 type Seen = Arc<Mutex<Vec<String>>>;
@@ -16,10 +18,12 @@ fn noting(bench: &Bench) -> (Consumer, Seen) {
     let seen = Seen::default();
     let noting = {
         let seen = Arc::clone(&seen);
-        consumer::<Order>().key(|order: &Order| order.id.clone()).handler(move |order: Order| {
-            seen.lock().unwrap().push(order.id);
-            async {}
-        })
+        consumer::<Order>()
+            .key(|order: &Order| order.id.clone())
+            .handler(move |order: Order| {
+                seen.lock().unwrap().push(order.id);
+                async {}
+            })
     };
     (bench.consumer(noting), seen)
 }
@@ -94,12 +98,18 @@ async fn a_key_extractor_that_fails_or_panics_makes_its_record_terminal() {
         })
         .handler(async |_: Order| {});
     let consumer = bench.consumer(fallible);
-    let failed = bench.invoke(&consumer, event(["bad", "panic", "a"].map(order))).await;
+    let failed = bench
+        .invoke(&consumer, event(["bad", "panic", "a"].map(order)))
+        .await;
     assert_eq!(failed, ["m-0", "m-1"]);
     assert!(!bench.log.all().contains("4111"));
     assert_eq!(
         bench.outcomes(),
-        outcomes([("m-0", "terminal"), ("m-1", "terminal"), ("m-2", "processed")])
+        outcomes([
+            ("m-0", "terminal"),
+            ("m-1", "terminal"),
+            ("m-2", "processed")
+        ])
     );
 }
 
@@ -112,7 +122,9 @@ async fn a_payload_type_that_panics_makes_its_record_terminal() {
         }
     }
     let bench = Bench::new();
-    let fragile = consumer::<Fragile>().key(|_: &Fragile| "a").handler(async |_: Fragile| {});
+    let fragile = consumer::<Fragile>()
+        .key(|_: &Fragile| "a")
+        .handler(async |_: Fragile| {});
     let consumer = bench.consumer(fragile);
     assert_eq!(bench.invoke(&consumer, event([order("a")])).await, ["m-0"]);
 }
@@ -127,12 +139,18 @@ async fn keys_from_attributes_and_groups_are_terminal_where_they_are_missing() {
     let mut named = order("a");
     named["messageAttributes"] =
         json!({ "order-id": { "stringValue": "o-1", "dataType": "String" } });
-    let failed = bench.invoke(&by_attribute, event([named, order("a")])).await;
+    let failed = bench
+        .invoke(&by_attribute, event([named, order("a")]))
+        .await;
     assert_eq!(failed, ["m-1"]);
 
-    let by_group = consumer::<Value>().key(MessageGroup).handler(async |_: Value| {});
+    let by_group = consumer::<Value>()
+        .key(MessageGroup)
+        .handler(async |_: Value| {});
     let by_group = bench.consumer(by_group);
-    let failed = bench.invoke(&by_group, event([support::grouped("g", "a"), order("b")])).await;
+    let failed = bench
+        .invoke(&by_group, event([support::grouped("g", "a"), order("b")]))
+        .await;
     assert_eq!(failed, ["m-1"]);
 }
 
@@ -202,7 +220,8 @@ async fn a_batch_of_ten_thousand_and_six_megabytes_runs() {
     let bench = Bench::new();
     let (consumer, seen) = noting(&bench);
     let padding = "z".repeat(500);
-    let records = (0..10_000).map(|at| body(&json!({ "id": at.to_string(), "x": padding }).to_string()));
+    let records =
+        (0..10_000).map(|at| body(&json!({ "id": at.to_string(), "x": padding }).to_string()));
     assert!(bench.invoke(&consumer, event(records)).await.is_empty());
     assert_eq!(seen.lock().unwrap().len(), 10_000);
 }

@@ -18,14 +18,16 @@ fn endless(bench: &Bench) -> (Consumer, Started) {
     let started = Started::default();
     let noting = {
         let started = Arc::clone(&started);
-        consumer::<Order>().key(|order: &Order| order.id.clone()).handler(move |order: Order| {
-            started.lock().unwrap().push(order.id.clone());
-            async move {
-                if order.id.starts_with("slow") {
-                    sleep(Duration::MAX).await;
+        consumer::<Order>()
+            .key(|order: &Order| order.id.clone())
+            .handler(move |order: Order| {
+                started.lock().unwrap().push(order.id.clone());
+                async move {
+                    if order.id.starts_with("slow") {
+                        sleep(Duration::MAX).await;
+                    }
                 }
-            }
-        })
+            })
     };
     (bench.consumer(noting), started)
 }
@@ -35,9 +37,14 @@ async fn a_slow_record_is_cancelled_and_the_others_are_acknowledged_in_time() {
     let bench = Bench::new();
     let (consumer, _) = endless(&bench);
     let begun = bench.clock.now();
-    let failed = bench.invoke(&consumer, event(["a", "slow-1", "b"].map(order))).await;
+    let failed = bench
+        .invoke(&consumer, event(["a", "slow-1", "b"].map(order)))
+        .await;
     assert_eq!(failed, ["m-1"]);
-    assert_eq!(bench.clock.now().since(begun), bench.timeout - Duration::from_secs(1));
+    assert_eq!(
+        bench.clock.now().since(begun),
+        bench.timeout - Duration::from_secs(1)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -48,7 +55,10 @@ async fn a_cancelled_records_claim_is_left_to_lapse_and_then_runs_again() {
     let item = bench.store.item("slow-1").unwrap();
     assert_eq!(item.status, Status::InProgress);
     // The lease covers the deadline and three seconds.
-    assert_eq!(item.lease_until, Some(bench.clock.now() + Duration::from_secs(1 + 3)));
+    assert_eq!(
+        item.lease_until,
+        Some(bench.clock.now() + Duration::from_secs(1 + 3))
+    );
 
     sleep(Duration::from_secs(4)).await;
     bench.invoke(&consumer, event([order("slow-1")])).await;
@@ -64,14 +74,19 @@ async fn records_never_started_are_returned_free() {
     let (consumer, started) = endless(&bench);
     let consumer = consumer.concurrency(2);
     let ids: Vec<_> = (0..300).map(|at| format!("slow-{at}")).collect();
-    let failed = bench.invoke(&consumer, event(ids.iter().map(|id| order(id)))).await;
+    let failed = bench
+        .invoke(&consumer, event(ids.iter().map(|id| order(id))))
+        .await;
     assert_eq!(failed.len(), 300);
     assert_eq!(started.lock().unwrap().len(), 2);
     let now = bench.clock.now();
     let held = ids.iter().filter_map(|id| bench.store.item(id));
     let held = held.filter(|item| item.lease_until > Some(now)).count();
     assert_eq!(held, 2, "only the two that ran may still be held");
-    assert!(bench.store.item("slow-299").is_none(), "the last was never claimed");
+    assert!(
+        bench.store.item("slow-299").is_none(),
+        "the last was never claimed"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -100,14 +115,16 @@ async fn a_handler_is_told_how_long_it_may_run() {
     let told = Arc::new(Mutex::new(Vec::new()));
     let noting = {
         let told = Arc::clone(&told);
-        consumer::<Order>().key(|order: &Order| order.id.clone()).handler(
-            move |_: Order, remaining: Remaining| {
+        consumer::<Order>()
+            .key(|order: &Order| order.id.clone())
+            .handler(move |_: Order, remaining: Remaining| {
                 told.lock().unwrap().push(remaining.duration());
                 async {}
-            },
-        )
+            })
     };
-    let consumer = bench.consumer(noting).deadline_margin(Duration::from_secs(5));
+    let consumer = bench
+        .consumer(noting)
+        .deadline_margin(Duration::from_secs(5));
     bench.invoke(&consumer, event([order("a")])).await;
     assert_eq!(*told.lock().unwrap(), [Duration::from_secs(25)]);
 }
@@ -135,16 +152,18 @@ async fn a_handler_that_panics_while_it_is_cancelled_costs_no_other_record() {
         }
     }
     let bench = Bench::new();
-    let exploding = consumer::<Order>().key(|order: &Order| order.id.clone()).handler(
-        async |order: Order| {
+    let exploding = consumer::<Order>()
+        .key(|order: &Order| order.id.clone())
+        .handler(async |order: Order| {
             if order.id == "slow-1" {
                 let _bomb = Bomb;
                 sleep(Duration::MAX).await;
             }
-        },
-    );
+        });
     let consumer = bench.consumer(exploding);
-    let failed = bench.invoke(&consumer, event(["a", "slow-1", "b"].map(order))).await;
+    let failed = bench
+        .invoke(&consumer, event(["a", "slow-1", "b"].map(order)))
+        .await;
     assert_eq!(failed, ["m-1"]);
 }
 
@@ -159,17 +178,19 @@ fn a_handler_that_blocks_its_thread_does_not_hold_up_the_answer() {
     let (answered, blocked) = mpsc::channel::<()>();
     let blocked = Arc::new(Mutex::new(blocked));
     let failed = runtime.block_on(async {
-        let blocking = consumer::<Order>().key(|order: &Order| order.id.clone()).handler(
-            move |order: Order| {
+        let blocking = consumer::<Order>()
+            .key(|order: &Order| order.id.clone())
+            .handler(move |order: Order| {
                 let blocked = Arc::clone(&blocked);
                 async move {
                     if order.id == "slow-1" {
                         let _ = blocked.lock().unwrap().recv();
                     }
                 }
-            },
-        );
-        let consumer = blocking.namespace("test").store(sqs_once::MemoryStore::new());
+            });
+        let consumer = blocking
+            .namespace("test")
+            .store(sqs_once::MemoryStore::new());
         let event = serde_json::from_value(event(["slow-1", "b"].map(order))).unwrap();
         let mut context = lambda_runtime::Context::default();
         let now = sqs_once::SystemClock.now();

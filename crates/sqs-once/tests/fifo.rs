@@ -18,18 +18,20 @@ fn slow(bench: &Bench) -> (Consumer, Seen) {
     let seen = Seen::default();
     let noting = {
         let seen = Arc::clone(&seen);
-        consumer::<Order>().key(|order: &Order| order.id.clone()).handler(move |order: Order| {
-            let seen = Arc::clone(&seen);
-            async move {
-                seen.lock().unwrap().push(format!("+{}", order.id));
-                sleep(Duration::from_millis(10)).await;
-                seen.lock().unwrap().push(format!("-{}", order.id));
-                if order.id.starts_with("bad") {
-                    return Err(HandlerError::retry("no luck"));
+        consumer::<Order>()
+            .key(|order: &Order| order.id.clone())
+            .handler(move |order: Order| {
+                let seen = Arc::clone(&seen);
+                async move {
+                    seen.lock().unwrap().push(format!("+{}", order.id));
+                    sleep(Duration::from_millis(10)).await;
+                    seen.lock().unwrap().push(format!("-{}", order.id));
+                    if order.id.starts_with("bad") {
+                        return Err(HandlerError::retry("no luck"));
+                    }
+                    Ok(())
                 }
-                Ok(())
-            }
-        })
+            })
     };
     (bench.consumer(noting), seen)
 }
@@ -42,10 +44,16 @@ async fn groups_run_side_by_side_and_each_in_order() {
     assert!(bench.invoke(&consumer, event(records)).await.is_empty());
 
     let seen = seen.lock().unwrap().clone();
-    assert!(seen.iter().take(3).all(|step| step.starts_with('+')), "{seen:?}");
+    assert!(
+        seen.iter().take(3).all(|step| step.starts_with('+')),
+        "{seen:?}"
+    );
     let mut groups: HashMap<char, Vec<String>> = HashMap::new();
     for step in seen {
-        groups.entry(step.chars().nth(1).unwrap()).or_default().push(step);
+        groups
+            .entry(step.chars().nth(1).unwrap())
+            .or_default()
+            .push(step);
     }
     assert_eq!(groups[&'a'], ["+a1", "-a1", "+a2", "-a2", "+a3", "-a3"]);
     assert_eq!(groups[&'b'], ["+b1", "-b1", "+b2", "-b2"]);
@@ -77,7 +85,10 @@ async fn a_body_that_does_not_parse_stops_its_group_too() {
     poison["attributes"] = json!({ "MessageGroupId": "a" });
     poison["eventSourceARN"] = json!(support::FIFO);
     let records = [poison, grouped("b", "b1"), grouped("a", "a2")];
-    assert_eq!(bench.invoke(&consumer, event(records)).await, ["m-0", "m-2"]);
+    assert_eq!(
+        bench.invoke(&consumer, event(records)).await,
+        ["m-0", "m-2"]
+    );
     assert_eq!(
         bench.outcomes(),
         outcomes([("m-0", "terminal"), ("m-1", "processed"), ("m-2", "failed")])
@@ -122,9 +133,14 @@ async fn a_duplicate_in_another_group_ends_with_the_record_it_repeats() {
 async fn the_next_of_a_group_waits_until_the_one_before_is_recorded() {
     let bench = Bench::new();
     let (consumer, seen) = slow(&bench);
-    bench.store.fail("settle", sqs_once::store::StoreErrorKind::Other, 1);
+    bench
+        .store
+        .fail("settle", sqs_once::store::StoreErrorKind::Other, 1);
     let records = [grouped("a", "a1"), grouped("a", "a2")];
-    assert_eq!(bench.invoke(&consumer, event(records)).await, ["m-0", "m-1"]);
+    assert_eq!(
+        bench.invoke(&consumer, event(records)).await,
+        ["m-0", "m-1"]
+    );
     assert_eq!(*seen.lock().unwrap(), ["+a1", "-a1"]);
 }
 

@@ -15,10 +15,12 @@ fn noting(bench: &Bench) -> (Consumer, Seen) {
     let seen = Seen::default();
     let noting = {
         let seen = Arc::clone(&seen);
-        consumer::<Order>().key(|order: &Order| order.id.clone()).handler(move |order: Order| {
-            seen.lock().unwrap().push(order.id);
-            async {}
-        })
+        consumer::<Order>()
+            .key(|order: &Order| order.id.clone())
+            .handler(move |order: Order| {
+                seen.lock().unwrap().push(order.id);
+                async {}
+            })
     };
     (bench.consumer(noting), seen)
 }
@@ -47,7 +49,12 @@ async fn a_claim_whose_answer_was_lost_is_recognised_as_ones_own() {
     let bench = Bench::new();
     let (consumer, seen) = noting(&bench);
     bench.store.lose_answer("claim", 1);
-    assert!(bench.invoke(&consumer, event(["a", "b"].map(order))).await.is_empty());
+    assert!(
+        bench
+            .invoke(&consumer, event(["a", "b"].map(order)))
+            .await
+            .is_empty()
+    );
     assert_eq!(*seen.lock().unwrap(), ["a", "b"]);
 }
 
@@ -56,7 +63,12 @@ async fn a_completion_whose_answer_was_lost_is_sent_again() {
     let bench = Bench::new();
     let (consumer, seen) = noting(&bench);
     bench.store.lose_answer("settle", 2);
-    assert!(bench.invoke(&consumer, event(["a", "b"].map(order))).await.is_empty());
+    assert!(
+        bench
+            .invoke(&consumer, event(["a", "b"].map(order)))
+            .await
+            .is_empty()
+    );
     assert_eq!(seen.lock().unwrap().len(), 2);
     assert_eq!(bench.store.item("a").unwrap().status, Status::Completed);
 }
@@ -66,8 +78,15 @@ async fn throttled_requests_are_sent_again_until_the_deadline_and_not_after() {
     let bench = Bench::new();
     let (consumer, seen) = noting(&bench);
     bench.store.fail("claim", StoreErrorKind::Throttled, 3);
-    assert!(bench.invoke(&consumer, event([order("a")])).await.is_empty());
-    bench.store.fail("claim", StoreErrorKind::Throttled, usize::MAX);
+    assert!(
+        bench
+            .invoke(&consumer, event([order("a")]))
+            .await
+            .is_empty()
+    );
+    bench
+        .store
+        .fail("claim", StoreErrorKind::Throttled, usize::MAX);
     let begun = bench.clock.now();
     assert_eq!(bench.invoke(&consumer, event([order("b")])).await, ["m-0"]);
     assert!(bench.clock.now().since(begun) <= bench.timeout);
@@ -78,7 +97,9 @@ async fn throttled_requests_are_sent_again_until_the_deadline_and_not_after() {
 async fn an_effect_that_could_not_be_recorded_is_not_acknowledged() {
     let bench = Bench::new();
     let (consumer, seen) = noting(&bench);
-    bench.store.fail("settle", StoreErrorKind::Other, usize::MAX);
+    bench
+        .store
+        .fail("settle", StoreErrorKind::Other, usize::MAX);
     assert_eq!(bench.invoke(&consumer, event([order("a")])).await, ["m-0"]);
     assert_eq!(bench.outcomes(), outcomes([("m-0", "failed")]));
     // Its claim stands, so that the effect is not repeated before the lease has lapsed.
@@ -94,7 +115,9 @@ async fn a_release_that_fails_changes_nothing_for_the_record() {
         .key(|order: &Order| order.id.clone())
         .handler(async |_: Order| Err::<(), _>("no luck"));
     let consumer = bench.consumer(failing);
-    bench.store.fail("settle", StoreErrorKind::Other, usize::MAX);
+    bench
+        .store
+        .fail("settle", StoreErrorKind::Other, usize::MAX);
     assert_eq!(bench.invoke(&consumer, event([order("a")])).await, ["m-0"]);
     let lines = bench.log.take("sqs_once::record");
     assert_eq!(lines[0]["reason"], "no luck");
@@ -128,14 +151,18 @@ async fn a_store_that_never_answers_does_not_hold_up_the_answer() {
     let consumer = consumer.store(Silent);
     let begun = bench.clock.now();
     assert_eq!(bench.invoke(&consumer, event([order("a")])).await, ["m-0"]);
-    assert_eq!(bench.clock.now().since(begun), bench.timeout - Duration::from_millis(250));
+    assert_eq!(
+        bench.clock.now().since(begun),
+        bench.timeout - Duration::from_millis(250)
+    );
 }
 
 /// Puts an item of another worker in place of the record's claim while its handler runs.
 fn taken_over(bench: &Bench, status: Status) -> Consumer {
     let store = bench.store.clone();
-    let usurped = consumer::<Order>().key(|order: &Order| order.id.clone()).handler(
-        move |order: Order| {
+    let usurped = consumer::<Order>()
+        .key(|order: &Order| order.id.clone())
+        .handler(move |order: Order| {
             let mine = store.item(&order.id).unwrap();
             store.inner.put(Item {
                 owner: Some(Owner::from_bits(1)),
@@ -143,8 +170,7 @@ fn taken_over(bench: &Bench, status: Status) -> Consumer {
                 ..mine
             });
             async {}
-        },
-    );
+        });
     bench.consumer(usurped)
 }
 
@@ -154,10 +180,19 @@ async fn a_completion_after_the_claim_was_lost_is_acknowledged_only_if_another_c
     let lost = taken_over(&bench, Status::InProgress);
     assert_eq!(bench.invoke(&lost, event([order("a")])).await, ["m-0"]);
     let owner = bench.store.item("a").unwrap().owner;
-    assert_eq!(owner, Some(Owner::from_bits(1)), "the other's claim must stand");
+    assert_eq!(
+        owner,
+        Some(Owner::from_bits(1)),
+        "the other's claim must stand"
+    );
 
     let completed = taken_over(&bench, Status::Completed);
-    assert!(bench.invoke(&completed, event([order("b")])).await.is_empty());
+    assert!(
+        bench
+            .invoke(&completed, event([order("b")]))
+            .await
+            .is_empty()
+    );
 }
 
 #[tokio::test(start_paused = true)]

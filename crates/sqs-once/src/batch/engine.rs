@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::task::JoinHandle;
 use tokio::time::timeout_at;
-use tracing::error;
+use tracing::{Instrument, error};
 
 use crate::disposition::DeadLetters;
 use crate::handler::PrepareRecord;
@@ -46,7 +46,8 @@ impl Engine {
         // A task of its own, so that a handler that blocks holds up its batch but not the answer.
         let mut batch = AbortOnDrop(tokio::spawn({
             let ledger = ledger.clone();
-            async move { Run::new(&self, &ledger, deadline).run().await }
+            let batch = async move { Run::new(&self, &ledger, deadline).run().await };
+            batch.in_current_span()
         }));
         match timeout_at(deadline.answer_by, &mut batch.0).await {
             Ok(Ok(())) => {}

@@ -82,6 +82,8 @@ pub(crate) struct Ledger {
 
 struct Entries {
     reports: Vec<Option<Report>>,
+    /// How many records have no report yet.
+    open: usize,
     closed: bool,
 }
 
@@ -91,6 +93,7 @@ impl Ledger {
         Self {
             messages,
             entries: Arc::new(Mutex::new(Entries {
+                open: reports.len(),
                 reports,
                 closed: false,
             })),
@@ -108,6 +111,7 @@ impl Ledger {
         if !entries.closed && entries.reports[index].is_none() {
             telemetry::record(&self.messages[index], &report);
             entries.reports[index] = Some(report);
+            entries.open -= 1;
         }
     }
 
@@ -116,7 +120,7 @@ impl Ledger {
     }
 
     pub(crate) fn is_complete(&self) -> bool {
-        self.entries().reports.iter().all(Option::is_some)
+        self.entries().open == 0
     }
 
     /// Ends the batch: every record without an entry has failed.

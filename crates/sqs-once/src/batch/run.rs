@@ -10,10 +10,12 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::time::{Instant, Sleep, sleep_until};
 use tracing::{Instrument, error, info_span};
 
+use crate::error::chain;
 use crate::handler::{HandlerError, PrepareError, RecordParts, Start, panic_message};
 use crate::idempotency::{Admission, Completion, Refusal, on_completed};
 use crate::key::{BusinessKey, Fingerprint, ItemId};
 use crate::store::{Claim, Fence, StoreError, StoreErrorKind};
+use crate::time::Timestamp;
 
 use super::Deadline;
 use super::engine::{Engine, PayloadMismatch};
@@ -82,7 +84,9 @@ pub(super) struct Run<'a> {
     running: FuturesUnordered<BoxFuture<'a, Finished>>,
     /// The records whose handlers `running` holds.
     handlers: HashSet<usize>,
-    /// Terminal records on their way to the dead-letter queue.
+    /// Terminal records, each with its reason, that wait to be moved to the dead-letter queue.
+    to_move: VecDeque<(usize, String)>,
+    /// Terminal records on their way there.
     moving: FuturesUnordered<BoxFuture<'a, (usize, Report)>>,
     settler: Settler<'a>,
     logged: HashSet<StoreErrorKind>,
@@ -105,6 +109,7 @@ impl<'a> Run<'a> {
             claimed: VecDeque::new(),
             running: FuturesUnordered::new(),
             handlers: HashSet::new(),
+            to_move: VecDeque::new(),
             moving: FuturesUnordered::new(),
             settler: Settler::new(&engine.idempotency, deadline.answer_by),
             logged: HashSet::new(),
@@ -121,6 +126,7 @@ impl<'a> Run<'a> {
             }
             self.claim();
             self.start_handlers();
+            self.move_terminal();
             // All that is ready is taken first, so that what ends together is settled together.
             let event = match self.next_event().now_or_never() {
                 Some(event) => event,
@@ -238,14 +244,21 @@ impl<'a> Run<'a> {
         let report = match (refusal, self.engine.mismatch) {
             (Refusal::Duplicate { .. }, _) => Report::new(Outcome::Duplicate),
             (Refusal::PayloadMismatch, mismatch) => mismatched(mismatch),
-            (Refusal::InProgress { .. }, _) => {
-                Report::new(Outcome::InProgress).because("another worker has its key")
-            }
+            (Refusal::InProgress { lease_until }, _) => self.in_progress(lease_until),
             (Refusal::UnknownStatus(status), _) => Report::new(Outcome::Failed).because(format!(
                 "its key's item has the status {status:?}, which this version does not know"
             )),
         };
         self.end(record, report);
+    }
+
+    fn in_progress(&self, lease_until: Option<Timestamp>) -> Report {
+        let now = self.engine.idempotency.clock.now();
+        let reason = match lease_until.map(|until| until.since(now).as_secs()) {
+            Some(secs) => format!("another worker has its key, for {secs} s at most"),
+            None => "another worker has its key".to_owned(),
+        };
+        Report::new(Outcome::InProgress).because(reason)
     }
 
     fn start_handlers(&mut self) {
@@ -356,6 +369,9 @@ impl<'a> Run<'a> {
         for (candidate, _) in std::mem::take(&mut self.claimed) {
             self.return_unstarted(candidate);
         }
+        for (record, reason) in std::mem::take(&mut self.to_move) {
+            self.end_terminal(record, reason);
+        }
         for record in self.lanes.drain() {
             self.end(record, not_started());
         }
@@ -375,20 +391,33 @@ impl<'a> Run<'a> {
     /// Ends a record that no retry can help: in the dead-letter queue at once where one is
     /// configured, by the queue's own redrive otherwise.
     fn end_terminal(&mut self, record: usize, reason: String) {
+        if self.engine.dead_letters.is_some() && !self.stopped {
+            return self.to_move.push_back((record, reason));
+        }
+        self.end(record, Report::new(Outcome::Terminal).because(reason));
+    }
+
+    fn move_terminal(&mut self) {
         let Some(dead_letters) = self.engine.dead_letters.as_deref() else {
-            return self.end(record, Report::new(Outcome::Terminal).because(reason));
+            return;
         };
-        let message = Arc::clone(&self.ledger.messages()[record]);
-        self.moving.push(Box::pin(async move {
-            let mut report = Report::new(Outcome::Terminal);
-            match dead_letters.send(&message, &reason).await {
-                Ok(()) => report.acknowledged = true,
-                Err(error) => {
-                    error!(%error, "a terminal record could not be moved to the dead-letter queue")
+        while self.moving.len() < self.engine.concurrency.get() {
+            let Some((record, reason)) = self.to_move.pop_front() else {
+                return;
+            };
+            let message = Arc::clone(&self.ledger.messages()[record]);
+            self.moving.push(Box::pin(async move {
+                let mut report = Report::new(Outcome::Terminal);
+                match dead_letters.send(&message, &reason).await {
+                    Ok(()) => report.acknowledged = true,
+                    Err(error) => error!(
+                        error = chain(&*error),
+                        "a terminal record could not be moved to the dead-letter queue"
+                    ),
                 }
-            }
-            (record, report.because(reason))
-        }));
+                (record, report.because(reason))
+            }));
+        }
     }
 
     /// Enters a record's end, and whatever follows from it: the next of its group may run, or may
@@ -421,9 +450,10 @@ impl<'a> Run<'a> {
                 Report::new(Outcome::Duplicate)
             }
             Outcome::Processed | Outcome::Duplicate => mismatched(self.engine.mismatch),
-            Outcome::InProgress => {
-                Report::new(Outcome::InProgress).because("another worker has its key")
-            }
+            Outcome::InProgress => Report {
+                reason: report.reason.clone(),
+                ..Report::new(Outcome::InProgress)
+            },
             Outcome::Failed | Outcome::Terminal => Report::new(Outcome::Failed)
                 .because("the record with the same key in this batch failed"),
         };

@@ -30,7 +30,7 @@ pub(super) struct DeadLetterQueue {
 
 impl DeadLetterQueue {
     pub(super) async fn from_env(url: String) -> Self {
-        let config = Builder::from(&aws::config().await)
+        let config = Builder::from(aws::config().await)
             .retry_partition(RetryPartition::new("sqs-once"))
             .build();
         Self {

@@ -220,7 +220,7 @@ async fn fences<F: Fixture>(fixture: &F, road: Road) {
     let after_release = trial.claim(NOW);
     grown(&after_release).await;
 
-    let after_lapse = trial.claim(NOW + LEASE + MILLISECOND);
+    let after_lapse = trial.claim(NOW + LEASE + SECOND);
     grown(&after_lapse).await;
     let (expiration, data) = (after_lapse.now, None);
     trial

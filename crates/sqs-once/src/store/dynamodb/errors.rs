@@ -12,11 +12,15 @@ where
     E: std::error::Error + ProvideErrorMetadata + Send + Sync + 'static,
 {
     let (kind, message) = match &error {
-        // Whatever its body says, it may have done what was asked.
-        SdkError::ServiceError(context) if context.raw().status().is_server_error() => (
-            StoreErrorKind::Unanswered,
-            DisplayErrorContext(&error).to_string(),
-        ),
+        // It may have done what was asked; without a code, whoever answered is not DynamoDB.
+        SdkError::ServiceError(context)
+            if context.raw().status().is_server_error() || context.err().code().is_none() =>
+        {
+            (
+                StoreErrorKind::Unanswered,
+                DisplayErrorContext(&error).to_string(),
+            )
+        }
         SdkError::ServiceError(context) => {
             let code = context.err().code().unwrap_or("unknown error");
             let message = context.err().message().unwrap_or_default();
@@ -89,6 +93,7 @@ fn is_about_the_key(message: &str) -> bool {
         "required keys was not given a value",
         "type mismatch for key",
         "equality on all key attributes",
+        "key attribute's data type",
     ]
     .iter()
     .any(|text| message.contains(text))

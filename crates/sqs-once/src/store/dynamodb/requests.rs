@@ -191,12 +191,8 @@ impl Requests {
             .await
             .map_err(errors::request)?;
         let mut items = HashMap::with_capacity(ids.len());
-        for attributes in answer
-            .responses()
-            .and_then(|tables| tables.get(&self.table))
-            .into_iter()
-            .flatten()
-        {
+        let found = answer.responses().ok_or_else(|| without("items"))?;
+        for attributes in found.get(&self.table).into_iter().flatten() {
             if let Some(id) = stored_id(attributes) {
                 items.insert(id, item(attributes));
             }

@@ -1,0 +1,199 @@
+//! What the attribute becomes: the function as it was written, and the consumer beside it.
+
+use std::time::Duration;
+
+use proc_macro2::TokenStream;
+use quote::{ToTokens, quote};
+use syn::ext::IdentExt;
+use syn::{Attribute, Error, Expr, ItemFn, Token, Type, parse_quote};
+
+use crate::key::{Key, by_reference};
+use crate::options::{Mode, Options};
+use crate::signature::{self, Signature};
+
+/// Expands the attribute. The item itself always comes out, so that an error here brings no second
+/// one where the function is used.
+pub(crate) fn handler(attribute: TokenStream, item: TokenStream) -> TokenStream {
+    let companion = match signature::function(item.clone()) {
+        Ok(function) => companion(attribute, &function),
+        Err(error) => error.into_compile_error(),
+    };
+    quote!(#item #companion)
+}
+
+/// The type beside the function.
+fn companion(attribute: TokenStream, function: &ItemFn) -> TokenStream {
+    let signature = Signature::of(function);
+    let options = syn::parse2::<Options>(attribute);
+    let (signature, mut options) = match (signature, options) {
+        (Ok(signature), Ok(options)) => (signature, options),
+        (Ok(signature), Err(error)) => return with_stub(function, signature.state(), &error),
+        (Err(error), Ok(_)) => return with_stub(function, None, &error),
+        (Err(mut error), Err(other)) => {
+            error.combine(other);
+            return with_stub(function, None, &error);
+        }
+    };
+    let state = options.state.as_ref().or_else(|| signature.state());
+    let state = state.cloned().unwrap_or_else(|| parse_quote!(()));
+    let key = match Key::of(options.key.take(), &signature) {
+        Ok(key) => key,
+        Err(error) => return with_stub(function, Some(&state), &error),
+    };
+    let checks = checks(&signature, &state, &kept(&function.attrs));
+    let body = body(function, &signature, &options, &key, &state);
+    let companion = companion_type(function, &state, &body);
+    quote!(#checks #companion)
+}
+
+/// The error, and a consumer that never runs: for the code that mentions it.
+fn with_stub(function: &ItemFn, state: Option<&Type>, error: &Error) -> TokenStream {
+    let error = error.to_compile_error();
+    if function.sig.receiver().is_some() {
+        // Inside an `impl` block there is no place for a type.
+        return error;
+    }
+    let state = state.cloned().unwrap_or_else(|| parse_quote!(()));
+    let body = quote!(::core::unimplemented!());
+    let stub = companion_type(function, &state, &body);
+    quote!(#error #stub)
+}
+
+fn companion_type(function: &ItemFn, state: &Type, body: &TokenStream) -> TokenStream {
+    let (name, visibility) = (&function.sig.ident, &function.vis);
+    let kept = kept(&function.attrs);
+    let type_docs = format!("The consumer made of the handler [`{name}()`].");
+    let docs = format!("A consumer that hands every record to [`{name}()`].");
+    quote! {
+        #(#kept)*
+        #[doc = #type_docs]
+        #[allow(non_camel_case_types)]
+        #visibility enum #name {}
+
+        #(#kept)*
+        impl #name {
+            #[doc = #docs]
+            #[must_use = "a consumer does nothing until it runs: `sqs_once::run(consumer)`"]
+            #visibility fn consumer() -> ::sqs_once::Consumer<::sqs_once::consumer::Ready<#state>> {
+                #body
+            }
+        }
+    }
+}
+
+/// The function's attributes that must stand on its companion too: it exists when the function does,
+/// and mentions the same types.
+fn kept(attributes: &[Attribute]) -> Vec<&Attribute> {
+    let kept = |attribute: &&Attribute| {
+        ["cfg", "allow"]
+            .iter()
+            .any(|name| attribute.path().is_ident(name))
+    };
+    attributes.iter().filter(kept).collect()
+}
+
+/// Checks of each type by itself: the `Handler` trait could only say that the whole does not fit. The
+/// payload's own check is the call of `consumer`.
+fn checks(signature: &Signature, state: &Type, kept: &[&Attribute]) -> TokenStream {
+    let check = |ty: &Type, bound: &TokenStream| {
+        quote! {{
+            const fn check<SqsOnceChecked: #bound>() {}
+            check::<#ty>();
+        }}
+    };
+    let is_extractor = quote!(::sqs_once::FromRecord<#state>);
+    let extractors = signature
+        .extractors
+        .iter()
+        .map(|argument| check(&argument.ty, &is_extractor));
+    let output = signature
+        .output
+        .iter()
+        // `impl …` can only be named where the function is declared.
+        .filter(|output| !matches!(output, Type::ImplTrait(_)))
+        .map(|output| check(output, &quote!(::sqs_once::IntoOutcome)));
+    quote! {
+        #(#kept)*
+        const _: () = {
+            #(#extractors)*
+            #(#output)*
+        };
+    }
+}
+
+/// The body of `consumer()`.
+fn body(
+    function: &ItemFn,
+    signature: &Signature,
+    options: &Options,
+    key: &Key,
+    state: &Type,
+) -> TokenStream {
+    let name = &function.sig.ident;
+    let payload = &signature.payload.argument.ty;
+    let (key_type, key) = match key {
+        Key::Extractor(value) => (None, value.to_token_stream()),
+        Key::OfPayload(expr) => {
+            let (key_type, key) = payload_key(signature, expr);
+            (Some(key_type), key)
+        }
+    };
+    let default_namespace = format!(".{}", name.unraw());
+    let settings = settings(options);
+    // An error about the handler as a whole underlines its name.
+    let inferred = Token![_](name.span());
+    quote! {
+        #key_type
+        ::sqs_once::consumer::<#payload>()
+            .key(#key)
+            .default_namespace(::core::concat!(::core::env!("CARGO_PKG_NAME"), #default_namespace))
+            #settings
+            .handler_with_state::<#state, #inferred, _>(#name)
+    }
+}
+
+/// A key extractor that computes `expr`, and its value. A type and not a closure, because it hands on
+/// the key's own error, and its name keeps clear of the names in `expr`.
+fn payload_key(signature: &Signature, expr: &Expr) -> (TokenStream, TokenStream) {
+    let (pattern, payload) = (&signature.payload.pattern, &signature.payload.argument.ty);
+    let key = by_reference(expr);
+    let key_type = quote! {
+        struct SqsOncePayloadKey;
+
+        impl ::sqs_once::KeyExtractor<#payload> for SqsOncePayloadKey {
+            #[allow(unused_variables)]
+            fn key(
+                &self,
+                #pattern: &#payload,
+                _: &::sqs_once::Message,
+            ) -> ::core::result::Result<::sqs_once::BusinessKey, ::sqs_once::KeyError> {
+                ::sqs_once::BusinessKey::of(#key)
+            }
+        }
+    };
+    (key_type, quote!(SqsOncePayloadKey))
+}
+
+/// The calls for what the attribute sets.
+fn settings(options: &Options) -> TokenStream {
+    let namespace = options.namespace.iter();
+    let concurrency = options.concurrency.iter();
+    let lease_margin = options.lease_margin.map(duration).into_iter();
+    let retain = options.retain.map(duration).into_iter();
+    let mode = options.mode.iter().map(|mode| match mode {
+        Mode::ClaimFirst => quote!(::sqs_once::Mode::ClaimFirst),
+        Mode::RecordAfter => quote!(::sqs_once::Mode::RecordAfter),
+    });
+    quote! {
+        #(.namespace(#namespace))*
+        #(.concurrency(#concurrency))*
+        #(.lease_margin(#lease_margin))*
+        #(.retention(#retain))*
+        #(.mode(#mode))*
+    }
+}
+
+fn duration(duration: Duration) -> TokenStream {
+    let (secs, nanos) = (duration.as_secs(), duration.subsec_nanos());
+    quote!(::core::time::Duration::new(#secs, #nanos))
+}

@@ -1,0 +1,136 @@
+//! The option `key`: an expression over the payload, or a value that extracts the key.
+
+use proc_macro2::{Span, TokenStream, TokenTree};
+use quote::{ToTokens, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{Error, Expr, ExprReference, Ident, Pat, Result, Token};
+
+use crate::signature::{Payload, Signature};
+
+/// How the consumer finds a record's key.
+pub(crate) enum Key {
+    /// An expression over the names that the payload's pattern binds.
+    OfPayload(Expr),
+    /// A value that implements `KeyExtractor`.
+    Extractor(Expr),
+}
+
+impl Key {
+    pub(crate) fn of(key: Option<Expr>, signature: &Signature) -> Result<Self> {
+        let payload = &signature.payload;
+        let Some(key) = key else {
+            return Err(Error::new(
+                Span::call_site(),
+                format!(
+                    "a handler needs a business key, which makes two messages the same event: \
+                     `#[handler(key = {})]`",
+                    example(payload)
+                ),
+            ));
+        };
+        // A closure names its own argument.
+        if matches!(key, Expr::Closure(_)) {
+            return Ok(Self::Extractor(key));
+        }
+        let tokens = key.to_token_stream();
+        if mentioned(tokens.clone(), &payload.argument.names).is_some() {
+            return Ok(Self::OfPayload(key));
+        }
+        let mut others = signature.extractors.iter();
+        if let Some(name) = others.find_map(|other| mentioned(tokens.clone(), &other.names)) {
+            return Err(Error::new(
+                name.span(),
+                format!(
+                    "the key can only be made of the payload, the first argument: `key = {}`",
+                    example(payload)
+                ),
+            ));
+        }
+        if matches!(key, Expr::Lit(_)) {
+            return Err(Error::new_spanned(
+                key,
+                format!(
+                    "every message would have this key: make it of the payload, such as `key = {}`",
+                    example(payload)
+                ),
+            ));
+        }
+        Ok(Self::Extractor(key))
+    }
+}
+
+/// A key to show in messages, under the names of the user's own.
+fn example(payload: &Payload) -> String {
+    match (&payload.pattern, payload.argument.names.first()) {
+        (Pat::Ident(_), Some(payload)) => format!("{payload}.order_id"),
+        (_, Some(field)) => field.to_string(),
+        (_, None) => "sqs_once::MessageAttribute::new(\"order-id\")".to_owned(),
+    }
+}
+
+/// A reference to the key that `expr` computes. A tuple of fields becomes a tuple of references, since
+/// its fields can't be moved out of the payload.
+pub(crate) fn by_reference(expr: &Expr) -> TokenStream {
+    let span = expr.span();
+    match expr {
+        Expr::Tuple(tuple) => {
+            let parts = tuple.elems.iter().map(by_reference);
+            quote_spanned!(span=> &(#(#parts,)*))
+        }
+        Expr::Paren(paren) => by_reference(&paren.expr),
+        Expr::Group(group) => by_reference(&group.expr),
+        _ => ExprReference {
+            attrs: Vec::new(),
+            // With the key's own span, so that an error underlines the key and not the attribute.
+            and_token: Token![&](span),
+            mutability: None,
+            expr: Box::new(expr.clone()),
+        }
+        .into_token_stream(),
+    }
+}
+
+/// The first use of one of `names` as a variable. Goes by tokens, since a key may use its variables
+/// inside a macro: `format!("{}/{}", order.tenant, order.id)`.
+fn mentioned(tokens: TokenStream, names: &[Ident]) -> Option<Ident> {
+    let tokens: Vec<TokenTree> = tokens.into_iter().collect();
+    let punct = |at: Option<usize>, expected: char| {
+        let token = at.and_then(|at| tokens.get(at));
+        matches!(token, Some(TokenTree::Punct(punct)) if punct.as_char() == expected)
+    };
+    tokens
+        .iter()
+        .enumerate()
+        .find_map(|(at, token)| match token {
+            TokenTree::Ident(ident) => {
+                let before = |back| at.checked_sub(back);
+                let is_field = punct(before(1), '.') && !punct(before(2), '.');
+                let in_path = punct(before(1), ':') && punct(before(2), ':');
+                let is_lifetime = punct(before(1), '\'');
+                // `order::` starts a path, `order:` names a field.
+                let is_name = punct(Some(at + 1), ':');
+                let is_variable = !(is_field || in_path || is_lifetime || is_name);
+                (is_variable && names.contains(ident)).then(|| ident.clone())
+            }
+            TokenTree::Group(group) => {
+                let in_macro = punct(at.checked_sub(1), '!');
+                let inner = group.stream();
+                mentioned(inner.clone(), names)
+                    .or_else(|| in_macro.then(|| captured(inner, names))?)
+            }
+            _ => None,
+        })
+}
+
+/// A use of one of `names` inside a format string: `"{order_id}"`, `"{order_id:>8}"`.
+fn captured(arguments: TokenStream, names: &[Ident]) -> Option<Ident> {
+    let TokenTree::Literal(format) = arguments.into_iter().next()? else {
+        return None;
+    };
+    let text = format.to_string();
+    let mut names = names.iter();
+    let name = names.find(|name| {
+        text.contains(&format!("{{{name}}}")) || text.contains(&format!("{{{name}:"))
+    })?;
+    Some(Ident::new(&name.to_string(), format.span()))
+}

@@ -1,0 +1,79 @@
+//! The attribute behind `sqs_once::handler`. Depend on `sqs-once`, which exports it.
+
+#![deny(missing_docs)]
+#![forbid(unsafe_code)]
+
+mod expand;
+mod key;
+mod options;
+mod signature;
+mod spelling;
+
+use proc_macro::TokenStream;
+
+/// Makes a consumer of an async function.
+///
+/// The function stays as it is and can be called as before. Beside it stands a type of the same name
+/// with one function, `consumer()`, which gives the `Consumer` to hand to `sqs_once::run`:
+///
+/// ```
+/// use serde::Deserialize;
+/// use sqs_once::{Error, HandlerError, IdempotencyToken};
+///
+/// #[derive(Deserialize)]
+/// struct OrderPlaced {
+///     order_id: String,
+///     amount_cents: u64,
+/// }
+///
+/// #[sqs_once::handler(key = order.order_id)]
+/// async fn charge(order: OrderPlaced, token: IdempotencyToken) -> Result<(), HandlerError> {
+///     println!("charging {} cents with the token {token}", order.amount_cents);
+///     Ok(())
+/// }
+///
+/// async fn start() -> Result<(), Error> {
+///     sqs_once::run(charge::consumer()).await
+/// }
+/// ```
+///
+/// The first argument is the payload, which is read from the message's body. Any extractors follow:
+/// `State<T>`, `IdempotencyToken`, `Attempt`, `MessageMeta`, `Remaining`, `Key`, or a type of your
+/// own. The function returns `Result<(), HandlerError>`, or `()` when it can't fail.
+///
+/// # Options
+///
+/// | option | meaning | default |
+/// |---|---|---|
+/// | `key = order.order_id` | what makes two messages the same event | required |
+/// | `namespace = "payments"` | keeps this consumer's keys apart from others in the table; 1 to 255 bytes, no `#` | `SQS_ONCE_NAMESPACE`, else the crate's name and the function's: `payments.charge` |
+/// | `concurrency = 16` | how many records run at once, at least 1 | `SQS_ONCE_CONCURRENCY`, else 10 |
+/// | `lease_margin = "3s"` | how long a claim outlives the function's deadline | `SQS_ONCE_LEASE_MARGIN`, else `3s` |
+/// | `retain = "28d"` | how long a duplicate is recognised; more than zero | `SQS_ONCE_RETENTION`, else `28d` |
+/// | `mode = record_after` | `claim_first`: claim the key, work, record. `record_after`: work, then record; concurrent duplicates may both run, so the handler must be idempotent itself | `claim_first` |
+/// | `state = App` | the consumer's state, when no argument is a `State<App>` but an extractor of your own wants it | the type in `State<…>`, else `()` |
+///
+/// A duration is a whole number and a unit: `500ms`, `3s`, `5m`, `12h`, `28d`. What an option sets
+/// wins over the environment.
+///
+/// # The key
+///
+/// - An expression over the payload, under the name it has in the function: `key = order.order_id`.
+///   When the function takes its payload apart, its fields have their own names:
+///   `key = order_id` for `OrderPlaced { order_id, .. }: OrderPlaced`.
+/// - Several parts in a tuple: `key = (order.tenant, order.order_id)`.
+/// - A function of the payload, by its path: `key = OrderPlaced::business_key`.
+/// - Any other key extractor: `key = sqs_once::MessageAttribute::new("order-id")`.
+///
+/// Text, integers, `bool`, `char`, bytes and `Option`s of these can be keys. Floats can't: different
+/// integers become one float. A record whose key is missing or empty is terminal; it never runs under
+/// another key.
+///
+/// # Errors
+///
+/// The compiler reports a function that can't be a handler, an option that is unknown, misspelt,
+/// repeated or malformed, and a key that can't be one, each at the place to change.
+#[proc_macro_attribute]
+pub fn handler(attribute: TokenStream, item: TokenStream) -> TokenStream {
+    expand::handler(attribute.into(), item.into()).into()
+}

@@ -1,0 +1,209 @@
+//! What the attribute's consumer does when it runs.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use lambda_runtime::{Context, LambdaEvent, Service};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use sqs_once::store::Status;
+use sqs_once::{Clock, Consumer, Key, MemoryStore, State, Timestamp, handler};
+
+const NOW: Timestamp = Timestamp::from_secs(1_790_000_000);
+const DEADLINE: Timestamp = Timestamp::from_secs(1_790_000_030);
+const DAY: Duration = Duration::from_hours(24);
+
+#[derive(Deserialize)]
+struct OrderPlaced {
+    tenant: Option<String>,
+    id: String,
+}
+
+/// Where the handlers note what they see.
+#[derive(Clone, Default)]
+struct App {
+    store: MemoryStore,
+    notes: Arc<Mutex<Vec<String>>>,
+}
+
+impl App {
+    fn note(&self, note: String) {
+        self.notes.lock().unwrap().push(note);
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.notes.lock().unwrap().clone()
+    }
+
+    /// Sends the bodies in one batch, and gives the places of those to retry.
+    async fn invoke(
+        &self,
+        consumer: Consumer,
+        bodies: impl IntoIterator<Item = Value>,
+    ) -> Vec<String> {
+        let records = bodies
+            .into_iter()
+            .enumerate()
+            .map(|(at, body)| json!({ "messageId": at.to_string(), "body": body.to_string() }));
+        let event = json!({ "Records": records.collect::<Vec<_>>() });
+        let mut context = Context::default();
+        context.deadline = DEADLINE.as_millis();
+        let mut consumer = consumer.store(self.store.clone()).clock(FixedClock);
+        let event = LambdaEvent::new(serde_json::from_value(event).unwrap(), context);
+        let response = consumer.call(event).await.unwrap();
+        let failures = response.batch_item_failures.into_iter();
+        failures.map(|failure| failure.item_identifier).collect()
+    }
+}
+
+struct FixedClock;
+
+impl Clock for FixedClock {
+    fn now(&self) -> Timestamp {
+        NOW
+    }
+}
+
+#[handler(key = order.id)]
+async fn by_id(order: OrderPlaced, State(app): State<App>) {
+    app.note(format!("{:?} {}", order.tenant, order.id));
+}
+
+#[tokio::test]
+async fn a_key_over_the_payload_tells_events_apart_by_its_value_alone() {
+    let app = App::default();
+    let bodies = [
+        json!({ "tenant": "a", "id": "1" }),
+        json!({ "tenant": "b", "id": "1" }),
+        json!({ "tenant": "a", "id": "2" }),
+    ];
+    app.invoke(by_id::consumer().state(app.clone()), bodies)
+        .await;
+    assert_eq!(app.notes(), ["Some(\"a\") 1", "Some(\"a\") 2"]);
+}
+
+#[handler(key = (order.tenant, order.id))]
+async fn by_tenant_and_id(mut order: OrderPlaced, State(app): State<App>) {
+    app.note(format!("{} {}", order.tenant.take().unwrap(), order.id));
+}
+
+#[tokio::test]
+async fn a_composed_key_tells_events_apart_by_all_its_parts() {
+    let app = App::default();
+    let bodies = [
+        json!({ "tenant": "a", "id": "bc" }),
+        json!({ "tenant": "ab", "id": "c" }),
+        json!({ "tenant": "a", "id": "bc" }),
+    ];
+    let failed = app
+        .invoke(by_tenant_and_id::consumer().state(app.clone()), bodies)
+        .await;
+    assert!(failed.is_empty());
+    assert_eq!(app.notes(), ["a bc", "ab c"]);
+}
+
+#[handler(key = tenant)]
+async fn by_tenant(OrderPlaced { id, tenant }: OrderPlaced, State(app): State<App>) {
+    app.note(format!("{tenant:?} {id}"));
+}
+
+#[tokio::test]
+async fn a_record_without_its_key_fails_alone_and_is_not_handled() {
+    let app = App::default();
+    let bodies = [
+        json!({ "id": "1" }),
+        json!({ "tenant": "a", "id": "2" }),
+        json!({ "tenant": " ", "id": "3" }),
+    ];
+    let failed = app
+        .invoke(by_tenant::consumer().state(app.clone()), bodies)
+        .await;
+    assert_eq!(failed, ["0", "2"]);
+    assert_eq!(app.notes(), ["Some(\"a\") 2"]);
+}
+
+#[handler(key = order.id)]
+async fn unnamed(order: OrderPlaced, key: Key, State(app): State<App>) {
+    drop(order);
+    app.note(key.item_id().to_string());
+}
+
+#[handler(key = order.id, namespace = "payments")]
+async fn named(order: OrderPlaced, key: Key, State(app): State<App>) {
+    drop(order);
+    app.note(key.item_id().to_string());
+}
+
+#[tokio::test]
+async fn the_namespace_is_the_crates_and_the_functions_name_unless_one_is_given() {
+    let app = App::default();
+    for consumer in [unnamed::consumer(), named::consumer()] {
+        app.invoke(consumer.state(app.clone()), [json!({ "id": "1" })])
+            .await;
+    }
+    let consumer = named::consumer().state(app.clone()).namespace("by-hand");
+    app.invoke(consumer, [json!({ "id": "1" })]).await;
+
+    let notes = app.notes();
+    let namespaces = notes.iter().filter_map(|id| id.split('#').next());
+    let expected = ["sqs-once-macros.unnamed", "payments", "by-hand"];
+    assert!(namespaces.eq(expected), "{notes:?}");
+}
+
+#[handler(key = order.id, lease_margin = "90s", retain = "2d")]
+async fn tuned(order: OrderPlaced, key: Key, State(app): State<App>) {
+    let claim = app.store.get(key.item_id()).unwrap();
+    assert_eq!(claim.lease_until, Some(DEADLINE + Duration::from_secs(90)));
+    app.note(order.id);
+}
+
+#[tokio::test]
+async fn a_claim_keeps_to_the_options_for_its_lease_and_retention() {
+    let app = App::default();
+    let failed = app
+        .invoke(tuned::consumer().state(app.clone()), [json!({ "id": "1" })])
+        .await;
+    assert!(failed.is_empty());
+    assert_eq!(app.notes(), ["1"]);
+}
+
+#[handler(key = order.id, retain = "2d", mode = record_after)]
+async fn recorded_after(order: OrderPlaced, key: Key, State(app): State<App>) {
+    drop(order);
+    assert_eq!(app.store.get(key.item_id()), None);
+    app.note(key.item_id().to_string());
+}
+
+#[tokio::test]
+async fn with_record_after_the_key_is_written_when_the_work_is_done_and_kept_as_long_as_given() {
+    let app = App::default();
+    let consumer = recorded_after::consumer().state(app.clone());
+    let failed = app.invoke(consumer, [json!({ "id": "1" })]).await;
+    assert!(failed.is_empty());
+    let id = sqs_once::key::ItemId::from_stored(app.notes().remove(0));
+    let item = app.store.get(&id).unwrap();
+    assert_eq!(item.status, Status::Completed);
+    assert_eq!(item.expiration, Some(NOW + 2 * DAY));
+}
+
+#[handler(key = order.id, concurrency = 1)]
+async fn one_at_a_time(order: OrderPlaced, State(app): State<App>) {
+    app.note(format!("{} starts", order.id));
+    tokio::task::yield_now().await;
+    app.note(format!("{} ends", order.id));
+}
+
+#[tokio::test]
+async fn no_more_records_run_at_once_than_the_option_says() {
+    let app = App::default();
+    let bodies = ["1", "2", "3"].map(|id| json!({ "id": id }));
+    app.invoke(one_at_a_time::consumer().state(app.clone()), bodies)
+        .await;
+    let notes = app.notes();
+    assert_eq!(notes.len(), 6);
+    for pair in notes.chunks(2) {
+        assert_eq!(pair[0].replace("starts", "ends"), pair[1], "{notes:?}");
+    }
+}

@@ -1,0 +1,40 @@
+//! The function can be called as before, by its own name.
+
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+use serde::Deserialize;
+use sqs_once::{HandlerError, IdempotencyToken, State};
+
+#[derive(Deserialize)]
+struct OrderPlaced {
+    order_id: String,
+}
+
+#[sqs_once::handler(key = order.order_id)]
+async fn charge(order: OrderPlaced, State(limit): State<usize>) -> Result<(), HandlerError> {
+    if order.order_id.len() > limit {
+        return Err(HandlerError::terminal("too long"));
+    }
+    Ok(())
+}
+
+#[sqs_once::handler(key = order.order_id)]
+async fn ship(order: OrderPlaced, token: IdempotencyToken) -> Result<(), HandlerError> {
+    charge(order, State(token.as_str().len())).await
+}
+
+async fn call(order: OrderPlaced, token: IdempotencyToken) -> Result<(), HandlerError> {
+    ship(order, token).await
+}
+
+fn main() {
+    let order = OrderPlaced {
+        order_id: "o-1001".to_owned(),
+    };
+    let called = pin!(charge(order, State(3))).poll(&mut Context::from_waker(Waker::noop()));
+    assert!(matches!(called, Poll::Ready(Err(error)) if error.is_terminal()));
+
+    let _call = call;
+    let _consumer = ship::consumer();
+}

@@ -1,0 +1,136 @@
+//! Every form a key can have.
+
+use serde::Deserialize;
+use sqs_once::{BusinessKey, HandlerError, KeyError, MessageAttribute, MessageGroup, MessageMeta};
+
+#[derive(Deserialize)]
+struct OrderPlaced {
+    tenant: Tenant,
+    order_id: String,
+    number: Option<u64>,
+    tags: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Tenant {
+    name: String,
+    region: String,
+}
+
+impl OrderPlaced {
+    fn business_key(&self) -> Result<BusinessKey, KeyError> {
+        BusinessKey::of(&self.order_id)
+    }
+}
+
+mod order {
+    pub fn key(order: &super::OrderPlaced) -> String {
+        order.order_id.clone()
+    }
+}
+
+#[sqs_once::handler(key = order.order_id)]
+async fn field(order: OrderPlaced) {
+    drop(order);
+}
+
+#[sqs_once::handler(key = order.tenant.name)]
+async fn mutable(mut order: OrderPlaced) {
+    order.order_id.clear();
+}
+
+#[sqs_once::handler(key = order.number)]
+async fn optional(order: OrderPlaced) {
+    drop(order);
+}
+
+#[sqs_once::handler(key = order.tags.iter().map(String::as_str).collect::<Vec<_>>().join("/"))]
+async fn computed(order: OrderPlaced) {
+    drop(order);
+}
+
+#[sqs_once::handler(key = format!("{}-{}", order.tenant.name, order.order_id))]
+async fn formatted(order: OrderPlaced) {
+    drop(order);
+}
+
+#[sqs_once::handler(key = format!("{order_id}-{number:?}"))]
+async fn captured(OrderPlaced { order_id, number, .. }: OrderPlaced) {
+    drop((order_id, number));
+}
+
+#[sqs_once::handler(key = if order.tags[..order.tags.len()].is_empty() { "none" } else { &order.order_id })]
+async fn branching(order: OrderPlaced) {
+    drop(order);
+}
+
+#[sqs_once::handler(key = (order.tenant.name, order.order_id))]
+async fn composed(order: OrderPlaced) {
+    drop(order);
+}
+
+#[sqs_once::handler(key = ((order.tenant.region, order.tenant.name), order.order_id, 1))]
+async fn nested(order: OrderPlaced) {
+    drop(order);
+}
+
+#[sqs_once::handler(key = order_id)]
+async fn destructured(OrderPlaced { order_id, .. }: OrderPlaced) {
+    drop(order_id);
+}
+
+#[sqs_once::handler(key = (name, id))]
+async fn deeply_destructured(
+    OrderPlaced {
+        tenant: Tenant { mut name, .. },
+        order_id: id,
+        tags,
+        ..
+    }: OrderPlaced,
+) {
+    name.push_str(&tags.concat());
+    drop((name, id));
+}
+
+#[sqs_once::handler(key = order::key)]
+async fn function_in_a_module_with_the_payloads_name(order: OrderPlaced) {
+    drop(order);
+}
+
+#[sqs_once::handler(key = OrderPlaced::business_key)]
+async fn fallible_function(order: OrderPlaced) -> Result<(), HandlerError> {
+    drop(order);
+    Ok(())
+}
+
+#[sqs_once::handler(key = |order: &OrderPlaced| order.order_id.clone())]
+async fn closure(order: OrderPlaced) {
+    drop(order);
+}
+
+#[sqs_once::handler(key = MessageAttribute::new("order"))]
+async fn attribute(order: OrderPlaced) {
+    drop(order);
+}
+
+#[sqs_once::handler(key = MessageGroup)]
+async fn group(_: OrderPlaced, _meta: MessageMeta) {}
+
+fn main() {
+    let _ = field::consumer();
+    let _ = mutable::consumer();
+    let _ = optional::consumer();
+    let _ = computed::consumer();
+    let _ = formatted::consumer();
+    let _ = captured::consumer();
+    let _ = branching::consumer();
+    let _ = composed::consumer();
+    let _ = nested::consumer();
+    let _ = destructured::consumer();
+    let _ = deeply_destructured::consumer();
+    let _ = function_in_a_module_with_the_payloads_name::consumer();
+    let _ = fallible_function::consumer();
+    let _ = closure::consumer();
+    let _ = attribute::consumer();
+    let _ = group::consumer();
+}

@@ -1,0 +1,67 @@
+//! Every option, and every state.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use sqs_once::consumer::Ready;
+use sqs_once::{Consumer, FromRecord, HandlerError, RecordParts, State};
+
+#[derive(Deserialize)]
+struct OrderPlaced {
+    order_id: String,
+}
+
+#[derive(Clone)]
+struct App {
+    name: Arc<str>,
+}
+
+/// An extractor that wants the application's state.
+struct Name(Arc<str>);
+
+impl FromRecord<App> for Name {
+    fn from_record(parts: &RecordParts<App>) -> Result<Self, HandlerError> {
+        Ok(Self(Arc::clone(&parts.state().name)))
+    }
+}
+
+#[sqs_once::handler(
+    key = order.order_id,
+    namespace = "payments",
+    concurrency = 16,
+    lease_margin = "500ms",
+    retain = "28d",
+    mode = record_after,
+)]
+async fn all(order: OrderPlaced) {
+    drop(order);
+}
+
+#[sqs_once::handler(retain = "12h", key = order.order_id, mode = claim_first, lease_margin = "0s")]
+async fn any_order(order: OrderPlaced) {
+    drop(order);
+}
+
+#[sqs_once::handler(key = order.order_id)]
+async fn state_of_an_argument(order: OrderPlaced, State(app): State<App>, _: Name) {
+    drop((order, app));
+}
+
+#[sqs_once::handler(key = order.order_id)]
+async fn state_by_its_path(order: OrderPlaced, app: sqs_once::State<Arc<App>>) {
+    drop((order, app));
+}
+
+#[sqs_once::handler(key = order.order_id, state = App)]
+async fn state_of_an_option(order: OrderPlaced, name: Name) {
+    drop((order, name.0));
+}
+
+fn main() {
+    let _: Consumer<Ready<()>> = all::consumer();
+    let _: Consumer<Ready<()>> = any_order::consumer();
+    let _: Consumer<Ready<App>> = state_of_an_argument::consumer();
+    let _: Consumer<Ready<Arc<App>>> = state_by_its_path::consumer();
+    let app = App { name: "app".into() };
+    let _: Consumer = state_of_an_option::consumer().state(app);
+}

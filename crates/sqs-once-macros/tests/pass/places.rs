@@ -1,0 +1,61 @@
+//! A handler can stand wherever a function can, with any visibility.
+
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+pub struct OrderPlaced {
+    pub order_id: String,
+}
+
+pub mod orders {
+    use super::OrderPlaced;
+
+    #[sqs_once::handler(key = order.order_id)]
+    pub(crate) async fn charge(order: OrderPlaced) {
+        drop(order);
+    }
+
+    #[sqs_once::handler(key = order.order_id)]
+    pub async fn ship(order: OrderPlaced) {
+        drop(order);
+    }
+
+    #[sqs_once::handler(key = order.order_id)]
+    pub(super) async fn r#return(order: OrderPlaced) {
+        drop(order);
+    }
+}
+
+#[cfg(any())]
+#[sqs_once::handler(key = order.order_id)]
+async fn left_out(order: OrderPlaced) {}
+
+#[sqs_once::handler(key = order.order_id)]
+#[cfg(any())]
+async fn left_out(order: OrderPlaced) {}
+
+macro_rules! handlers {
+    ($($name:ident: $payload:ty, $key:expr, $retain:expr;)*) => {$(
+        #[sqs_once::handler(key = $key, retain = $retain)]
+        async fn $name(order: $payload) {
+            drop(order);
+        }
+    )*};
+}
+
+handlers! {
+    from_a_macro: OrderPlaced, sqs_once::MessageGroup, "1d";
+}
+
+fn main() {
+    #[sqs_once::handler(key = order.order_id)]
+    async fn local(order: OrderPlaced) {
+        drop(order);
+    }
+
+    let _ = orders::charge::consumer();
+    let _ = orders::ship::consumer();
+    let _ = orders::r#return::consumer();
+    let _ = from_a_macro::consumer();
+    let _ = local::consumer();
+}

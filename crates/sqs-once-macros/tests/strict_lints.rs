@@ -1,0 +1,105 @@
+//! What the attribute writes is clean under the strictest lints a crate can have.
+
+#![deny(
+    warnings,
+    missing_docs,
+    missing_copy_implementations,
+    missing_debug_implementations,
+    unreachable_pub,
+    unused_qualifications,
+    single_use_lifetimes,
+    unused_lifetimes,
+    unused_results,
+    elided_lifetimes_in_paths,
+    let_underscore_drop,
+    trivial_casts,
+    clippy::all,
+    clippy::pedantic,
+    clippy::nursery
+)]
+#![forbid(unsafe_code)]
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use sqs_once::{
+    BusinessKey, Consumer, FromRecord, HandlerError, IntoOutcome, KeyError, KeyExtractor,
+    MessageAttribute, State, consumer, handler,
+};
+
+/// An order.
+#[derive(Clone, Debug, Deserialize)]
+pub struct OrderPlaced {
+    /// Who ordered.
+    pub tenant: String,
+    /// What was ordered.
+    pub order_id: String,
+}
+
+/// The public part of a crate.
+pub mod orders {
+    use sqs_once::{HandlerError, State, handler};
+
+    use super::OrderPlaced;
+
+    /// Charges.
+    ///
+    /// # Errors
+    /// When the order has no tenant.
+    #[handler(
+        key = (order.tenant, order.order_id),
+        namespace = "orders",
+        concurrency = 4,
+        lease_margin = "3s",
+        retain = "2d",
+        mode = record_after
+    )]
+    pub async fn charge(
+        order: OrderPlaced,
+        State(name): State<String>,
+    ) -> Result<(), HandlerError> {
+        if order.tenant == name {
+            std::future::ready(()).await;
+        }
+        Ok(())
+    }
+}
+
+#[handler(key = order_id)]
+async fn ship(OrderPlaced { tenant, order_id }: OrderPlaced) {
+    drop(std::future::ready((tenant, order_id)).await);
+}
+
+#[handler(key = MessageAttribute::new("order-id"))]
+async fn notify(order: OrderPlaced) -> Result<(), HandlerError> {
+    drop(std::future::ready(order).await);
+    Ok(())
+}
+
+#[handler(key = order.order_id.trim())]
+async fn trim(order: OrderPlaced) {
+    drop(std::future::ready(order).await);
+}
+
+/// Uses what is imported above, so that every long path in what the attribute writes could be short.
+fn imported<T: FromRecord<()>>(
+    _: Option<T>,
+    _: &impl KeyExtractor<OrderPlaced>,
+    outcome: impl IntoOutcome,
+) -> Result<BusinessKey, KeyError> {
+    drop(consumer::<OrderPlaced>());
+    assert!(outcome.into_outcome().is_ok());
+    BusinessKey::of(&Duration::ZERO.as_millis())
+}
+
+#[test]
+fn what_the_attribute_writes_passes_the_strictest_lints() {
+    assert!(imported(None::<State<()>>, &MessageAttribute::new("order-id"), ()).is_ok());
+    let consumer: Consumer = orders::charge::consumer().state("tenant-7".to_owned());
+    drop((
+        consumer,
+        ship::consumer(),
+        notify::consumer(),
+        trim::consumer(),
+    ));
+}

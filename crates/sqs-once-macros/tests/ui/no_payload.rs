@@ -1,0 +1,18 @@
+#![allow(unused_variables)]
+
+use serde::Deserialize;
+use sqs_once::HandlerError;
+
+#[derive(Deserialize)]
+struct OrderPlaced {
+    order_id: String,
+}
+
+#[sqs_once::handler(key = order.order_id)]
+async fn charge() -> Result<(), HandlerError> {
+    Ok(())
+}
+
+fn main() {
+    let _ = charge::consumer();
+}

@@ -1,0 +1,24 @@
+#![allow(unused_variables)]
+
+use serde::Deserialize;
+use sqs_once::HandlerError;
+
+#[derive(Deserialize)]
+struct OrderPlaced {
+    order_id: String,
+}
+
+#[sqs_once::handler(key = order.order_id)]
+async fn charge(order: OrderPlaced) -> Result<u64, HandlerError> {
+    Ok(1)
+}
+
+#[sqs_once::handler(key = order.order_id)]
+async fn ship(order: OrderPlaced) -> bool {
+    true
+}
+
+fn main() {
+    let _ = charge::consumer();
+    let _ = ship::consumer();
+}
