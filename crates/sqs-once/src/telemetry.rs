@@ -56,7 +56,7 @@ pub(crate) fn record(message: &Message, report: &Report) {
                 target: "sqs_once::record",
                 outcome = report.outcome.as_str(),
                 message_id = message.id(),
-                duration_ms = report.duration.as_secs_f64() * 1000.0,
+                duration_ms = report.duration.map(|duration| duration.as_secs_f64() * 1000.0),
                 reason = report.reason,
                 key = report.key.as_ref().map(ItemId::short),
                 receive_count = message.receive_count(),

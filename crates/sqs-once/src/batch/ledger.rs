@@ -50,8 +50,8 @@ pub(crate) struct Report {
     pub(crate) reason: Option<String>,
     /// Whether the message may leave the queue.
     pub(crate) acknowledged: bool,
-    /// How long the handler ran.
-    pub(crate) duration: Duration,
+    /// How long the handler ran, if it did.
+    pub(crate) duration: Option<Duration>,
     pub(crate) key: Option<ItemId>,
 }
 
@@ -61,7 +61,7 @@ impl Report {
             outcome,
             reason: None,
             acknowledged: matches!(outcome, Outcome::Processed | Outcome::Duplicate),
-            duration: Duration::ZERO,
+            duration: None,
             key: None,
         }
     }

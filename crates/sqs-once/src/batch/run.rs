@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -43,6 +44,8 @@ struct Taken {
     item: Option<ItemId>,
     fingerprint: Option<Fingerprint>,
     started: Option<Instant>,
+    /// How long the handler ran.
+    duration: Option<Duration>,
     /// Records that end as this one does, because they have its key.
     followers: Vec<usize>,
 }
@@ -313,6 +316,7 @@ impl<'a> Run<'a> {
         }: Finished,
     ) {
         self.handlers.remove(&record);
+        self.stop_watch(record);
         let Err(failure) = result else {
             let completion = self.engine.idempotency.completion(&claim);
             return self.settler.push(Some(record), completion);
@@ -331,6 +335,11 @@ impl<'a> Run<'a> {
                 self.end(record, Report::new(Outcome::Failed).because(message));
             }
         }
+    }
+
+    fn stop_watch(&mut self, record: usize) {
+        let taken = &mut self.taken[record];
+        taken.duration = taken.started.map(|started| started.elapsed());
     }
 
     fn settled(&mut self, answered: Vec<Answered>) {
@@ -362,6 +371,7 @@ impl<'a> Run<'a> {
             error!("a handler panicked while it was cancelled");
         }
         for record in std::mem::take(&mut self.handlers) {
+            self.stop_watch(record);
             let report = Report::new(Outcome::Failed)
                 .because("cancelled at the deadline while its handler ran");
             self.end(record, report);
@@ -425,10 +435,7 @@ impl<'a> Run<'a> {
     fn end(&mut self, record: usize, mut report: Report) {
         let taken = &mut self.taken[record];
         report.key = taken.item.clone();
-        report.duration = taken
-            .started
-            .map(|started| started.elapsed())
-            .unwrap_or_default();
+        report.duration = taken.duration;
         let followers = std::mem::take(&mut taken.followers);
         let succeeded = matches!(report.outcome, Outcome::Processed | Outcome::Duplicate);
         self.ledger.enter(record, report.clone());

@@ -387,7 +387,9 @@ fn stored_id(attributes: &Attributes) -> Option<ItemId> {
 }
 
 /// The item that refused a conditional write; any other error stays one.
-fn refusing_item(error: SdkError<UpdateItemError, HttpResponse>) -> Result<Option<Item>, StoreError> {
+fn refusing_item(
+    error: SdkError<UpdateItemError, HttpResponse>,
+) -> Result<Option<Item>, StoreError> {
     match error.as_service_error() {
         Some(UpdateItemError::ConditionalCheckFailedException(refusal)) => {
             refusal.item().map(item).transpose()

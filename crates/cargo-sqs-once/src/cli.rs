@@ -1,0 +1,56 @@
+//! The command line's arguments.
+
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Run a Lambda function that consumes SQS on this machine
+#[derive(Parser)]
+#[command(name = "cargo-sqs-once", bin_name = "cargo sqs-once", version)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    Invoke(InvokeArgs),
+}
+
+/// Send one event to the function and show what becomes of its records
+///
+/// Builds the function, runs the unmodified binary against a local Lambda Runtime API and an
+/// embedded DynamoDB that remembers earlier runs, and sends it the event. The function's response
+/// goes to standard output, everything else to standard error.
+///
+/// Fails if the function crashes, hangs, or answers with an error or with something that Lambda
+/// would not accept. Failed records are a valid answer.
+#[derive(Args)]
+pub(crate) struct InvokeArgs {
+    /// An SQS event, one SQS message, a bare body, or JSON Lines of bodies; `-` is standard input
+    pub(crate) event: PathBuf,
+
+    /// The function's binary [default: the one template.yaml names, or the workspace's only one]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) function: Option<String>,
+
+    /// Build and run the optimised binary
+    #[arg(long)]
+    pub(crate) release: bool,
+
+    /// Forget earlier runs: start with an empty database
+    #[arg(long)]
+    pub(crate) reset: bool,
+
+    /// Write the table to standard error as JSON, and nothing else
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// How long the function may take, such as 500ms or 2m [default: the template's, or 30s]
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub(crate) timeout: Option<Duration>,
+
+    /// The SAM template that describes table and function [default: template.yaml, if there is one]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) template: Option<PathBuf>,
+}

@@ -1,0 +1,57 @@
+//! What can go wrong, in the words the user reads.
+
+use sqs_once_local::{
+    DynamoDbError, EventError, InvokeError, ResponseError, StartError, TemplateError,
+};
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitStatus;
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error("the event {path} can't be read", path = path.display())]
+    ReadEvent { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Event(#[from] EventError),
+    #[error("this is no cargo workspace, or cargo can't read it")]
+    Metadata(#[source] cargo_metadata::Error),
+    #[error("the workspace has no binary called `{name}`; it has: {known}")]
+    NoSuchFunction { name: String, known: String },
+    #[error(
+        "the workspace has no Lambda function: no binary that depends on sqs-once or lambda_runtime"
+    )]
+    NoFunction,
+    #[error("the workspace has several Lambda functions: pick one with --function ({known})")]
+    WhichFunction { known: String },
+    #[error("cargo can't be run")]
+    RunCargo(#[source] io::Error),
+    #[error("the function `{name}` does not build: cargo ended with {status}")]
+    Build { name: String, status: ExitStatus },
+    #[error("cargo built `{name}` but did not say where")]
+    NoExecutable { name: String },
+    #[error(transparent)]
+    Template(#[from] TemplateError),
+    #[error(transparent)]
+    DynamoDb(#[from] DynamoDbError),
+    #[error(transparent)]
+    Start(#[from] StartError),
+    #[error(transparent)]
+    Invoke(#[from] InvokeError),
+    #[error("Lambda would not accept the function's answer, and would retry the whole batch")]
+    Response(#[from] ResponseError),
+    #[error("the response can't be written")]
+    Output(#[source] io::Error),
+}
+
+impl Error {
+    /// What the user can do about it, where the message does not say so itself.
+    pub(crate) fn help(&self) -> Option<&'static str> {
+        match self {
+            Error::DynamoDb(DynamoDbError::OtherKeys { .. } | DynamoDbError::Open { .. }) => {
+                Some("--reset starts with an empty database")
+            }
+            Error::Invoke(InvokeError::TimedOut { .. }) => Some("--timeout gives it more time"),
+            _ => None,
+        }
+    }
+}

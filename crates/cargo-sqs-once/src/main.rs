@@ -1,0 +1,37 @@
+//! `cargo sqs-once`: run a Lambda function that consumes SQS on this machine.
+
+mod cli;
+mod error;
+mod invoke;
+mod print;
+mod workspace;
+
+use clap::Parser;
+use cli::{Cli, Command};
+use std::process::ExitCode;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let Cli { command } = Cli::parse_from(arguments());
+    let done = match command {
+        Command::Invoke(arguments) => invoke::invoke(arguments).await,
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            print::error(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The arguments without the word `sqs-once`, which cargo passes on when it runs a subcommand but
+/// not when it runs an alias.
+fn arguments() -> impl Iterator<Item = std::ffi::OsString> {
+    let is_cargos =
+        |(index, argument): &(usize, std::ffi::OsString)| *index == 1 && argument == "sqs-once";
+    std::env::args_os()
+        .enumerate()
+        .filter(move |argument| !is_cargos(argument))
+        .map(|(_, argument)| argument)
+}

@@ -1,0 +1,167 @@
+//! The user's cargo workspace: which binary is the function, and building it.
+
+use crate::error::Error;
+use crate::print;
+use cargo_metadata::{DependencyKind, Message, Metadata, MetadataCommand, Package};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A binary that depends on one of these is a Lambda function.
+const LAMBDA_CRATES: [&str; 2] = ["sqs-once", "lambda_runtime"];
+
+pub(crate) struct Workspace {
+    metadata: Metadata,
+}
+
+/// A binary of the workspace.
+pub(crate) struct Binary {
+    pub(crate) name: String,
+    package: String,
+    is_function: bool,
+}
+
+impl Workspace {
+    /// The workspace of the current folder.
+    pub(crate) fn find() -> Result<Self, Error> {
+        let metadata = MetadataCommand::new()
+            .no_deps()
+            .exec()
+            .map_err(Error::Metadata)?;
+        Ok(Self { metadata })
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        self.metadata.workspace_root.as_std_path()
+    }
+
+    /// Where the local DynamoDB keeps its tables.
+    pub(crate) fn database(&self) -> PathBuf {
+        let target = self.metadata.target_directory.as_std_path();
+        target.join("sqs-once").join("dynamodb.sqlite")
+    }
+
+    /// The function's binary: the one called `wanted`, or else the one the template names, or
+    /// else the only function.
+    pub(crate) fn function(
+        &self,
+        wanted: Option<&str>,
+        in_template: Option<&str>,
+    ) -> Result<Binary, Error> {
+        let mut binaries = self.binaries();
+        let named = |name: &str| binaries.iter().position(|binary| binary.name == name);
+        if let Some(name) = wanted {
+            return match named(name) {
+                Some(index) => Ok(binaries.swap_remove(index)),
+                None => Err(Error::NoSuchFunction {
+                    name: name.to_owned(),
+                    known: names(&binaries),
+                }),
+            };
+        }
+        if let Some(index) = in_template.and_then(named) {
+            return Ok(binaries.swap_remove(index));
+        }
+        binaries.retain(|binary| binary.is_function);
+        match binaries.len() {
+            0 => Err(Error::NoFunction),
+            1 => Ok(binaries.swap_remove(0)),
+            _ => Err(Error::WhichFunction {
+                known: names(&binaries),
+            }),
+        }
+    }
+
+    fn binaries(&self) -> Vec<Binary> {
+        let packages = self.metadata.workspace_packages();
+        packages
+            .into_iter()
+            .flat_map(|package| {
+                let is_function = is_lambda(package);
+                package
+                    .targets
+                    .iter()
+                    .filter(|target| target.is_bin())
+                    .map(move |target| Binary {
+                        name: target.name.clone(),
+                        package: package.name.to_string(),
+                        is_function,
+                    })
+            })
+            .collect()
+    }
+
+    /// Builds `binary` and says where it is. Cargo's own progress is shown, unless `quiet`: then
+    /// only what it has to say about a failure is.
+    pub(crate) fn build(
+        &self,
+        binary: &Binary,
+        release: bool,
+        quiet: bool,
+    ) -> Result<PathBuf, Error> {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        // Only this package, so that other members' features don't get into the binary.
+        let mut command = Command::new(cargo);
+        // `cargo run` tells this program about its own package. Build scripts that look at these
+        // variables would take them for a change, and everything above them would be built anew.
+        for (name, _) in std::env::vars_os() {
+            let of_this_program = [
+                "CARGO_PKG_",
+                "CARGO_MANIFEST_",
+                "CARGO_BIN_",
+                "CARGO_CRATE_",
+            ];
+            let name_text = name.to_string_lossy();
+            if of_this_program
+                .iter()
+                .any(|start| name_text.starts_with(start))
+            {
+                command.env_remove(name);
+            }
+        }
+        let output = command
+            .args(["build", "--message-format=json-render-diagnostics"])
+            .args(["--package", &binary.package, "--bin", &binary.name])
+            .args(release.then_some("--release"))
+            .args(quiet.then_some("--quiet"))
+            .current_dir(self.root())
+            .stdin(Stdio::null())
+            .stderr(if quiet {
+                Stdio::piped()
+            } else {
+                Stdio::inherit()
+            })
+            .output()
+            .map_err(Error::RunCargo)?;
+        if !output.status.success() {
+            print::bytes_to_stderr(&output.stderr);
+            return Err(Error::Build {
+                name: binary.name.clone(),
+                status: output.status,
+            });
+        }
+        Message::parse_stream(output.stdout.as_slice())
+            .filter_map(|message| match message {
+                Ok(Message::CompilerArtifact(artifact)) if artifact.target.name == binary.name => {
+                    artifact.executable
+                }
+                _ => None,
+            })
+            .last()
+            .map(PathBuf::from)
+            .ok_or_else(|| Error::NoExecutable {
+                name: binary.name.clone(),
+            })
+    }
+}
+
+fn is_lambda(package: &Package) -> bool {
+    package.dependencies.iter().any(|dependency| {
+        dependency.kind == DependencyKind::Normal
+            && LAMBDA_CRATES.contains(&dependency.name.as_str())
+    })
+}
+
+fn names(binaries: &[Binary]) -> String {
+    let names: Vec<&str> = binaries.iter().map(|binary| binary.name.as_str()).collect();
+    names.join(", ")
+}

@@ -1,0 +1,335 @@
+//! An embedded DynamoDB on a loopback port.
+//!
+//! Expired items are never deleted here: the engine sweeps only when asked to, and DynamoDB itself
+//! may keep an expired item for days, so code has to cope with them anyway.
+
+use crate::table::{KeyAttribute, KeyType, TableDescription};
+use dynoxide::{Database, DynoxideError};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use std::fs::{File, TryLockError};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+/// A DynamoDB inside this process, served over HTTP on 127.0.0.1.
+///
+/// It stops accepting connections when it is dropped or [stopped](LocalDynamoDb::stop). Everything
+/// it holds is lost then, unless it was opened with [`LocalDynamoDb::open`].
+pub struct LocalDynamoDb {
+    database: Database,
+    address: SocketAddr,
+    // Dropping the sender is what stops the server.
+    stop: oneshot::Sender<()>,
+    server: JoinHandle<()>,
+}
+
+impl LocalDynamoDb {
+    /// Starts a DynamoDB that keeps its tables in memory.
+    ///
+    /// # Errors
+    /// [`DynamoDbError::Listen`] if no loopback port could be had, [`DynamoDbError::Open`] if the
+    /// engine could not start.
+    pub async fn memory() -> Result<Self, DynamoDbError> {
+        let database = Database::memory().map_err(|source| DynamoDbError::Open {
+            path: PathBuf::from(":memory:"),
+            source: Box::new(source),
+        })?;
+        Self::serve(database, None).await
+    }
+
+    /// Starts a DynamoDB that keeps its tables in the file at `path`, creating the file and its
+    /// folder if need be.
+    ///
+    /// # Errors
+    /// [`DynamoDbError::InUse`] if another process has the file open, [`DynamoDbError::Open`] if
+    /// it can't be opened or is not such a database, [`DynamoDbError::Listen`] if no loopback port
+    /// could be had.
+    pub async fn open(path: &Path) -> Result<Self, DynamoDbError> {
+        let open_error = |source: Box<dyn std::error::Error + Send + Sync>| DynamoDbError::Open {
+            path: path.to_owned(),
+            source,
+        };
+        let lock = lock(path)?;
+        let name = path
+            .to_str()
+            .ok_or_else(|| open_error("the path is not UTF-8".into()))?;
+        let database = Database::new(name).map_err(|source| open_error(Box::new(source)))?;
+        Self::serve(database, Some(lock)).await
+    }
+
+    /// Deletes the database at `path`; one that does not exist is fine.
+    ///
+    /// # Errors
+    /// [`DynamoDbError::InUse`] if a process has it open, [`DynamoDbError::Open`] if it can't be
+    /// deleted.
+    pub fn remove(path: &Path) -> Result<(), DynamoDbError> {
+        let _lock = lock(path)?;
+        // SQLite keeps its write-ahead log and that log's index beside the database.
+        for suffix in ["", "-wal", "-shm"] {
+            match std::fs::remove_file(beside(path, suffix)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(DynamoDbError::Open {
+                        path: path.to_owned(),
+                        source: Box::new(error),
+                    });
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    async fn serve(database: Database, lock: Option<File>) -> Result<Self, DynamoDbError> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+            .await
+            .map_err(DynamoDbError::Listen)?;
+        let address = listener.local_addr().map_err(DynamoDbError::Listen)?;
+        let (stop, stopped) = oneshot::channel::<()>();
+        let served = database.clone();
+        let server = tokio::spawn(async move {
+            // One process at a time: the engine's conditional writes are atomic within a process
+            // only. The lock is held for as long as the server has the database open.
+            let _lock = lock;
+            let shutdown = async {
+                // Err is the sender being dropped: the only way it ever ends.
+                let _ = stopped.await;
+            };
+            // It fails only if there is no runtime left to serve on.
+            let _ = dynoxide::server::serve_with_shutdown(listener, served, shutdown).await;
+        });
+        Ok(Self {
+            database,
+            address,
+            stop,
+            server,
+        })
+    }
+
+    /// Stops serving, and waits for requests under way: the database can then be opened again.
+    pub async fn stop(self) {
+        drop(self.database);
+        drop(self.stop);
+        // The task ends by itself; that it could panic or be cancelled changes nothing here.
+        let _ = self.server.await;
+    }
+
+    /// The endpoint to give to an AWS SDK, such as `http://127.0.0.1:40001`.
+    pub fn endpoint(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Creates `table`, or accepts the one that exists under its name if the keys are the same.
+    ///
+    /// # Errors
+    /// [`DynamoDbError::OtherKeys`] if a table of that name has other keys,
+    /// [`DynamoDbError::Request`] if DynamoDB refuses the description.
+    pub fn create_table(&self, table: &TableDescription) -> Result<(), DynamoDbError> {
+        match self.describe_table(&table.name)? {
+            None => {
+                let mut keys = vec![(&table.partition_key, "HASH")];
+                keys.extend(table.sort_key.as_ref().map(|key| (key, "RANGE")));
+                let schema: Vec<Value> = keys
+                    .iter()
+                    .map(|(key, role)| json!({"AttributeName": key.name, "KeyType": role}))
+                    .collect();
+                let types: Vec<Value> = keys
+                    .iter()
+                    .map(|(key, _)| json!({"AttributeName": key.name, "AttributeType": key.kind.as_str()}))
+                    .collect();
+                self.database.create_table(request(json!({
+                    "TableName": table.name,
+                    "KeySchema": schema,
+                    "AttributeDefinitions": types,
+                    "BillingMode": "PAY_PER_REQUEST",
+                }))?)?;
+            }
+            Some(existing) if existing == table.keys() => {}
+            Some(existing) => {
+                return Err(DynamoDbError::OtherKeys {
+                    table: table.name.clone(),
+                    existing,
+                    wanted: table.keys(),
+                });
+            }
+        }
+        self.enable_ttl(table)
+    }
+
+    /// Turns time to live on. One that is on already, even on another attribute, is left alone:
+    /// nothing is deleted here, so it makes no difference.
+    fn enable_ttl(&self, table: &TableDescription) -> Result<(), DynamoDbError> {
+        let Some(attribute) = &table.ttl_attribute else {
+            return Ok(());
+        };
+        let described = self
+            .database
+            .describe_time_to_live(request(json!({"TableName": table.name}))?)?;
+        if described.time_to_live_description.attribute_name.is_some() {
+            return Ok(());
+        }
+        self.database.update_time_to_live(request(json!({
+            "TableName": table.name,
+            "TimeToLiveSpecification": {"AttributeName": attribute, "Enabled": true},
+        }))?)?;
+        Ok(())
+    }
+
+    /// The keys of the table called `name`, in words; `None` if there is no such table.
+    fn describe_table(&self, name: &str) -> Result<Option<String>, DynamoDbError> {
+        let described = match self
+            .database
+            .describe_table(request(json!({"TableName": name}))?)
+        {
+            Ok(described) => described.table,
+            Err(DynoxideError::ResourceNotFoundException(_)) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let described = serde_json::to_value(described).map_err(DynamoDbError::Json)?;
+        Ok(Some(keys_of(&described)))
+    }
+
+    /// Every item of `table`, in DynamoDB's own JSON: `{"id": {"S": "…"}}`. The order is not
+    /// defined. Only the first megabyte of items is returned.
+    ///
+    /// # Errors
+    /// [`DynamoDbError::Request`] if there is no such table.
+    pub fn items(&self, table: &str) -> Result<Vec<Value>, DynamoDbError> {
+        let scanned = self.database.scan(request(json!({"TableName": table}))?)?;
+        scanned
+            .items
+            .unwrap_or_default()
+            .into_iter()
+            .map(|item| serde_json::to_value(item).map_err(DynamoDbError::Json))
+            .collect()
+    }
+
+    /// The item of `table` with this key, both in DynamoDB's own JSON; `None` if there is none.
+    ///
+    /// # Errors
+    /// [`DynamoDbError::Request`] if there is no such table or the key does not fit it.
+    pub fn item(&self, table: &str, key: Value) -> Result<Option<Value>, DynamoDbError> {
+        let got = self
+            .database
+            .get_item(request(json!({"TableName": table, "Key": key}))?)?;
+        got.item
+            .map(|item| serde_json::to_value(item).map_err(DynamoDbError::Json))
+            .transpose()
+    }
+
+    /// Puts `item`, in DynamoDB's own JSON, into `table`, replacing one with the same key.
+    ///
+    /// # Errors
+    /// [`DynamoDbError::Request`] if there is no such table or the item does not fit it.
+    pub fn put_item(&self, table: &str, item: Value) -> Result<(), DynamoDbError> {
+        self.database
+            .put_item(request(json!({"TableName": table, "Item": item}))?)?;
+        Ok(())
+    }
+}
+
+/// A request of the engine out of the API's own JSON.
+fn request<T: DeserializeOwned>(json: Value) -> Result<T, DynamoDbError> {
+    serde_json::from_value(json).map_err(DynamoDbError::Json)
+}
+
+/// The keys of a `DescribeTable` answer, worded as [`TableDescription::keys`] words them.
+fn keys_of(described: &Value) -> String {
+    let list = |name: &str| described[name].as_array().cloned().unwrap_or_default();
+    let types = list("AttributeDefinitions");
+    let key = |role: &str| {
+        let schema = list("KeySchema");
+        let key = schema.iter().find(|key| key["KeyType"] == role)?;
+        let name = key["AttributeName"].as_str()?;
+        let kind = types.iter().find(|kind| kind["AttributeName"] == name)?;
+        Some(KeyAttribute {
+            name: name.to_owned(),
+            kind: KeyType::from_name(kind["AttributeType"].as_str()?)?,
+        })
+    };
+    key("HASH")
+        .map(|partition_key| TableDescription {
+            partition_key,
+            sort_key: key("RANGE"),
+            ..TableDescription::default()
+        })
+        .map_or_else(String::new, |table| table.keys())
+}
+
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+fn lock(path: &Path) -> Result<File, DynamoDbError> {
+    let open_error = |error: io::Error| DynamoDbError::Open {
+        path: path.to_owned(),
+        source: Box::new(error),
+    };
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).map_err(open_error)?;
+    }
+    let lock = File::create(beside(path, ".lock")).map_err(open_error)?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => Err(DynamoDbError::InUse {
+            path: path.to_owned(),
+        }),
+        Err(TryLockError::Error(error)) => Err(open_error(error)),
+    }
+}
+
+/// The embedded DynamoDB could not do what it was asked to.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DynamoDbError {
+    /// The database could not be opened, made or deleted.
+    #[error("the local DynamoDB at {path} can't be opened", path = path.display())]
+    Open {
+        /// The database's file.
+        path: PathBuf,
+        /// Why.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// Another process has the database open.
+    #[error(
+        "the local DynamoDB at {path} is in use by another process: wait for it or stop it",
+        path = path.display()
+    )]
+    InUse {
+        /// The database's file.
+        path: PathBuf,
+    },
+    /// No loopback port could be had.
+    #[error("the local DynamoDB can't listen on 127.0.0.1")]
+    Listen(#[source] io::Error),
+    /// A table of that name exists with other keys.
+    #[error(
+        "the table `{table}` exists with the keys {existing}, but {wanted} is wanted: \
+         delete the local database to start afresh"
+    )]
+    OtherKeys {
+        /// The table's name.
+        table: String,
+        /// The keys it has, such as `id (S)`.
+        existing: String,
+        /// The keys that were asked for.
+        wanted: String,
+    },
+    /// DynamoDB refused a request.
+    #[error("the local DynamoDB refused a request")]
+    Request(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// A request or an answer is not in DynamoDB's JSON form.
+    #[error("not in DynamoDB's JSON form, such as {{\"id\": {{\"S\": \"…\"}}}}")]
+    Json(#[source] serde_json::Error),
+}
+
+impl From<DynoxideError> for DynamoDbError {
+    fn from(error: DynoxideError) -> Self {
+        DynamoDbError::Request(Box::new(error))
+    }
+}

@@ -1,0 +1,223 @@
+//! A running function: its process, its Runtime API, and what it wrote.
+
+use crate::launch::{Launch, OnLine};
+use crate::log::RecordLine;
+use crate::runtime_api::{InvokeError, RuntimeApi};
+use axum::body::Bytes;
+use std::collections::VecDeque;
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitStatus;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
+use tokio::process::Child;
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinHandle;
+
+/// How many of the last lines of its standard error are kept for the case that it ends.
+const LAST_LINES: usize = 20;
+
+/// How long a dead process's output is waited for. It ends with the process, unless the process
+/// has handed it on to a child of its own.
+const OUTPUT_LIMIT: Duration = Duration::from_secs(1);
+
+/// A function's process with its Runtime API. Dropping it kills the process.
+pub struct Function {
+    runtime_api: RuntimeApi,
+    process: Process,
+}
+
+impl Function {
+    pub(crate) async fn start(launch: Launch) -> Result<Self, StartError> {
+        let mut runtime_api = RuntimeApi::start(&launch.name)
+            .await
+            .map_err(StartError::Listen)?;
+        if let Some(limit) = launch.init_limit {
+            runtime_api = runtime_api.init_limit(limit);
+        }
+        let mut child = launch
+            .command(&runtime_api.address().to_string())
+            .spawn()
+            .map_err(|source| StartError::Spawn {
+                binary: launch.binary.clone(),
+                source,
+            })?;
+        let output = Arc::new(Output::new(launch.on_line));
+        let readers = [
+            child
+                .stdout
+                .take()
+                .map(|stdout| tokio::spawn(output.clone().read_stdout(stdout))),
+            child
+                .stderr
+                .take()
+                .map(|stderr| tokio::spawn(output.clone().read_stderr(stderr))),
+        ];
+        Ok(Self {
+            runtime_api,
+            process: Process::watch(child, output, readers.into_iter().flatten().collect()),
+        })
+    }
+
+    /// Sends an event to the function and waits for its answer, which is returned as it came.
+    ///
+    /// The function is told a deadline of `timeout` from the moment it takes the event. One that
+    /// misses it keeps running until it is stopped or dropped.
+    ///
+    /// # Errors
+    /// Those of [`RuntimeApi::invoke`], and [`InvokeError::Exited`] if the process ends before it
+    /// has answered.
+    pub async fn invoke(
+        &self,
+        event: impl Into<Bytes>,
+        timeout: Duration,
+    ) -> Result<Bytes, InvokeError> {
+        tokio::select! {
+            biased;
+            // A function may answer and end at once: the answer counts.
+            answer = self.runtime_api.invoke(event, timeout) => answer,
+            status = self.process.ended() => Err(InvokeError::Exited {
+                last_lines: self.process.output.last_lines(),
+                status,
+            }),
+        }
+    }
+
+    /// Kills the process and returns every record line it has written.
+    pub async fn stop(mut self) -> Vec<RecordLine> {
+        self.process.kill = None;
+        self.process.ended().await;
+        std::mem::take(&mut self.process.output.lines().records)
+    }
+}
+
+/// A process that somebody waits for, so that its end is known to all who ask.
+struct Process {
+    output: Arc<Output>,
+    // Dropping the sender kills the process.
+    kill: Option<oneshot::Sender<()>>,
+    status: watch::Receiver<Option<ExitStatus>>,
+}
+
+impl Process {
+    fn watch(mut child: Child, output: Arc<Output>, readers: Vec<JoinHandle<()>>) -> Self {
+        let (kill, killed) = oneshot::channel();
+        let (ended, status) = watch::channel(None);
+        tokio::spawn(async move {
+            let status = tokio::select! {
+                status = child.wait() => status,
+                _ = killed => {
+                    // It may have ended by itself in this very moment, which is as good.
+                    let _ = child.start_kill();
+                    child.wait().await
+                }
+            };
+            let _ = tokio::time::timeout(OUTPUT_LIMIT, async {
+                for reader in readers {
+                    let _ = reader.await;
+                }
+            })
+            .await;
+            // Waiting for one's own child fails only if somebody else has waited for it; then
+            // dropping `ended` says that it is gone.
+            if let Ok(status) = status {
+                ended.send_replace(Some(status));
+            }
+        });
+        Self {
+            output,
+            kill: Some(kill),
+            status,
+        }
+    }
+
+    /// Waits until the process has ended and its output is read.
+    async fn ended(&self) -> ExitStatus {
+        let mut status = self.status.clone();
+        let ended = status
+            .wait_for(Option::is_some)
+            .await
+            .ok()
+            .and_then(|status| *status);
+        ended.unwrap_or_default()
+    }
+}
+
+/// What a process has written.
+struct Output {
+    lines: Mutex<Lines>,
+    on_line: OnLine,
+}
+
+#[derive(Default)]
+struct Lines {
+    records: Vec<RecordLine>,
+    last: VecDeque<String>,
+}
+
+impl Output {
+    fn new(on_line: OnLine) -> Self {
+        Self {
+            lines: Mutex::default(),
+            on_line,
+        }
+    }
+
+    fn lines(&self) -> std::sync::MutexGuard<'_, Lines> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn last_lines(&self) -> Vec<String> {
+        self.lines().last.iter().cloned().collect()
+    }
+
+    async fn read_stdout(self: Arc<Self>, stdout: impl AsyncRead + Unpin) {
+        read_lines(stdout, |line| match RecordLine::parse(line) {
+            Some(record) => self.lines().records.push(record),
+            None => (self.on_line)(line),
+        })
+        .await;
+    }
+
+    async fn read_stderr(self: Arc<Self>, stderr: impl AsyncRead + Unpin) {
+        read_lines(stderr, |line| {
+            let mut lines = self.lines();
+            if lines.last.len() == LAST_LINES {
+                lines.last.pop_front();
+            }
+            lines.last.push_back(line.to_owned());
+            drop(lines);
+            (self.on_line)(line);
+        })
+        .await;
+    }
+}
+
+/// Reads to the end, so that the process never blocks on a full pipe. Bytes that are not UTF-8
+/// are replaced.
+async fn read_lines(stream: impl AsyncRead + Unpin, mut on_line: impl FnMut(&str)) {
+    let mut stream = BufReader::new(stream);
+    let mut line = Vec::new();
+    while let Ok(1..) = stream.read_until(b'\n', &mut line).await {
+        on_line(String::from_utf8_lossy(&line).trim_end_matches(['\n', '\r']));
+        line.clear();
+    }
+}
+
+/// A function that could not be started.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The binary could not be run.
+    #[error("the function's binary {binary} can't be run", binary = binary.display())]
+    Spawn {
+        /// The binary.
+        binary: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The Runtime API got no loopback port.
+    #[error("the Lambda Runtime API can't listen on 127.0.0.1")]
+    Listen(#[source] io::Error),
+}

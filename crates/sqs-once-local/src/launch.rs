@@ -1,0 +1,133 @@
+//! How a function's process is started: its binary and its environment.
+
+use crate::REGION;
+use crate::dynamodb::LocalDynamoDb;
+use crate::function::{Function, StartError};
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::process::Command;
+
+/// What is called with every line of output that is not a record line.
+pub(crate) type OnLine = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// Where AWS services that are not emulated are found: nowhere. (Port 9 is "discard".)
+const NOWHERE: &str = "http://127.0.0.1:9";
+
+/// A configuration file that is empty.
+const EMPTY_FILE: &str = if cfg!(windows) { "NUL" } else { "/dev/null" };
+
+/// A function about to be started.
+///
+/// The process gets this process's environment without any `AWS_…` variable, then what Lambda
+/// sets, dummy credentials, and loopback endpoints, then what [`Launch::env`] adds. Its logs are
+/// JSON.
+pub struct Launch {
+    pub(crate) binary: PathBuf,
+    pub(crate) name: String,
+    pub(crate) on_line: OnLine,
+    pub(crate) init_limit: Option<Duration>,
+    memory_mb: u32,
+    env: Vec<(String, String)>,
+}
+
+impl Launch {
+    /// A function that is the executable at `binary`, and called by that file's name. It has
+    /// 128 MB of memory by its own account, and its log lines go nowhere, unless set otherwise.
+    pub fn new(binary: impl Into<PathBuf>) -> Self {
+        let binary = binary.into();
+        let name = binary.file_stem().map_or_else(
+            || "function".to_owned(),
+            |name| name.to_string_lossy().into_owned(),
+        );
+        Self {
+            binary,
+            name,
+            on_line: Arc::new(|_| {}),
+            init_limit: None,
+            memory_mb: 128,
+            env: Vec::new(),
+        }
+    }
+
+    /// Sets the memory size the function is told, in MB. Nothing enforces it.
+    pub fn memory_mb(mut self, memory_mb: u32) -> Self {
+        self.memory_mb = memory_mb;
+        self
+    }
+
+    /// Points the function's DynamoDB clients at `dynamodb`.
+    pub fn dynamodb(self, dynamodb: &LocalDynamoDb) -> Self {
+        self.env("AWS_ENDPOINT_URL_DYNAMODB", dynamodb.endpoint())
+    }
+
+    /// Sets an environment variable; the last value given for a name counts.
+    pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.env.push((name.into(), value.into()));
+        self
+    }
+
+    /// Calls `on_line` with every line the function writes, on either stream, except for record
+    /// lines. It is called as the lines come, from a background task.
+    pub fn on_line(mut self, on_line: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.on_line = Arc::new(on_line);
+        self
+    }
+
+    /// Changes how long the function may take to ask for an event (10 s, as on Lambda, unless
+    /// set).
+    pub fn init_limit(mut self, limit: Duration) -> Self {
+        self.init_limit = Some(limit);
+        self
+    }
+
+    /// Starts the function.
+    ///
+    /// # Errors
+    /// [`StartError`] if the binary can't be run or no loopback port could be had.
+    pub async fn start(self) -> Result<Function, StartError> {
+        Function::start(self).await
+    }
+
+    /// The command that runs the binary against a Runtime API at `runtime_api`.
+    pub(crate) fn command(&self, runtime_api: &str) -> Command {
+        let mut command = Command::new(&self.binary);
+        for (name, _) in std::env::vars_os() {
+            let is_aws = name.to_string_lossy().starts_with("AWS_");
+            // How much to log is the one thing worth passing on.
+            if is_aws && name != "AWS_LAMBDA_LOG_LEVEL" {
+                command.env_remove(name);
+            }
+        }
+        let name = &self.name;
+        command
+            .env("AWS_LAMBDA_RUNTIME_API", runtime_api)
+            .env("AWS_LAMBDA_FUNCTION_NAME", name)
+            .env("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST")
+            .env(
+                "AWS_LAMBDA_FUNCTION_MEMORY_SIZE",
+                self.memory_mb.to_string(),
+            )
+            .env("AWS_LAMBDA_INITIALIZATION_TYPE", "on-demand")
+            .env("AWS_LAMBDA_LOG_GROUP_NAME", format!("/aws/lambda/{name}"))
+            .env("AWS_LAMBDA_LOG_STREAM_NAME", "local")
+            .env("AWS_LAMBDA_LOG_FORMAT", "JSON")
+            .env("_HANDLER", "bootstrap")
+            .env("AWS_REGION", REGION)
+            .env("AWS_DEFAULT_REGION", REGION)
+            .env("AWS_ACCESS_KEY_ID", "local")
+            .env("AWS_SECRET_ACCESS_KEY", "local")
+            .env("AWS_ENDPOINT_URL", NOWHERE)
+            .env("AWS_EC2_METADATA_DISABLED", "true")
+            // The developer's own profiles have no business here.
+            .env("AWS_CONFIG_FILE", EMPTY_FILE)
+            .env("AWS_SHARED_CREDENTIALS_FILE", EMPTY_FILE)
+            .envs(self.env.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
+        command
+    }
+}

@@ -1,0 +1,67 @@
+//! AWS on one machine, for developing and testing Lambda functions that consume SQS.
+//!
+//! The function runs as the unmodified binary that is deployed: its process finds a real Lambda
+//! Runtime API and a real DynamoDB endpoint on loopback, through the variables Lambda and the AWS
+//! SDKs read anyway.
+//!
+//! | part | what it is |
+//! |---|---|
+//! | [`RuntimeApi`] | the Lambda Runtime API (and as much of the Extensions API as a runtime needs) |
+//! | [`LocalDynamoDb`] | an embedded DynamoDB, in memory or persisted in one file |
+//! | [`Launch`], [`Function`] | the function's process: environment, log lines, exit status |
+//! | [`Event`] | an SQS event made of an event, a message, a bare body or JSON Lines |
+//! | [`Template`] | what `template.yaml` says about the table and the function |
+//! | [`BatchResponse`], [`Report`] | what Lambda makes of an answer, and what became of each record |
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use sqs_once_local::{BatchResponse, Event, Launch, LocalDynamoDb, TableDescription};
+//! use std::time::Duration;
+//!
+//! let dynamodb = LocalDynamoDb::memory().await?;
+//! let table = TableDescription::default();
+//! dynamodb.create_table(&table)?;
+//!
+//! let function = Launch::new("target/debug/orders")
+//!     .dynamodb(&dynamodb)
+//!     .env("SQS_ONCE_TABLE", &table.name)
+//!     .start()
+//!     .await?;
+//! let event = Event::parse(r#"{"order_id": "o-1"}"#, "orders")?;
+//! let answer = function.invoke(event.payload(), Duration::from_secs(30)).await?;
+//! let response = BatchResponse::parse(&answer, event.message_ids())?;
+//! assert!(response.failures().is_empty());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Everything listens on 127.0.0.1 only, and a function started here can reach no AWS endpoint by
+//! accident: every service that is not emulated is pointed at a closed loopback port.
+
+mod dynamodb;
+mod event;
+mod function;
+mod launch;
+mod log;
+mod report;
+mod response;
+mod runtime_api;
+mod table;
+mod template;
+
+pub use dynamodb::{DynamoDbError, LocalDynamoDb};
+pub use event::{Event, EventError};
+pub use function::{Function, StartError};
+pub use launch::Launch;
+pub use log::{Outcome, RecordLine};
+pub use report::{Report, Row};
+pub use response::{BatchResponse, ResponseError};
+pub use runtime_api::{FunctionError, InvokeError, RuntimeApi};
+pub use table::{KeyAttribute, KeyType, TableDescription};
+pub use template::{FunctionResource, Template, TemplateError};
+
+/// The region everything here pretends to be in.
+pub const REGION: &str = "eu-central-1";
+
+/// The account everything here pretends to belong to.
+pub const ACCOUNT_ID: &str = "123456789012";

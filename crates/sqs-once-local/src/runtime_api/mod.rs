@@ -1,0 +1,177 @@
+//! The Lambda Runtime API, served on loopback.
+
+mod error;
+mod routes;
+
+pub use error::{FunctionError, InvokeError};
+
+use axum::body::Bytes;
+use std::collections::HashMap;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
+use uuid::Uuid;
+
+/// How long Lambda lets a function initialise before it gives up: 10 s.
+const INIT_LIMIT: Duration = Duration::from_secs(10);
+
+/// The Lambda Runtime API (version 2018-06-01) on a loopback port, for one function.
+///
+/// It also answers the two Extensions API calls that a runtime makes to be told of its shutdown
+/// (register, next event); no extension is ever sent an event.
+pub struct RuntimeApi {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    init_limit: Duration,
+    server: JoinHandle<()>,
+}
+
+type Answer = Result<Bytes, InvokeError>;
+
+/// What the routes and the callers of [`RuntimeApi::invoke`] have in common.
+struct Shared {
+    function_name: String,
+    pending: mpsc::UnboundedSender<Invocation>,
+    // Several runtimes may poll at once (managed concurrency); each event goes to one of them.
+    queue: tokio::sync::Mutex<mpsc::UnboundedReceiver<Invocation>>,
+    running: Mutex<HashMap<String, oneshot::Sender<Answer>>>,
+    init_error: watch::Sender<Option<FunctionError>>,
+}
+
+impl Shared {
+    /// Takes the caller that waits for this invocation's answer, if there still is one.
+    fn finish(&self, request_id: &str) -> Option<oneshot::Sender<Answer>> {
+        self.running
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(request_id)
+    }
+}
+
+/// An event on its way to the function.
+struct Invocation {
+    request_id: String,
+    payload: Bytes,
+    timeout: Duration,
+    taken: oneshot::Sender<()>,
+}
+
+impl RuntimeApi {
+    /// Starts the Runtime API for a function called `function_name`.
+    ///
+    /// # Errors
+    /// If no loopback port could be had.
+    pub async fn start(function_name: &str) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let address = listener.local_addr()?;
+        let (pending, queue) = mpsc::unbounded_channel();
+        let shared = Arc::new(Shared {
+            function_name: function_name.to_owned(),
+            pending,
+            queue: tokio::sync::Mutex::new(queue),
+            running: Mutex::default(),
+            init_error: watch::Sender::new(None),
+        });
+        let app = routes::router(shared.clone());
+        let server = tokio::spawn(async move {
+            // axum::serve never returns: it retries failed accepts itself.
+            let _ = axum::serve(listener, app).await;
+        });
+        Ok(Self {
+            address,
+            shared,
+            init_limit: INIT_LIMIT,
+            server,
+        })
+    }
+
+    /// Changes how long an event waits for the function to ask for it (Lambda's own limit, 10 s,
+    /// unless set).
+    pub fn init_limit(mut self, limit: Duration) -> Self {
+        self.init_limit = limit;
+        self
+    }
+
+    /// Where it listens: the value of `AWS_LAMBDA_RUNTIME_API`.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Sends an event to the function and waits for its answer, which is returned as it came.
+    ///
+    /// The function is told a deadline of `timeout` from the moment it takes the event. Calls may
+    /// overlap; the function takes their events in order.
+    ///
+    /// # Errors
+    /// [`InvokeError::NotTaken`] if the function does not ask for an event in time,
+    /// [`InvokeError::TimedOut`] if it takes this one and does not answer within `timeout`, and
+    /// the error that the function reports, if it does.
+    pub async fn invoke(&self, payload: impl Into<Bytes>, timeout: Duration) -> Answer {
+        let request_id = Uuid::new_v4().to_string();
+        let (taken, is_taken) = oneshot::channel();
+        let (answer, answered) = oneshot::channel();
+        self.shared
+            .running
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(request_id.clone(), answer);
+        let _forget = Forget {
+            shared: &self.shared,
+            request_id: &request_id,
+        };
+        // The receiver lives in `shared`, so sending can't fail.
+        let _ = self.shared.pending.send(Invocation {
+            request_id: request_id.clone(),
+            payload: payload.into(),
+            timeout,
+            taken,
+        });
+
+        let invocation = async {
+            let Ok(Ok(())) = tokio::time::timeout(self.init_limit, is_taken).await else {
+                return Err(InvokeError::NotTaken {
+                    after: self.init_limit,
+                });
+            };
+            match tokio::time::timeout(timeout, answered).await {
+                Ok(Ok(answer)) => answer,
+                Ok(Err(_)) | Err(_) => Err(InvokeError::TimedOut { after: timeout }),
+            }
+        };
+        let mut init_error = self.shared.init_error.subscribe();
+        let init_failed = async {
+            match init_error.wait_for(Option::is_some).await.as_deref() {
+                Ok(Some(error)) => InvokeError::Init(error.clone()),
+                // The sender lives in `shared` as well.
+                _ => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            answer = invocation => answer,
+            error = init_failed => Err(error),
+        }
+    }
+}
+
+impl Drop for RuntimeApi {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+/// Forgets an invocation when its caller is gone, so that a late answer is refused.
+struct Forget<'a> {
+    shared: &'a Shared,
+    request_id: &'a str,
+}
+
+impl Drop for Forget<'_> {
+    fn drop(&mut self) {
+        self.shared.finish(self.request_id);
+    }
+}

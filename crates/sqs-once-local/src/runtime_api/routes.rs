@@ -1,0 +1,153 @@
+//! The HTTP routes: what a function's runtime calls.
+
+use super::{Answer, FunctionError, InvokeError, Shared};
+use crate::{ACCOUNT_ID, REGION};
+use axum::body::Bytes;
+use axum::extract::rejection::BytesRejection;
+use axum::extract::{DefaultBodyLimit, Path, State};
+use axum::http::{HeaderName, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use serde_json::json;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+use uuid::Uuid;
+
+/// The largest answer that Lambda accepts: 6 MB and a little for the envelope.
+const ANSWER_LIMIT: usize = 6 * 1024 * 1024 + 100;
+
+pub(super) fn router(shared: Arc<Shared>) -> Router {
+    let runtime = Router::new()
+        .route("/invocation/next", get(next))
+        .route("/invocation/{request_id}/response", post(response))
+        .route("/invocation/{request_id}/error", post(error))
+        .route("/init/error", post(init_error));
+    let extensions = Router::new()
+        .route("/register", post(register))
+        .route("/event/next", get(next_extension_event));
+    Router::new()
+        .nest("/2018-06-01/runtime", runtime)
+        .nest("/2020-01-01/extension", extensions)
+        .layer(DefaultBodyLimit::max(ANSWER_LIMIT))
+        .with_state(shared)
+}
+
+/// Waits for an event: as on Lambda, for as long as it takes.
+async fn next(State(shared): State<Arc<Shared>>) -> Response {
+    let mut queue = shared.queue.lock().await;
+    loop {
+        // `None` can't be: the sender lives as long as the receiver.
+        let Some(invocation) = queue.recv().await else {
+            return StatusCode::INTERNAL_SERVER_ERROR.into_response();
+        };
+        // Whoever sent this event may have stopped waiting.
+        if invocation.taken.send(()).is_err() {
+            continue;
+        }
+        let deadline = SystemTime::now() + invocation.timeout;
+        let deadline_ms = deadline
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default()
+            .as_millis();
+        let name = &shared.function_name;
+        let headers = [
+            ("lambda-runtime-aws-request-id", invocation.request_id),
+            ("lambda-runtime-deadline-ms", deadline_ms.to_string()),
+            (
+                "lambda-runtime-invoked-function-arn",
+                format!("arn:aws:lambda:{REGION}:{ACCOUNT_ID}:function:{name}"),
+            ),
+            ("lambda-runtime-trace-id", trace_id()),
+            ("content-type", "application/json".to_owned()),
+        ]
+        .map(|(header, value)| (HeaderName::from_static(header), value));
+        return (headers, invocation.payload).into_response();
+    }
+}
+
+/// An X-Ray trace id as Lambda sends it, not sampled.
+fn trace_id() -> String {
+    let seconds = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs();
+    let root = Uuid::new_v4().simple().to_string();
+    let parent = Uuid::new_v4().simple().to_string();
+    format!(
+        "Root=1-{seconds:08x}-{};Parent={};Sampled=0",
+        &root[..24],
+        &parent[..16]
+    )
+}
+
+async fn response(
+    State(shared): State<Arc<Shared>>,
+    Path(request_id): Path<String>,
+    body: Result<Bytes, BytesRejection>,
+) -> Response {
+    match body {
+        Ok(answer) => finish(&shared, &request_id, Ok(answer)),
+        Err(rejection) => {
+            finish(
+                &shared,
+                &request_id,
+                Err(InvokeError::AnswerTooLarge {
+                    limit: ANSWER_LIMIT,
+                }),
+            );
+            rejection.into_response()
+        }
+    }
+}
+
+async fn error(
+    State(shared): State<Arc<Shared>>,
+    Path(request_id): Path<String>,
+    body: Bytes,
+) -> Response {
+    let error = FunctionError::parse(&body);
+    finish(&shared, &request_id, Err(InvokeError::Function(error)))
+}
+
+fn finish(shared: &Shared, request_id: &str, answer: Answer) -> Response {
+    // An answer nobody waits for is one that comes after its deadline, or twice.
+    let delivered = shared
+        .finish(request_id)
+        .is_some_and(|caller| caller.send(answer).is_ok());
+    if delivered {
+        accepted()
+    } else {
+        let refusal = json!({
+            "errorType": "InvalidRequestID",
+            "errorMessage": "no such invocation is waiting for an answer",
+        });
+        (StatusCode::BAD_REQUEST, Json(refusal)).into_response()
+    }
+}
+
+async fn init_error(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
+    shared
+        .init_error
+        .send_replace(Some(FunctionError::parse(&body)));
+    accepted()
+}
+
+fn accepted() -> Response {
+    (StatusCode::ACCEPTED, Json(json!({"status": "OK"}))).into_response()
+}
+
+async fn register(State(shared): State<Arc<Shared>>) -> Response {
+    let identifier = HeaderName::from_static("lambda-extension-identifier");
+    let body = json!({
+        "functionName": shared.function_name,
+        "functionVersion": "$LATEST",
+        "handler": "bootstrap",
+        "accountId": ACCOUNT_ID,
+    });
+    ([(identifier, Uuid::new_v4().to_string())], Json(body)).into_response()
+}
+
+async fn next_extension_event() -> Response {
+    std::future::pending().await
+}

@@ -1,0 +1,97 @@
+//! What a DynamoDB table looks like, as far as this library needs to know.
+
+use std::fmt;
+
+/// A DynamoDB table: its name, its keys, and its time-to-live attribute.
+///
+/// The default is the table `sqs-once` documents: partition key `id` (a string), no sort key,
+/// time to live on `expiration`, named `sqs-once`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableDescription {
+    /// The table's name.
+    pub name: String,
+    /// The partition (`HASH`) key.
+    pub partition_key: KeyAttribute,
+    /// The sort (`RANGE`) key, if there is one.
+    pub sort_key: Option<KeyAttribute>,
+    /// The attribute that holds an item's expiry in epoch seconds, if time to live is enabled.
+    pub ttl_attribute: Option<String>,
+}
+
+impl Default for TableDescription {
+    fn default() -> Self {
+        Self {
+            name: "sqs-once".to_owned(),
+            partition_key: KeyAttribute::string("id"),
+            sort_key: None,
+            ttl_attribute: Some("expiration".to_owned()),
+        }
+    }
+}
+
+impl TableDescription {
+    /// The keys in words, such as `id (S)` or `pk (S), sk (N)`.
+    pub(crate) fn keys(&self) -> String {
+        match &self.sort_key {
+            None => self.partition_key.to_string(),
+            Some(sort_key) => format!("{}, {sort_key}", self.partition_key),
+        }
+    }
+}
+
+/// A key attribute: its name and its type.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyAttribute {
+    /// The attribute's name.
+    pub name: String,
+    /// The attribute's type.
+    pub kind: KeyType,
+}
+
+impl KeyAttribute {
+    /// A key attribute that holds a string.
+    pub fn string(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            kind: KeyType::S,
+        }
+    }
+}
+
+impl fmt::Display for KeyAttribute {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.name, self.kind.as_str())
+    }
+}
+
+/// The types a key attribute can have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyType {
+    /// A string.
+    S,
+    /// A number.
+    N,
+    /// Binary data.
+    B,
+}
+
+impl KeyType {
+    /// The type's name in the DynamoDB API: `S`, `N` or `B`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            KeyType::S => "S",
+            KeyType::N => "N",
+            KeyType::B => "B",
+        }
+    }
+
+    /// The type that the DynamoDB API calls `name`.
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "S" => Some(KeyType::S),
+            "N" => Some(KeyType::N),
+            "B" => Some(KeyType::B),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! What a SAM or CloudFormation template says about the function and its table.
+
+use crate::table::{KeyAttribute, KeyType, TableDescription};
+use saphyr::{LoadableYamlNode, Yaml};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A template, as far as running its function here needs it.
+///
+/// Intrinsic functions are not evaluated: a property that is one counts as not given. The one
+/// exception is a reference to a table, which is that table's name.
+#[derive(Debug, Clone)]
+pub struct Template {
+    functions: Vec<FunctionResource>,
+    tables: Vec<Table>,
+}
+
+/// A Lambda function of a template.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FunctionResource {
+    /// The resource's name in the template.
+    pub logical_id: String,
+    /// The binary that cargo-lambda builds for it (`Metadata.BuildProperties.Binary`).
+    pub binary: Option<String>,
+    /// Its timeout.
+    pub timeout: Option<Duration>,
+    /// Its memory size, in MB.
+    pub memory_mb: Option<u32>,
+    /// Its environment variables whose values are literals or references to a table.
+    pub environment: Vec<(String, String)>,
+}
+
+#[derive(Debug, Clone)]
+struct Table {
+    logical_id: String,
+    description: TableDescription,
+}
+
+impl Template {
+    /// Reads the template at `path`.
+    ///
+    /// # Errors
+    /// [`TemplateError::Read`] if it can't be read, otherwise as [`Template::parse`].
+    pub fn read(path: &Path) -> Result<Self, TemplateError> {
+        let text = std::fs::read_to_string(path).map_err(|source| TemplateError::Read {
+            path: path.to_owned(),
+            source,
+        })?;
+        Self::parse(&text)
+    }
+
+    /// Reads a template in YAML or JSON.
+    ///
+    /// # Errors
+    /// [`TemplateError`] if it is neither, has no `Resources`, or describes a table that no
+    /// DynamoDB would make.
+    pub fn parse(text: &str) -> Result<Self, TemplateError> {
+        let documents =
+            Yaml::load_from_str(text).map_err(|source| TemplateError::Yaml(Box::new(source)))?;
+        let root = documents.first().ok_or(TemplateError::NoResources)?;
+        let resources = root
+            .as_mapping_get("Resources")
+            .and_then(Yaml::as_mapping)
+            .ok_or(TemplateError::NoResources)?;
+        let resources: Vec<(&str, &str, &Yaml<'_>)> = resources
+            .iter()
+            .filter_map(|(id, resource)| {
+                Some((id.as_str()?, text_at(resource, &["Type"])?, resource))
+            })
+            .collect();
+
+        let tables = resources
+            .iter()
+            .filter(|(_, kind, _)| *kind == "AWS::DynamoDB::Table")
+            .map(|(id, _, resource)| table(id, resource))
+            .collect::<Result<Vec<_>, _>>()?;
+        let functions = resources
+            .iter()
+            .filter(|(_, kind, _)| {
+                matches!(*kind, "AWS::Serverless::Function" | "AWS::Lambda::Function")
+            })
+            .map(|(id, _, resource)| function(id, resource, root, &tables))
+            .collect();
+        Ok(Self { functions, tables })
+    }
+
+    /// The function whose binary is `binary`; failing that, the template's only function.
+    pub fn function(&self, binary: Option<&str>) -> Option<&FunctionResource> {
+        self.functions
+            .iter()
+            .find(|function| binary.is_some() && function.binary.as_deref() == binary)
+            .or(match self.functions.as_slice() {
+                [only] => Some(only),
+                _ => None,
+            })
+    }
+
+    /// The table that `function` keeps its records in: the one its `SQS_ONCE_TABLE` refers to, or
+    /// else the template's only table, or else, if it has none, the default.
+    ///
+    /// # Errors
+    /// [`TemplateError::WhichTable`] if there are several and none is referred to.
+    pub fn table(
+        &self,
+        function: Option<&FunctionResource>,
+    ) -> Result<TableDescription, TemplateError> {
+        let wanted = function
+            .and_then(|function| {
+                function
+                    .environment
+                    .iter()
+                    .find(|(name, _)| name == "SQS_ONCE_TABLE")
+            })
+            .map(|(_, value)| value.as_str());
+        let referred = self
+            .tables
+            .iter()
+            .find(|table| Some(table.description.name.as_str()) == wanted);
+        match (referred, self.tables.as_slice()) {
+            (Some(table), _) | (None, [table]) => Ok(table.description.clone()),
+            (None, []) => Ok(TableDescription::default()),
+            (None, several) => Err(TemplateError::WhichTable(
+                several
+                    .iter()
+                    .map(|table| table.logical_id.clone())
+                    .collect(),
+            )),
+        }
+    }
+}
+
+fn table(logical_id: &str, resource: &Yaml<'_>) -> Result<Table, TemplateError> {
+    let error = |problem: &str| TemplateError::Table {
+        logical_id: logical_id.to_owned(),
+        problem: problem.to_owned(),
+    };
+    let list = |name: &str| {
+        at(resource, &["Properties", name])
+            .and_then(Yaml::as_sequence)
+            .map_or(&[][..], Vec::as_slice)
+    };
+    let key = |role: &str| {
+        let Some(schema) = list("KeySchema")
+            .iter()
+            .find(|key| text_at(key, &["KeyType"]) == Some(role))
+        else {
+            return Ok(None);
+        };
+        let name = text_at(schema, &["AttributeName"])
+            .ok_or_else(|| error("an entry of KeySchema has no AttributeName"))?;
+        let kind = list("AttributeDefinitions")
+            .iter()
+            .find(|definition| text_at(definition, &["AttributeName"]) == Some(name))
+            .and_then(|definition| text_at(definition, &["AttributeType"]))
+            .and_then(KeyType::from_name)
+            .ok_or_else(|| {
+                error(&format!(
+                    "AttributeDefinitions gives the key `{name}` no type S, N or B"
+                ))
+            })?;
+        Ok(Some(KeyAttribute {
+            name: name.to_owned(),
+            kind,
+        }))
+    };
+    let ttl = at(resource, &["Properties", "TimeToLiveSpecification"]);
+    let ttl_enabled = ttl
+        .and_then(|ttl| at(ttl, &["Enabled"]))
+        .and_then(literal)
+        .is_some_and(|enabled| enabled.eq_ignore_ascii_case("true"));
+    Ok(Table {
+        logical_id: logical_id.to_owned(),
+        description: TableDescription {
+            name: text_at(resource, &["Properties", "TableName"])
+                .unwrap_or(logical_id)
+                .to_owned(),
+            partition_key: key("HASH")?.ok_or_else(|| error("KeySchema has no HASH key"))?,
+            sort_key: key("RANGE")?,
+            ttl_attribute: ttl
+                .filter(|_| ttl_enabled)
+                .and_then(|ttl| text_at(ttl, &["AttributeName"]))
+                .map(str::to_owned),
+        },
+    })
+}
+
+fn function(
+    logical_id: &str,
+    resource: &Yaml<'_>,
+    root: &Yaml<'_>,
+    tables: &[Table],
+) -> FunctionResource {
+    // SAM's Globals hold for every function that does not say otherwise.
+    let property = |name: &str| {
+        at(resource, &["Properties", name]).or_else(|| at(root, &["Globals", "Function", name]))
+    };
+    let number = |name: &str| literal(property(name)?)?.parse::<u32>().ok();
+    let mut environment: Vec<(String, String)> = Vec::new();
+    let globals = at(root, &["Globals", "Function", "Environment", "Variables"]);
+    let own = at(resource, &["Properties", "Environment", "Variables"]);
+    for (name, value) in [globals, own]
+        .into_iter()
+        .flatten()
+        .filter_map(Yaml::as_mapping)
+        .flatten()
+    {
+        let Some(name) = name.as_str() else { continue };
+        environment.retain(|(known, _)| known != name);
+        if let Some(value) = literal(value).or_else(|| table_name(value, tables)) {
+            environment.push((name.to_owned(), value));
+        }
+    }
+    FunctionResource {
+        logical_id: logical_id.to_owned(),
+        binary: text_at(resource, &["Metadata", "BuildProperties", "Binary"]).map(str::to_owned),
+        timeout: number("Timeout").map(|seconds| Duration::from_secs(seconds.into())),
+        memory_mb: number("MemorySize"),
+        environment,
+    }
+}
+
+/// The name of the table that `value` refers to, as `!Ref Table` or `{"Ref": "Table"}`.
+fn table_name(value: &Yaml<'_>, tables: &[Table]) -> Option<String> {
+    let logical_id = match value {
+        Yaml::Tagged(tag, node) if tag.suffix == "Ref" => node.as_str()?,
+        value => text_at(value, &["Ref"])?,
+    };
+    let table = tables.iter().find(|table| table.logical_id == logical_id)?;
+    Some(table.description.name.clone())
+}
+
+fn at<'a, 'input>(node: &'a Yaml<'input>, path: &[&str]) -> Option<&'a Yaml<'input>> {
+    path.iter()
+        .try_fold(node, |node, name| node.as_mapping_get(name))
+}
+
+fn text_at<'a>(node: &'a Yaml<'_>, path: &[&str]) -> Option<&'a str> {
+    at(node, path)?.as_str()
+}
+
+/// A scalar as text; `None` for anything that is tagged or has parts.
+fn literal(value: &Yaml<'_>) -> Option<String> {
+    if matches!(value, Yaml::Tagged(..)) {
+        return None;
+    }
+    value
+        .as_str()
+        .map(str::to_owned)
+        .or_else(|| value.as_integer().map(|number| number.to_string()))
+        .or_else(|| value.as_floating_point().map(|number| number.to_string()))
+        .or_else(|| value.as_bool().map(|flag| flag.to_string()))
+}
+
+/// A template that can't be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TemplateError {
+    /// It can't be read.
+    #[error("the template {path} can't be read", path = path.display())]
+    Read {
+        /// The template's file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// It is not YAML.
+    #[error("the template is not valid YAML")]
+    Yaml(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// It has no resources.
+    #[error("the template has no `Resources`: is it a SAM or CloudFormation template?")]
+    NoResources,
+    /// It describes a table that can't be.
+    #[error("the table `{logical_id}` of the template can't be made: {problem}")]
+    Table {
+        /// The table's name in the template.
+        logical_id: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// It describes several tables.
+    #[error(
+        "the template describes several tables ({list}): say which one with `SQS_ONCE_TABLE: !Ref …` \
+         in the function's environment",
+        list = .0.join(", ")
+    )]
+    WhichTable(
+        /// Their names in the template.
+        Vec<String>,
+    ),
+}

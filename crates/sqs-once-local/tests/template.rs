@@ -1,0 +1,230 @@
+//! What is read out of a template.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use sqs_once_local::{KeyAttribute, KeyType, TableDescription, Template, TemplateError};
+use std::time::Duration;
+
+const TEMPLATE: &str = r#"
+AWSTemplateFormatVersion: "2010-09-09"
+Transform: AWS::Serverless-2016-10-31
+Globals:
+  Function:
+    Timeout: 30
+    Environment:
+      Variables:
+        RUST_LOG: info
+        SHARED: global
+Resources:
+  Queue:
+    Type: AWS::SQS::Queue
+    Properties:
+      VisibilityTimeout: !If [Slow, 900, 180]
+      RedrivePolicy:
+        deadLetterTargetArn: !GetAtt DeadLetters.Arn
+        maxReceiveCount: 5
+  Table:
+    Type: AWS::DynamoDB::Table
+    Properties:
+      KeySchema:
+        - { AttributeName: id, KeyType: HASH }
+      AttributeDefinitions:
+        - { AttributeName: id, AttributeType: S }
+      TimeToLiveSpecification: { AttributeName: expiration, Enabled: true }
+  Orders:
+    Type: AWS::Serverless::Function
+    Metadata:
+      BuildMethod: rust-cargolambda
+      BuildProperties:
+        Binary: orders
+    Properties:
+      CodeUri: .
+      MemorySize: 256
+      Environment:
+        Variables:
+          SQS_ONCE_TABLE: !Ref Table
+          SQS_ONCE_DLQ_URL: !Ref DeadLetters
+          SQS_ONCE_CONCURRENCY: 16
+          SHARED: own
+          QUEUE: !Sub "https://${AWS::Region}/queue"
+          LONG_FORM: { Ref: Table }
+"#;
+
+/// A table resource with these lines for properties.
+fn table(properties: &str) -> Result<TableDescription, TemplateError> {
+    let text =
+        format!("Resources:\n  T:\n    Type: AWS::DynamoDB::Table\n    Properties:\n{properties}");
+    Template::parse(&text)?.table(None)
+}
+
+const KEY: &str = "
+      KeySchema: [{ AttributeName: id, KeyType: HASH }]
+      AttributeDefinitions: [{ AttributeName: id, AttributeType: S }]
+";
+
+#[test]
+fn the_table_is_called_by_its_logical_id() {
+    let template = Template::parse(TEMPLATE).unwrap();
+    let expected = TableDescription {
+        name: "Table".to_owned(),
+        ..TableDescription::default()
+    };
+    assert_eq!(template.table(None).unwrap(), expected);
+}
+
+#[test]
+fn the_function_is_found_with_its_settings() {
+    let template = Template::parse(TEMPLATE).unwrap();
+    let function = template.function(None).unwrap();
+    assert_eq!(function.logical_id, "Orders");
+    assert_eq!(function.binary.as_deref(), Some("orders"));
+    assert_eq!(
+        function.timeout,
+        Some(Duration::from_secs(30)),
+        "from Globals"
+    );
+    assert_eq!(function.memory_mb, Some(256));
+}
+
+#[test]
+fn variables_are_literals_and_references_to_the_table() {
+    let template = Template::parse(TEMPLATE).unwrap();
+    let mut environment = template
+        .function(Some("orders"))
+        .unwrap()
+        .environment
+        .clone();
+    environment.sort();
+    let expected = [
+        ("LONG_FORM", "Table"),
+        ("RUST_LOG", "info"),
+        ("SHARED", "own"),
+        ("SQS_ONCE_CONCURRENCY", "16"),
+        ("SQS_ONCE_TABLE", "Table"),
+    ];
+    assert_eq!(
+        environment,
+        expected.map(|(name, value)| (name.to_owned(), value.to_owned()))
+    );
+}
+
+#[test]
+fn a_literal_table_name_and_a_sort_key_are_kept() {
+    let described = table(
+        "
+      TableName: effects
+      KeySchema: [{ AttributeName: pk, KeyType: HASH }, { AttributeName: sk, KeyType: RANGE }]
+      AttributeDefinitions: [{ AttributeName: sk, AttributeType: N }, { AttributeName: pk, AttributeType: B }]
+",
+    );
+    let key = |name: &str, kind| KeyAttribute {
+        name: name.to_owned(),
+        kind,
+    };
+    let expected = TableDescription {
+        name: "effects".to_owned(),
+        partition_key: key("pk", KeyType::B),
+        sort_key: Some(key("sk", KeyType::N)),
+        ttl_attribute: None,
+    };
+    assert_eq!(described.unwrap(), expected);
+}
+
+#[test]
+fn a_computed_table_name_is_replaced_by_the_logical_id() {
+    let described = table(&format!(
+        "      TableName: !Sub \"${{AWS::StackName}}-t\"{KEY}"
+    ))
+    .unwrap();
+    assert_eq!(described.name, "T");
+}
+
+#[test]
+fn time_to_live_that_is_not_enabled_does_not_count() {
+    let described = table(&format!(
+        "      TimeToLiveSpecification: {{ AttributeName: expiration, Enabled: false }}{KEY}"
+    ));
+    assert_eq!(described.unwrap().ttl_attribute, None);
+}
+
+#[test]
+fn a_template_without_a_table_gets_the_default_one() {
+    let template = Template::parse("Resources: { Topic: { Type: AWS::SNS::Topic } }").unwrap();
+    assert_eq!(template.table(None).unwrap(), TableDescription::default());
+    assert!(template.function(None).is_none());
+}
+
+#[test]
+fn of_several_tables_the_one_the_function_refers_to_is_taken() {
+    let text = format!("{TEMPLATE}  Other:\n    Type: AWS::DynamoDB::Table\n    Properties:{KEY}");
+    let template = Template::parse(&text).unwrap();
+    let function = template.function(Some("orders"));
+    assert_eq!(template.table(function).unwrap().name, "Table");
+
+    let error = template.table(None).unwrap_err();
+    assert!(error.to_string().contains("(Table, Other)"), "{error}");
+}
+
+#[test]
+fn of_several_functions_the_one_with_the_binary_is_taken() {
+    let text = format!(
+        "{TEMPLATE}  Refunds:\n    Type: AWS::Lambda::Function\n    Properties: {{ Timeout: 5 }}\n"
+    );
+    let template = Template::parse(&text).unwrap();
+    assert_eq!(
+        template.function(Some("orders")).unwrap().logical_id,
+        "Orders"
+    );
+    assert!(template.function(Some("refunds")).is_none());
+}
+
+#[test]
+fn a_template_in_json_is_read_as_well() {
+    let text = r#"{"Resources": {"T": {"Type": "AWS::DynamoDB::Table", "Properties": {
+        "KeySchema": [{"AttributeName": "id", "KeyType": "HASH"}],
+        "AttributeDefinitions": [{"AttributeName": "id", "AttributeType": "S"}]}}}}"#;
+    assert_eq!(
+        Template::parse(text).unwrap().table(None).unwrap().name,
+        "T"
+    );
+}
+
+#[test]
+fn what_is_no_template_is_an_error() {
+    assert!(matches!(
+        Template::parse("a: [unclosed"),
+        Err(TemplateError::Yaml(_))
+    ));
+    for text in ["", "just text", "Resources:", "Parameters: {}"] {
+        assert!(
+            matches!(Template::parse(text), Err(TemplateError::NoResources)),
+            "{text:?}"
+        );
+    }
+}
+
+#[test]
+fn a_template_that_is_not_there_is_named() {
+    let error = Template::read("no/such/template.yaml".as_ref()).unwrap_err();
+    assert!(
+        error.to_string().contains("no/such/template.yaml"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_table_that_cannot_be_is_named_with_its_fault() {
+    let error = |properties: &str| table(properties).unwrap_err().to_string();
+    assert_eq!(
+        error("      BillingMode: PAY_PER_REQUEST\n"),
+        "the table `T` of the template can't be made: KeySchema has no HASH key"
+    );
+    assert_eq!(
+        error("      KeySchema: [{ AttributeName: id, KeyType: HASH }]\n"),
+        "the table `T` of the template can't be made: AttributeDefinitions gives the key `id` no type S, N or B"
+    );
+    assert_eq!(
+        error("      KeySchema: [{ KeyType: HASH }]\n"),
+        "the table `T` of the template can't be made: an entry of KeySchema has no AttributeName"
+    );
+}
