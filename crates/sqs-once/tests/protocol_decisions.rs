@@ -1,15 +1,13 @@
 //! The protocol's decisions on every item there can be: plain functions, no store.
 
+#![allow(clippy::unwrap_used, reason = "a test")]
+
 use std::time::Duration;
 
 use sqs_once::Timestamp;
-use sqs_once::idempotency::{
-    Admission, Completion, Refusal, on_claimed, on_completed, on_found,
-};
+use sqs_once::idempotency::{Admission, Completion, Refusal, on_claimed, on_completed, on_found};
 use sqs_once::key::{Fingerprint, ItemId};
-use sqs_once::store::{
-    Claim, Claimed, Fence, Item, Owner, Settled, Settlement, Settling, Status,
-};
+use sqs_once::store::{Claim, Claimed, Fence, Item, Owner, Settled, Settlement, Settling, Status};
 
 const NOW: Timestamp = Timestamp::from_secs(4_102_444_800);
 const ME: Owner = Owner::from_bits(1);
@@ -75,7 +73,8 @@ fn items() -> Vec<Item> {
 }
 
 fn is_expired(item: &Item) -> bool {
-    item.expiration.is_some_and(|at| at.as_secs() < NOW.as_secs())
+    item.expiration
+        .is_some_and(|at| at.as_secs() < NOW.as_secs())
 }
 
 #[test]
@@ -188,7 +187,11 @@ fn nothing_but_its_own_claim_is_completed_or_released() {
         assert!(!admitted.is_empty());
         assert!(admitted.iter().all(|item| item.owner == Some(ME)));
         if settlement.settling == Settling::Release {
-            assert!(admitted.iter().all(|item| item.status == Status::InProgress));
+            assert!(
+                admitted
+                    .iter()
+                    .all(|item| item.status == Status::InProgress)
+            );
         }
     }
 }
@@ -229,5 +232,8 @@ fn a_release_frees_the_key_for_all_but_a_copy_of_itself() {
     assert!(other.admitted_by(Some(&released)));
     assert!(!claim().admitted_by(Some(&released)));
     let copy = on_claimed(&claim(), &Claimed::Refused(Box::new(released)));
-    assert!(matches!(copy, Admission::Refused(Refusal::InProgress { .. })));
+    assert!(matches!(
+        copy,
+        Admission::Refused(Refusal::InProgress { .. })
+    ));
 }

@@ -50,7 +50,7 @@ pub(crate) struct Report {
     pub(crate) reason: Option<String>,
     /// Whether the message may leave the queue.
     pub(crate) acknowledged: bool,
-    /// How long the handler ran, if it did.
+    /// How long it took from being taken up, if it was.
     pub(crate) duration: Option<Duration>,
     pub(crate) key: Option<ItemId>,
 }

@@ -4,7 +4,6 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -43,9 +42,7 @@ struct Candidate {
 struct Taken {
     item: Option<ItemId>,
     fingerprint: Option<Fingerprint>,
-    started: Option<Instant>,
-    /// How long the handler ran.
-    duration: Option<Duration>,
+    taken_up: Option<Instant>,
     /// Records that end as this one does, because they have its key.
     followers: Vec<usize>,
 }
@@ -192,6 +189,7 @@ impl<'a> Run<'a> {
 
     /// Decodes a record and takes its key. Only the first record of a key goes on from here.
     fn take_up(&mut self, record: usize) -> Option<Candidate> {
+        self.taken[record].taken_up = Some(Instant::now());
         let message = &self.ledger.messages()[record];
         let prepared = match self.engine.handler.prepare(message) {
             Ok(prepared) => prepared,
@@ -285,7 +283,6 @@ impl<'a> Run<'a> {
                 cancelled_at: self.deadline.cancel_at,
                 state: (),
             };
-            self.taken[record].started = Some(Instant::now());
             self.handlers.insert(record);
             // An `async` block runs nothing before its first poll, so that a panic in `start` is
             // caught as well.
@@ -316,7 +313,6 @@ impl<'a> Run<'a> {
         }: Finished,
     ) {
         self.handlers.remove(&record);
-        self.stop_watch(record);
         let Err(failure) = result else {
             let completion = self.engine.idempotency.completion(&claim);
             return self.settler.push(Some(record), completion);
@@ -335,11 +331,6 @@ impl<'a> Run<'a> {
                 self.end(record, Report::new(Outcome::Failed).because(message));
             }
         }
-    }
-
-    fn stop_watch(&mut self, record: usize) {
-        let taken = &mut self.taken[record];
-        taken.duration = taken.started.map(|started| started.elapsed());
     }
 
     fn settled(&mut self, answered: Vec<Answered>) {
@@ -371,7 +362,6 @@ impl<'a> Run<'a> {
             error!("a handler panicked while it was cancelled");
         }
         for record in std::mem::take(&mut self.handlers) {
-            self.stop_watch(record);
             let report = Report::new(Outcome::Failed)
                 .because("cancelled at the deadline while its handler ran");
             self.end(record, report);
@@ -435,7 +425,7 @@ impl<'a> Run<'a> {
     fn end(&mut self, record: usize, mut report: Report) {
         let taken = &mut self.taken[record];
         report.key = taken.item.clone();
-        report.duration = taken.duration;
+        report.duration = taken.taken_up.map(|taken_up| taken_up.elapsed());
         let followers = std::mem::take(&mut taken.followers);
         let succeeded = matches!(report.outcome, Outcome::Processed | Outcome::Duplicate);
         self.ledger.enter(record, report.clone());

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tracing::warn;
 
-use crate::batch::{Engine, PayloadMismatch};
+use crate::batch::{Deadline, Engine, PayloadMismatch};
 use crate::config::{ConfigError, EnvSettings, missing_namespace, process_env};
 use crate::disposition::dead_letters;
 use crate::handler::PrepareRecord;
@@ -95,13 +95,18 @@ impl Settings {
     }
 }
 
+/// `cargo lambda watch` sends the time that is left where Lambda sends the moment that ends it. No
+/// function runs for a day, and no invocation ends on the first day of 1970.
+const LONGEST_TIME_LEFT: Timestamp = Timestamp::from_secs(24 * 60 * 60);
+
 impl Core {
-    pub(super) fn deadline(&self, ends_at: Timestamp) -> crate::batch::Deadline {
-        crate::batch::Deadline::new(
-            self.clock.now(),
-            ends_at,
-            self.deadline_margin,
-            self.lease_margin,
-        )
+    pub(super) fn deadline(&self, ends_at: Timestamp) -> Deadline {
+        let now = self.clock.now();
+        let ends_at = if ends_at < LONGEST_TIME_LEFT {
+            now + ends_at.since(Timestamp::default())
+        } else {
+            ends_at
+        };
+        Deadline::new(now, ends_at, self.deadline_margin, self.lease_margin)
     }
 }

@@ -1,7 +1,11 @@
 //! What the tests of a consumer share: events, simulated time, a store that can be told to fail, and
 //! the outcomes as the log tells them.
 
-#![allow(dead_code, unreachable_pub, reason = "every test file uses another part of this")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "every test file uses another part of this"
+)]
 
 use std::collections::HashMap;
 use std::fmt;

@@ -1,0 +1,196 @@
+"""AWS on loopback for the checks: a stand-in for AWS, one for the payments service, and their clean end."""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+from collections import defaultdict
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import boto3
+
+ROOT = Path(__file__).resolve().parent.parent
+OUT = ROOT / "target" / "ci"
+
+# Dummies: nothing here may ever reach, or be accepted by, the real AWS.
+AWS_ENV = {
+    "AWS_ACCESS_KEY_ID": "local",
+    "AWS_SECRET_ACCESS_KEY": "local",
+    "AWS_REGION": "us-east-1",
+    "AWS_DEFAULT_REGION": "us-east-1",
+    "AWS_EC2_METADATA_DISABLED": "true",
+    "AWS_CONFIG_FILE": os.devnull,
+    "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+}
+# A proxy that refuses everything: what is not loopback cannot be reached, nor can a version check.
+LOOPBACK_ONLY_ENV = {
+    **{name: "http://127.0.0.1:9" for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")},
+    **{name: "127.0.0.1,localhost" for name in ("NO_PROXY", "no_proxy")},
+    "CARGO_NET_OFFLINE": "true",
+    "SAM_CLI_TELEMETRY": "0",
+    "__SAM_CLI_APP_DIR": str(OUT / "sam-cli"),
+}
+
+
+def free_port():
+    """A loopback port that was free a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def wait_until(what, condition, seconds, alive=None):
+    """Polls `condition` until it is true; fails after `seconds`, or as soon as the process `alive` ends."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if alive is not None and alive.poll() is not None:
+            raise SystemExit(f"{what}: the process ended with status {alive.returncode}")
+        if time.monotonic() > deadline:
+            raise SystemExit(f"{what}: not within {seconds} s")
+        time.sleep(0.1)
+
+
+def listens(port):
+    """Whether somebody accepts connections on a loopback port."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _descendants(pid):
+    """The process ids below `pid`, whatever session or group they put themselves into."""
+    children = defaultdict(list)
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            parent = stat.read_text().rpartition(")")[2].split()[1]
+            children[int(parent)].append(int(stat.parent.name))
+    found, todo = [], [pid]
+    while todo:
+        below = children[todo.pop()]
+        found += below
+        todo += below
+    return found
+
+
+@contextlib.contextmanager
+def process(command, log, env, stop=signal.SIGTERM, **options):
+    """Runs `command` with its output in the file `log`; ends it and all it started. Shows the log on failure."""
+    with open(log, "wb") as output:
+        child = subprocess.Popen(
+            command, env={**os.environ, **env}, stdin=subprocess.DEVNULL, stdout=output, stderr=output, **options
+        )
+    try:
+        yield child
+    except BaseException:
+        tail = Path(log).read_text(errors="replace").splitlines()[-60:]
+        print(f"--- the end of {Path(log).name} ---", *tail, "---", sep="\n", flush=True)
+        raise
+    finally:
+        below = _descendants(child.pid)
+        child.send_signal(stop)
+        try:
+            child.wait(10)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+        for pid in below:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+class Aws:
+    """A running stand-in for AWS: its address, and clients for it."""
+
+    def __init__(self, url):
+        self.url = url
+        self.env = {**AWS_ENV, **LOOPBACK_ONLY_ENV, "AWS_ENDPOINT_URL": url}
+
+    def client(self, service):
+        """A boto3 client that can only speak to this stand-in."""
+        return boto3.client(
+            service,
+            endpoint_url=self.url,
+            region_name=AWS_ENV["AWS_REGION"],
+            aws_access_key_id=AWS_ENV["AWS_ACCESS_KEY_ID"],
+            aws_secret_access_key=AWS_ENV["AWS_SECRET_ACCESS_KEY"],
+        )
+
+
+@contextlib.contextmanager
+def aws(log):
+    """Starts the stand-in for AWS; the functions deployed to it log into the same file."""
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    with tempfile.TemporaryDirectory(prefix="sqs-once-aws-") as scratch:
+        env = {
+            **AWS_ENV,
+            **LOOPBACK_ONLY_ENV,
+            "BIND_HOST": "127.0.0.1",
+            "MINISTACK_HOST": "127.0.0.1",
+            "GATEWAY_PORT": str(port),
+            "AWS_ENDPOINT_URL": url,
+            # Would listen on a fixed port.
+            "IOT_MTLS_ENABLED": "0",
+            "TMPDIR": scratch,
+            "HOME": scratch,
+        }
+        with process(["ministack"], log, env, cwd=scratch) as child:
+            wait_until("the stand-in for AWS", lambda: listens(port), 60, alive=child)
+            yield Aws(url)
+
+
+class Payments:
+    """A payments service that remembers what it was asked to charge."""
+
+    def __init__(self):
+        self.charges = defaultdict(list)
+        """Per order, the idempotency key of every charge that was accepted."""
+        self.refusals = defaultdict(list)
+        """Per order, the idempotency key of every charge that was refused."""
+        self.answers = {}
+        """Per order, the statuses to answer with, one a request; the last one stays."""
+        self._lock = threading.Lock()
+        payments = self
+
+        class Charges(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                status = payments.charge(self.path, self.headers.get("Idempotency-Key"), body)
+                self.send_response(status)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *_):
+                pass
+
+        class Server(ThreadingHTTPServer):
+            # A batch's charges come all at once; the default of 5 resets the rest.
+            request_queue_size = 128
+
+        self._server = Server(("127.0.0.1", 0), Charges)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+
+    def charge(self, path, key, body):
+        """Books one request and says the status to answer with."""
+        if path != "/charges" or not key:
+            return 404
+        order = json.loads(body)["order_id"]
+        with self._lock:
+            answers = self.answers.get(order, [201])
+            status = answers.pop(0) if len(answers) > 1 else answers[0]
+            (self.charges if status < 300 else self.refusals)[order].append(key)
+        return status
+
+    def __enter__(self):
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *_):
+        self._server.shutdown()

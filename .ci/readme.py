@@ -1,0 +1,41 @@
+"""Runs the README's two commands as they stand there."""
+
+import json
+import re
+import subprocess
+
+from local import ROOT
+
+COMMANDS = ["cargo sqs-once invoke events/orders.json", "cargo test --workspace"]
+
+
+def commands():
+    """The first lines of the fenced block that starts with the two commands."""
+    readme = (ROOT / "README.md").read_text()
+    for block in re.findall(r"^```[^\n]*\n(.*?)^```", readme, re.DOTALL | re.MULTILINE):
+        # A trailing comment is part of how the README explains the command.
+        first = [re.sub(r"\s+#.*", "", line).strip() for line in block.splitlines()[: len(COMMANDS)]]
+        if first == COMMANDS:
+            return block.splitlines()[: len(COMMANDS)]
+    raise SystemExit(f"README.md has no fenced block that starts with {COMMANDS}")
+
+
+def main():
+    invoke, test = commands()
+    print("$", invoke, flush=True)
+    answer = run(invoke, stdout=subprocess.PIPE, text=True).stdout
+    print(answer, end="")
+    response = json.loads(answer)
+    assert list(response) == ["batchItemFailures"], f"standard output is not the function's response: {answer!r}"
+    print("$", test, flush=True)
+    run(test)
+
+
+def run(command, **options):
+    return subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", command], cwd=ROOT, stdin=subprocess.DEVNULL, check=True, **options
+    )
+
+
+if __name__ == "__main__":
+    main()

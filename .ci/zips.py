@@ -1,0 +1,46 @@
+"""Builds the deployment zips for both processors and looks into them."""
+
+import struct
+import subprocess
+import zipfile
+
+from local import ROOT
+
+ELF_MACHINES = {"x86-64": 0x3E, "arm64": 0xB7}
+# What Lambda's Linux has; a newer one in the binary would only show as a crash at the first cold start.
+GLIBC_OF_AL2023 = (2, 34)
+
+
+def main():
+    for name, options in {"x86-64": [], "arm64": ["--arm64"]}.items():
+        subprocess.run(
+            ["cargo", "lambda", "build", "--release", "--output-format", "zip", "-p", "orders", *options],
+            cwd=ROOT,
+            check=True,
+        )
+        check(name, ROOT / "target" / "lambda" / "orders" / "bootstrap.zip")
+
+
+def check(name, path):
+    with zipfile.ZipFile(path) as archive:
+        info = archive.getinfo("bootstrap")
+        binary = archive.read(info)
+    assert binary[:5] == b"\x7fELF\x02", f"{path}: bootstrap is no 64-bit ELF file"
+    (machine,) = struct.unpack_from("<H", binary, 18)
+    assert machine == ELF_MACHINES[name], f"{path}: bootstrap is for ELF machine {machine:#x}, not for {name}"
+    assert (info.external_attr >> 16) & 0o111, f"{path}: bootstrap is not executable"
+    wanted = max(glibc_versions(binary), default=(0, 0))
+    assert wanted <= GLIBC_OF_AL2023, f"{path}: bootstrap needs glibc {wanted}, Lambda has {GLIBC_OF_AL2023}"
+    print(f"{name}: {len(binary):,} bytes, {path.stat().st_size:,} zipped, needs glibc {wanted[0]}.{wanted[1]}")
+
+
+def glibc_versions(binary):
+    """The glibc versions a binary names in its symbol version table."""
+    for word in binary.split(b"GLIBC_")[1:]:
+        version = word[: word.find(b"\0")].split(b".")
+        if 2 <= len(version) <= 3 and all(part.isdigit() for part in version):
+            yield tuple(int(part) for part in version[:2])
+
+
+if __name__ == "__main__":
+    main()
