@@ -1,5 +1,7 @@
 //! The real function binary, end to end: real process, real Runtime API, real HTTP to DynamoDB.
 
+#![allow(clippy::unwrap_used, reason = "a test")]
+
 mod support;
 
 use std::time::Duration;

@@ -1,5 +1,7 @@
 //! What the real function binary says when its surroundings are wrong.
 
+#![allow(clippy::unwrap_used, reason = "a test")]
+
 mod support;
 
 use std::sync::{Arc, Mutex};

@@ -1,5 +1,7 @@
 //! Graceful shutdown of the real function binary.
 
+#![allow(clippy::unwrap_used, reason = "a test")]
+
 mod support;
 
 use std::process::{Command, Stdio};

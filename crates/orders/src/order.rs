@@ -17,22 +17,22 @@ pub(crate) struct OrderPlaced {
 #[derive(Debug, Error, PartialEq, Eq)]
 pub(crate) enum InvalidOrder {
     #[error("the order has no customer")]
-    NoCustomer,
+    Customer,
     #[error("the amount is zero")]
-    NoAmount,
+    Amount,
     #[error("the currency is not three capital letters")]
-    NoCurrency,
+    Currency,
 }
 
 impl OrderPlaced {
     pub(crate) fn check(&self) -> Result<(), InvalidOrder> {
         let currency = self.currency.as_bytes();
         if self.customer_id.trim().is_empty() {
-            Err(InvalidOrder::NoCustomer)
+            Err(InvalidOrder::Customer)
         } else if self.amount_cents == 0 {
-            Err(InvalidOrder::NoAmount)
+            Err(InvalidOrder::Amount)
         } else if currency.len() != 3 || !currency.iter().all(u8::is_ascii_uppercase) {
-            Err(InvalidOrder::NoCurrency)
+            Err(InvalidOrder::Currency)
         } else {
             Ok(())
         }
@@ -58,12 +58,12 @@ mod tests {
     fn only_an_order_that_can_be_charged_passes() {
         assert_eq!(order(|_| {}).check(), Ok(()));
         let no_customer = order(|order| order.customer_id.clear());
-        assert_eq!(no_customer.check(), Err(InvalidOrder::NoCustomer));
+        assert_eq!(no_customer.check(), Err(InvalidOrder::Customer));
         let no_amount = order(|order| order.amount_cents = 0);
-        assert_eq!(no_amount.check(), Err(InvalidOrder::NoAmount));
+        assert_eq!(no_amount.check(), Err(InvalidOrder::Amount));
         for currency in ["", "eur", "EURO", "€"] {
             let no_currency = order(|order| order.currency = currency.to_owned());
-            assert_eq!(no_currency.check(), Err(InvalidOrder::NoCurrency));
+            assert_eq!(no_currency.check(), Err(InvalidOrder::Currency));
         }
     }
 }

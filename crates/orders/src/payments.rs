@@ -1,5 +1,6 @@
 //! The payments service: `POST $PAYMENTS_URL/charges`.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use http_body_util::Full;
@@ -21,14 +22,14 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Charges customers.
 #[derive(Clone)]
-pub(crate) enum Payments {
-    /// The service behind `PAYMENTS_URL`.
-    Service {
-        client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
-        charges: Uri,
-    },
-    /// No service: charges are only logged, so that the example runs out of the box.
-    Ledger,
+pub(crate) struct Payments {
+    /// `None` without `PAYMENTS_URL`: charges are only logged, so that the example runs out of the box.
+    service: Option<Arc<Service>>,
+}
+
+struct Service {
+    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    charges: Uri,
 }
 
 /// The payments service can't be set up.
@@ -58,7 +59,7 @@ impl Payments {
     pub(crate) fn from_env() -> Result<Self, SetupError> {
         let url = match std::env::var("PAYMENTS_URL") {
             Ok(url) if !url.is_empty() => url,
-            _ => return Ok(Self::Ledger),
+            _ => return Ok(Self { service: None }),
         };
         let charges = format!("{}/charges", url.trim_end_matches('/'))
             .parse()
@@ -70,7 +71,8 @@ impl Payments {
             .enable_http1()
             .build();
         let client = Client::builder(TokioExecutor::new()).build(connector);
-        Ok(Self::Service { client, charges })
+        let service = Some(Arc::new(Service { client, charges }));
+        Ok(Self { service })
     }
 
     /// Charges an order. The token lets the service recognise a charge that it has already made.
@@ -79,7 +81,7 @@ impl Payments {
         order: &OrderPlaced,
         token: &IdempotencyToken,
     ) -> Result<(), HandlerError> {
-        let Self::Service { client, charges } = self else {
+        let Some(service) = &self.service else {
             tracing::info!(
                 amount_cents = order.amount_cents,
                 currency = order.currency,
@@ -87,11 +89,11 @@ impl Payments {
             );
             return Ok(());
         };
-        let request = Request::post(charges)
+        let request = Request::post(&service.charges)
             .header(CONTENT_TYPE, "application/json")
             .header("Idempotency-Key", token.as_str())
             .body(Full::from(serde_json::to_vec(order)?))?;
-        let answer = timeout(TIMEOUT, client.request(request))
+        let answer = timeout(TIMEOUT, service.client.request(request))
             .await
             .map_err(|_| ChargeError::Unanswered)??;
         outcome(answer.status(), answer.headers())

@@ -1,6 +1,8 @@
 //! What bad input gets: an error for that record, or a normal run; never a panic, never a stall, and
 //! never a shared key.
 
+#![allow(clippy::unwrap_used, reason = "a test")]
+
 mod support;
 
 use std::sync::{Arc, Mutex};

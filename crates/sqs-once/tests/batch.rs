@@ -1,5 +1,7 @@
 //! What becomes of each record of a batch.
 
+#![allow(clippy::unwrap_used, reason = "a test")]
+
 mod support;
 
 use std::collections::HashSet;

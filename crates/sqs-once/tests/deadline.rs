@@ -1,5 +1,7 @@
 //! The deadline guard: one slow record never fails its batch.
 
+#![allow(clippy::unwrap_used, reason = "a test")]
+
 mod support;
 
 use std::sync::mpsc;

@@ -1,5 +1,7 @@
 //! Order: message groups of FIFO queues.
 
+#![allow(clippy::unwrap_used, reason = "a test")]
+
 mod support;
 
 use std::collections::HashMap;

@@ -1,5 +1,7 @@
 //! How many requests to DynamoDB a batch costs, counted on the real SDK client.
 
+#![allow(clippy::unwrap_used, reason = "a test")]
+
 mod support;
 
 use std::sync::{Arc, Mutex};

@@ -1,5 +1,7 @@
 //! What becomes of records when the store fails: unknown is never taken for done.
 
+#![allow(clippy::unwrap_used, reason = "a test")]
+
 mod support;
 
 use std::sync::{Arc, Mutex};

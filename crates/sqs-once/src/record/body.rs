@@ -119,8 +119,8 @@ mod tests {
             "the body does not fit the payload type: unknown field, expected `total` at line 1 column 9"
         );
         assert_eq!(
-            problem("4111-1111"),
-            "the body is not JSON: error at line 1 column 5"
+            problem("secret"),
+            "the body is not JSON: error at line 1 column 1"
         );
     }
 }

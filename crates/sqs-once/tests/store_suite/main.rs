@@ -1,0 +1,13 @@
+//! What every store promises, held against the store in memory and the store on DynamoDB: through
+//! the real SDK, over HTTP, against an embedded DynamoDB.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+mod conformance;
+mod errors;
+mod lost_answers;
+mod model;
+mod mutants;
+mod requests;
+mod support;
+mod wire;

@@ -1,0 +1,248 @@
+//! The stores under test and their raw items.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::retry::{RetryConfig, RetryPartition};
+use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
+use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Credentials, Region};
+use aws_sdk_dynamodb::types::AttributeValue;
+use sqs_once::Timestamp;
+use sqs_once::key::{Fingerprint, ItemId};
+use sqs_once::store::conformance::Fixture;
+use sqs_once::store::{
+    Claim, DynamoDbStore, Fence, Item, MemoryStore, Owner, Settlement, Settling, Status, Store,
+};
+use sqs_once_local::{LocalDynamoDb, TableDescription};
+
+pub(crate) const TABLE: &str = "sqs-once";
+pub(crate) const NOW: Timestamp = Timestamp::from_secs(4_102_444_800);
+
+/// The SDK's client, with so little patience that a retry costs a test nothing.
+pub(crate) fn client(endpoint: &str, attempt_timeout: Duration) -> Client {
+    let config = Config::builder()
+        .behavior_version(BehaviorVersion::v2026_01_12())
+        .endpoint_url(endpoint)
+        .region(Region::new("eu-central-1"))
+        .credentials_provider(Credentials::new("local", "local", None, None, "tests"))
+        .http_client(aws_smithy_http_client::Builder::new().build_http())
+        .timeout_config(
+            TimeoutConfig::builder()
+                .operation_attempt_timeout(attempt_timeout)
+                .build(),
+        )
+        .retry_config(
+            RetryConfig::standard()
+                .with_max_attempts(3)
+                .with_initial_backoff(Duration::from_millis(1)),
+        )
+        // Tests that fail on purpose must not spend the others' retries.
+        .retry_partition(RetryPartition::new(endpoint.to_owned()))
+        .build();
+    Client::from_conf(config)
+}
+
+pub(crate) fn store_at(endpoint: &str) -> DynamoDbStore {
+    DynamoDbStore::new(client(endpoint, Duration::from_secs(30)), TABLE)
+}
+
+pub(crate) async fn dynamodb(table: &TableDescription) -> LocalDynamoDb {
+    let local = LocalDynamoDb::memory().await.unwrap();
+    local.create_table(table).unwrap();
+    local
+}
+
+pub(crate) struct InMemory(pub(crate) MemoryStore);
+
+impl Fixture for InMemory {
+    fn store(&self) -> &dyn Store {
+        &self.0
+    }
+
+    async fn plant(&self, item: Item) {
+        self.0.put(item);
+    }
+
+    async fn peek(&self, id: &ItemId) -> Option<Item> {
+        self.0.get(id)
+    }
+
+    async fn delete(&self, id: &ItemId) {
+        self.0.remove(id);
+    }
+}
+
+/// The store on DynamoDB. Its items are planted and read by their documented attributes.
+pub(crate) struct OnDynamoDb {
+    pub(crate) local: LocalDynamoDb,
+    pub(crate) client: Client,
+    store: DynamoDbStore,
+}
+
+impl OnDynamoDb {
+    pub(crate) async fn start() -> Self {
+        let local = dynamodb(&TableDescription::default()).await;
+        Self {
+            client: client(&local.endpoint(), Duration::from_secs(30)),
+            store: store_at(&local.endpoint()),
+            local,
+        }
+    }
+
+    pub(crate) async fn put(&self, attributes: HashMap<String, AttributeValue>) {
+        let put = self.client.put_item().table_name(TABLE);
+        put.set_item(Some(attributes)).send().await.unwrap();
+    }
+
+    pub(crate) async fn get(&self, id: &ItemId) -> Option<HashMap<String, AttributeValue>> {
+        let id = AttributeValue::S(id.as_str().to_owned());
+        let get = self.client.get_item().table_name(TABLE).key("id", id);
+        get.consistent_read(true).send().await.unwrap().item
+    }
+}
+
+impl Fixture for OnDynamoDb {
+    fn store(&self) -> &dyn Store {
+        &self.store
+    }
+
+    async fn plant(&self, item: Item) {
+        self.put(attributes(item)).await;
+    }
+
+    async fn peek(&self, id: &ItemId) -> Option<Item> {
+        self.get(id).await.map(item)
+    }
+
+    async fn delete(&self, id: &ItemId) {
+        let id = AttributeValue::S(id.as_str().to_owned());
+        let delete = self.client.delete_item().table_name(TABLE).key("id", id);
+        delete.send().await.unwrap();
+    }
+}
+
+fn attributes(item: Item) -> HashMap<String, AttributeValue> {
+    let text = |value: &str| AttributeValue::S(value.to_owned());
+    let number = |value: u64| AttributeValue::N(value.to_string());
+    let status = match &item.status {
+        Status::InProgress => "INPROGRESS",
+        Status::Completed => "COMPLETED",
+        Status::Unknown(status) => status,
+    };
+    [
+        ("id", Some(text(item.id.as_str()))),
+        ("status", Some(text(status))),
+        (
+            "in_progress_expiration",
+            item.lease_until.map(|at| number(at.as_millis())),
+        ),
+        ("expiration", item.expiration.map(|at| number(at.as_secs()))),
+        (
+            "validation",
+            item.fingerprint
+                .map(|fingerprint| text(fingerprint.as_str())),
+        ),
+        ("data", item.data.map(|data| text(&data))),
+        ("owner", item.owner.map(|owner| text(&owner.to_string()))),
+        ("fence", item.fence.map(|fence| number(fence.get()))),
+    ]
+    .into_iter()
+    .filter_map(|(name, value)| Some((name.to_owned(), value?)))
+    .collect()
+}
+
+fn item(mut attributes: HashMap<String, AttributeValue>) -> Item {
+    let mut text = |name: &str| match attributes.remove(name) {
+        Some(AttributeValue::S(text)) => Some(text),
+        None => None,
+        other => panic!("`{name}` is not a text: {other:?}"),
+    };
+    let (id, status) = (text("id").unwrap(), text("status").unwrap());
+    let (fingerprint, data, owner) = (text("validation"), text("data"), text("owner"));
+    let mut number = |name: &str| match attributes.remove(name) {
+        Some(AttributeValue::N(number)) => Some(number.parse::<u64>().unwrap()),
+        None => None,
+        other => panic!("`{name}` is not a number: {other:?}"),
+    };
+    let item = Item {
+        id: ItemId::from_stored(id),
+        status: match status.as_str() {
+            "INPROGRESS" => Status::InProgress,
+            "COMPLETED" => Status::Completed,
+            _ => Status::Unknown(status),
+        },
+        lease_until: number("in_progress_expiration").map(Timestamp::from_millis),
+        expiration: number("expiration").map(Timestamp::from_secs),
+        fingerprint: fingerprint.map(Fingerprint::from_stored),
+        data: data.map(Into::into),
+        owner: owner.map(|owner| Owner::from_stored(&owner).unwrap()),
+        fence: number("fence").map(Fence::from_stored),
+    };
+    assert!(
+        attributes.is_empty(),
+        "undocumented attributes: {attributes:?}"
+    );
+    item
+}
+
+/// Claims of keys that nobody else uses.
+pub(crate) fn new_claims(count: usize) -> Vec<Claim> {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    (0..count)
+        .map(|_| {
+            let n = NEXT.fetch_add(1, Ordering::Relaxed);
+            Claim {
+                id: ItemId::from_stored(format!("tests#{n:064x}")),
+                owner: Owner::from_bits(n.into()),
+                now: NOW,
+                lease_until: NOW + Duration::from_secs(60),
+                expiration: NOW + Duration::from_secs(3600),
+                fingerprint: None,
+            }
+        })
+        .collect()
+}
+
+/// The same keys, claimed by others a moment later.
+pub(crate) fn rivals(claims: &[Claim]) -> Vec<Claim> {
+    new_claims(claims.len())
+        .into_iter()
+        .zip(claims)
+        .map(|(rival, claim)| Claim {
+            id: claim.id.clone(),
+            ..rival
+        })
+        .collect()
+}
+
+pub(crate) fn settlements(claims: &[Claim], settling: &Settling) -> Vec<Settlement> {
+    claims
+        .iter()
+        .map(|claim| Settlement {
+            id: claim.id.clone(),
+            owner: claim.owner,
+            settling: settling.clone(),
+        })
+        .collect()
+}
+
+pub(crate) fn ids(claims: &[Claim]) -> Vec<ItemId> {
+    claims.iter().map(|claim| claim.id.clone()).collect()
+}
+
+pub(crate) fn completion() -> Settling {
+    Settling::Complete {
+        expiration: NOW + Duration::from_secs(3600),
+        data: None,
+    }
+}
+
+pub(crate) fn recording() -> Settling {
+    Settling::Record {
+        now: NOW,
+        expiration: NOW + Duration::from_secs(3600),
+        fingerprint: None,
+    }
+}

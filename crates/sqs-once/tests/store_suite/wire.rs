@@ -1,0 +1,158 @@
+//! A network between the store and DynamoDB that does as it is told, and counts.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+/// What becomes of a request.
+#[derive(Clone, Debug)]
+pub(crate) enum Turn {
+    /// It is passed on, and its answer passed back.
+    Pass,
+    /// The connection closes before DynamoDB sees the request.
+    LoseRequest,
+    /// DynamoDB does as it is asked, then the connection closes.
+    LoseAnswer,
+    /// DynamoDB does as it is asked, and something else is answered.
+    Garble(u16, String),
+    /// It is answered without DynamoDB.
+    Answer(u16, String),
+    /// It is never answered.
+    Hang,
+}
+
+pub(crate) struct Wire {
+    address: SocketAddr,
+    state: Arc<Mutex<State>>,
+}
+
+struct State {
+    upstream: Option<String>,
+    turns: VecDeque<Turn>,
+    then: Turn,
+    seen: Vec<String>,
+}
+
+impl Wire {
+    /// A wire to the DynamoDB at `endpoint`: each request takes its turn, later ones pass.
+    pub(crate) async fn to(endpoint: &str, turns: impl IntoIterator<Item = Turn>) -> Self {
+        let upstream = endpoint.strip_prefix("http://").unwrap().to_owned();
+        Self::start(Some(upstream), turns.into_iter().collect(), Turn::Pass).await
+    }
+
+    /// A wire to nowhere: every request is treated alike.
+    pub(crate) async fn always(turn: Turn) -> Self {
+        Self::start(None, VecDeque::new(), turn).await
+    }
+
+    async fn start(upstream: Option<String>, turns: VecDeque<Turn>, then: Turn) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let state = State {
+            upstream,
+            turns,
+            then,
+            seen: Vec::new(),
+        };
+        let state = Arc::new(Mutex::new(state));
+        let shared = Arc::clone(&state);
+        tokio::spawn(async move {
+            while let Ok((connection, _)) = listener.accept().await {
+                tokio::spawn(serve(connection, Arc::clone(&shared)));
+            }
+        });
+        Self { address, state }
+    }
+
+    pub(crate) fn endpoint(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// The operations requested since the last call, in their order.
+    pub(crate) fn seen(&self) -> Vec<String> {
+        std::mem::take(&mut self.state.lock().unwrap().seen)
+    }
+
+    /// The turns of the requests to come; those after them pass.
+    pub(crate) fn next(&self, turns: impl IntoIterator<Item = Turn>) {
+        self.state.lock().unwrap().turns = turns.into_iter().collect();
+    }
+}
+
+/// Serves one connection, until a turn or the client closes it.
+async fn serve(mut connection: TcpStream, state: Arc<Mutex<State>>) {
+    while let Some(request) = message(&mut connection).await {
+        let (turn, upstream) = {
+            let mut state = state.lock().unwrap();
+            state.seen.push(operation(&request));
+            let turn = state.turns.pop_front();
+            (
+                turn.unwrap_or_else(|| state.then.clone()),
+                state.upstream.clone(),
+            )
+        };
+        let pass = async || {
+            let mut dynamodb = TcpStream::connect(upstream.unwrap()).await.unwrap();
+            dynamodb.write_all(&request).await.unwrap();
+            message(&mut dynamodb).await.unwrap()
+        };
+        let answer = match turn {
+            Turn::Pass => pass().await,
+            Turn::LoseRequest => return,
+            Turn::LoseAnswer => {
+                pass().await;
+                return;
+            }
+            Turn::Garble(status, body) => {
+                pass().await;
+                response(status, &body)
+            }
+            Turn::Answer(status, body) => response(status, &body),
+            Turn::Hang => std::future::pending().await,
+        };
+        if connection.write_all(&answer).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Reads one HTTP message whole; `None` at the end of the connection.
+async fn message(stream: &mut TcpStream) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    loop {
+        if stream.read_buf(&mut bytes).await.ok()? == 0 {
+            return None;
+        }
+        let text = String::from_utf8_lossy(&bytes);
+        if let Some(head) = text.split_once("\r\n\r\n").map(|(head, _)| head) {
+            let body: usize = header(head, "content-length")?.parse().ok()?;
+            if bytes.len() >= head.len() + 4 + body {
+                return Some(bytes);
+            }
+        }
+    }
+}
+
+fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
+    head.lines().find_map(|line| {
+        let (found, value) = line.split_once(':')?;
+        found.eq_ignore_ascii_case(name).then(|| value.trim())
+    })
+}
+
+fn operation(request: &[u8]) -> String {
+    let text = String::from_utf8_lossy(request);
+    let target = header(&text, "x-amz-target").unwrap();
+    target.rsplit('.').next().unwrap().to_owned()
+}
+
+fn response(status: u16, body: &str) -> Vec<u8> {
+    format!(
+        "HTTP/1.1 {status} \r\ncontent-type: application/x-amz-json-1.0\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .into_bytes()
+}
