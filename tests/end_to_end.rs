@@ -259,3 +259,20 @@ async fn an_event_that_cannot_be_answered_record_by_record_fails_as_a_whole() {
         "it goes on afterwards"
     );
 }
+
+#[tokio::test]
+async fn an_event_of_six_megabytes_runs() {
+    let bench = Bench::new().await;
+    let padding = "x".repeat(1024 * 1024 - 200);
+    let bodies: Vec<_> = (0..6)
+        .map(|at| {
+            format!(
+                r#"{{"order_id":"o-{at}","customer_id":"c","amount_cents":1,"currency":"EUR","note":"{padding}"}}"#
+            )
+        })
+        .collect();
+    let big = Event::parse(&bodies.join("\n"), "orders").unwrap();
+    let result = bench.run(&big).await;
+    assert_eq!(result.count(Outcome::Processed), 6);
+    assert_eq!(bench.payments.charges().len(), 6);
+}

@@ -81,6 +81,24 @@ async fn denied_access_fails_every_record_with_one_line_that_names_the_fix() {
 }
 
 #[tokio::test]
+async fn missing_credentials_fail_every_record_at_once_and_say_so() {
+    let bench = Bench::new().await;
+    let (launch, lines) = logging(bench.launch().env("AWS_ACCESS_KEY_ID", ""));
+    let orders = event("orders");
+    let result = run(launch.start().await.unwrap(), &orders).await;
+    assert_eq!(result.failures, orders.message_ids());
+    let errors = store_errors(&lines);
+    assert_eq!(errors.len(), 1, "{errors:?}");
+    assert!(
+        errors[0]["error"]
+            .as_str()
+            .unwrap()
+            .contains("AWS_ACCESS_KEY_ID"),
+        "{errors:?}"
+    );
+}
+
+#[tokio::test]
 async fn missing_or_malformed_configuration_refuses_to_start_and_names_the_variable() {
     let bench = Bench::new().await;
     for (variable, value, expected) in [

@@ -48,6 +48,8 @@
 mod aws;
 mod batch;
 mod config;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 pub mod consumer;
 mod disposition;
 mod error;

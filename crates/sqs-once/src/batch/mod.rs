@@ -1,5 +1,6 @@
 //! One batch: which record runs when, and what each came to.
 
+mod answer;
 mod deadline;
 mod engine;
 mod lanes;
@@ -7,6 +8,7 @@ mod ledger;
 mod run;
 mod settling;
 
+pub(crate) use answer::run;
 pub(crate) use deadline::Deadline;
 pub(crate) use engine::Engine;
 pub use engine::PayloadMismatch;

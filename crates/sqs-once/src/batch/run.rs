@@ -231,7 +231,7 @@ impl<'a> Run<'a> {
                 Ok(Admission::Refused(refusal)) => self.refused(candidate.record, refusal),
                 Err(error) => {
                     self.log_once(&error);
-                    let reason = format!("its key could not be claimed: {error}");
+                    let reason = format!("its key could not be claimed: {}", error.kind());
                     self.end(
                         candidate.record,
                         Report::new(Outcome::Failed).because(reason),
@@ -345,7 +345,8 @@ impl<'a> Run<'a> {
                     "the handler succeeded, but another worker had taken over its key meanwhile",
                 ),
                 Err(error) => Report::new(Outcome::Failed).because(format!(
-                    "the handler succeeded, but that could not be recorded: {error}"
+                    "the handler succeeded, but that could not be recorded: {}",
+                    error.kind()
                 )),
             };
             self.end(record, report);

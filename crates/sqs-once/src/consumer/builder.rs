@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use tokio::sync::OnceCell;
 
-use crate::batch::{PayloadMismatch, Report};
+use crate::batch::{self, PayloadMismatch, Report};
 use crate::config::ConfigError;
 use crate::handler::{Bound, Handler, PrepareRecord, Stateful};
 use crate::idempotency::Mode;
@@ -192,7 +192,7 @@ impl Consumer {
     ) -> Result<Vec<Report>, ConfigError> {
         let core = self.core().await?;
         let deadline = core.deadline(ends_at);
-        Ok(Arc::clone(&core.engine).run(messages, deadline).await)
+        Ok(batch::run(Arc::clone(&core.engine), messages, deadline).await)
     }
 
     async fn core(&self) -> Result<&Core, ConfigError> {

@@ -8,7 +8,7 @@ use thiserror::Error;
 /// The store could not say whether it did what was asked. The records concerned are reported as
 /// failed: unknown is never taken for done.
 #[derive(Clone, Debug, Error)]
-#[error("{kind}: {message}")]
+#[error("{kind} ({fix}): {message}", fix = kind.fix())]
 pub struct StoreError {
     kind: StoreErrorKind,
     message: String,
@@ -16,37 +16,52 @@ pub struct StoreError {
     source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
-/// What kind of trouble a store has, each with what to do about it.
+/// What kind of trouble a store has.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StoreErrorKind {
     /// The function's role may not do this.
-    #[error(
-        "the store denies access (grant the function's role the actions that template.yaml lists)"
-    )]
+    #[error("the store denies access")]
     AccessDenied,
+    /// There is nothing to sign requests with.
+    #[error("there are no credentials for the store")]
+    NoCredentials,
     /// There is no such table.
-    #[error("the table does not exist (check SQS_ONCE_TABLE and the region)")]
+    #[error("the table does not exist")]
     TableNotFound,
     /// The table's key is not what claims need.
-    #[error(
-        "the table has another key schema (it needs the partition key `id` of type S and no sort key)"
-    )]
+    #[error("the table has another key schema")]
     KeySchema,
     /// Too many requests for the table or its partitions.
-    #[error(
-        "the store is throttling (raise the table's capacity or lower the function's concurrency)"
-    )]
+    #[error("the store is throttling")]
     Throttled,
     /// No connection, no answer in time, or none that says whether the request was carried out.
-    #[error("the store did not answer (check its endpoint, the region and the function's network)")]
+    #[error("the store did not answer")]
     Unanswered,
     /// An item holds something that no version of the protocol writes.
-    #[error("the item is not readable (another program writes to this table)")]
+    #[error("the item is not readable")]
     BadItem,
     /// Anything else.
     #[error("the store failed")]
     Other,
+}
+
+impl StoreErrorKind {
+    /// What to do about it.
+    pub const fn fix(self) -> &'static str {
+        match self {
+            Self::AccessDenied => "grant the function's role the actions that template.yaml lists",
+            Self::NoCredentials => {
+                "give the function a role, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+            }
+            Self::TableNotFound => "check SQS_ONCE_TABLE and the region",
+            Self::KeySchema => "it needs the partition key `id` of type S and no sort key",
+            Self::Throttled => "raise the table's capacity or lower the function's concurrency",
+            Self::Unanswered => "check its endpoint, the region and the function's network",
+            Self::BadItem => "another program writes to this table",
+            Self::Other => "see what it says",
+        }
+    }
 }
 
 impl StoreError {

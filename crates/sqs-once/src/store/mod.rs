@@ -1,11 +1,9 @@
 //! Where claims and completions are kept.
 //!
 //! [`Store`] takes slices, because a batch of records should cost a few requests and not two a
-//! record. [`DynamoDbStore`] is for production, [`MemoryStore`] for tests; the feature `conformance`
-//! has the suite that both pass, for stores of your own.
+//! record. [`DynamoDbStore`] is for production, [`MemoryStore`] for tests; for stores of your own
+//! the feature `conformance` has the suite that both pass.
 
-#[cfg(feature = "conformance")]
-pub mod conformance;
 pub mod dynamodb;
 mod error;
 mod item;

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use sqs_once::MemoryStore;
+use sqs_once::conformance::{self, Fixture};
 use sqs_once::idempotency::{Admission, Refusal, on_claimed};
-use sqs_once::store::conformance::{self, Fixture};
 use sqs_once::store::{Settled, StoreErrorKind};
 
 use crate::support::{InMemory, OnDynamoDb, completion, ids, new_claims, settlements};

@@ -1,7 +1,7 @@
 //! Requests that DynamoDB carried out, or not, and that nobody answered.
 
+use sqs_once::conformance::Fixture;
 use sqs_once::idempotency::{Admission, Completion, on_claimed, on_completed};
-use sqs_once::store::conformance::Fixture;
 use sqs_once::store::{
     Claim, DynamoDbStore, Fence, Item, Settled, Settling, Store, StoreErrorKind,
 };

@@ -8,8 +8,8 @@ use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed, TestRunner};
+use sqs_once::conformance::Fixture;
 use sqs_once::key::{Fingerprint, ItemId};
-use sqs_once::store::conformance::Fixture;
 use sqs_once::store::{Claim, Claimed, Fence, Item, Owner, Settled, Settlement, Settling, Status};
 use sqs_once::{MemoryStore, OsRandom, Random, Timestamp};
 

@@ -6,8 +6,8 @@ use std::sync::Mutex;
 
 use futures_util::FutureExt;
 use sqs_once::Timestamp;
+use sqs_once::conformance::{self, Fixture};
 use sqs_once::key::ItemId;
-use sqs_once::store::conformance::{self, Fixture};
 use sqs_once::store::{
     Claim, Claimed, Fence, Item, Settled, Settlement, Settling, Status, Store, StoreFuture,
 };

@@ -10,8 +10,8 @@ use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Credentials, Region};
 use aws_sdk_dynamodb::types::AttributeValue;
 use sqs_once::Timestamp;
+use sqs_once::conformance::Fixture;
 use sqs_once::key::{Fingerprint, ItemId};
-use sqs_once::store::conformance::Fixture;
 use sqs_once::store::{
     Claim, DynamoDbStore, Fence, Item, MemoryStore, Owner, Settlement, Settling, Status, Store,
 };

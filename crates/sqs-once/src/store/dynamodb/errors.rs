@@ -1,9 +1,11 @@
 //! From the SDK's errors to the store's.
 
+use aws_credential_types::provider::error::CredentialsError;
 use aws_sdk_dynamodb::config::http::HttpResponse;
-use aws_sdk_dynamodb::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
+use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::types::{BatchStatementError, BatchStatementErrorCodeEnum};
 
+use crate::error::chain;
 use crate::store::{StoreError, StoreErrorKind};
 
 /// The error of a whole request.
@@ -12,30 +14,35 @@ where
     E: std::error::Error + ProvideErrorMetadata + Send + Sync + 'static,
 {
     let (kind, message) = match &error {
-        // It may have done what was asked; without a code, whoever answered is not DynamoDB.
+        // A server's own error says nothing of the request, and one without a code is not DynamoDB's.
         SdkError::ServiceError(context)
-            if context.raw().status().is_server_error() || context.err().code().is_none() =>
+            if !context.raw().status().is_server_error() && context.err().code().is_some() =>
         {
-            (
-                StoreErrorKind::Unanswered,
-                DisplayErrorContext(&error).to_string(),
-            )
-        }
-        SdkError::ServiceError(context) => {
-            let code = context.err().code().unwrap_or("unknown error");
+            let code = context.err().code().unwrap_or_default();
             let message = context.err().message().unwrap_or_default();
             (by_code(code, message), format!("{code}: {message}"))
         }
-        SdkError::TimeoutError(_) | SdkError::DispatchFailure(_) | SdkError::ResponseError(_) => (
-            StoreErrorKind::Unanswered,
-            DisplayErrorContext(&error).to_string(),
-        ),
-        _ => (
-            StoreErrorKind::Other,
-            DisplayErrorContext(&error).to_string(),
-        ),
+        // It may have done what was asked.
+        SdkError::ServiceError(_)
+        | SdkError::TimeoutError(_)
+        | SdkError::DispatchFailure(_)
+        | SdkError::ResponseError(_) => (unanswered(&error), chain(&error)),
+        _ => (StoreErrorKind::Other, chain(&error)),
     };
+    // The SDK's texts have several lines; a log line has one.
+    let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
     StoreError::new(kind, message).with_source(error)
+}
+
+fn unanswered(error: &(dyn std::error::Error + 'static)) -> StoreErrorKind {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if let Some(CredentialsError::CredentialsNotLoaded(_)) = error.downcast_ref() {
+            return StoreErrorKind::NoCredentials;
+        }
+        cause = error.source();
+    }
+    StoreErrorKind::Unanswered
 }
 
 /// The error of one statement in a batch.

@@ -5,7 +5,7 @@
 //!
 //! ```
 //! use sqs_once::key::ItemId;
-//! use sqs_once::store::conformance::{self, Fixture};
+//! use sqs_once::conformance::{self, Fixture};
 //! use sqs_once::store::{Item, MemoryStore, Store};
 //!
 //! struct Memory(MemoryStore);
@@ -46,7 +46,7 @@ use std::future::Future;
 
 use crate::key::ItemId;
 
-use super::{Item, Store};
+use crate::store::{Item, Store};
 use trial::Road;
 
 /// A store under test, with a way around its conditions. `plant`, `peek` and `delete` should not go
