@@ -28,6 +28,8 @@ AWS_ENV = {
     "AWS_CONFIG_FILE": os.devnull,
     "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
 }
+# For what runs in this process as well: the template's translator asks for the region.
+os.environ.update(AWS_ENV)
 # A proxy that refuses everything: what is not loopback cannot be reached, nor can a version check.
 LOOPBACK_ONLY_ENV = {
     **{name: "http://127.0.0.1:9" for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")},
