@@ -213,3 +213,39 @@ async fn a_status_that_nobody_knows_is_named_and_not_acknowledged() {
     assert!(lines[0]["reason"].contains("\"EXPIRED\""));
     assert_eq!(seen.lock().unwrap().len(), 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_answers_too_few_entries_leaves_the_others_unknown_and_stalls_nothing() {
+    /// Forgets the last entry of every slice.
+    struct Forgetful(sqs_once::MemoryStore);
+    impl sqs_once::Store for Forgetful {
+        fn claim<'a>(
+            &'a self,
+            claims: &'a [sqs_once::store::Claim],
+        ) -> sqs_once::store::StoreFuture<'a, sqs_once::store::Claimed> {
+            self.0.claim(&claims[..claims.len() - 1])
+        }
+        fn settle<'a>(
+            &'a self,
+            settlements: &'a [sqs_once::store::Settlement],
+        ) -> sqs_once::store::StoreFuture<'a, sqs_once::store::Settled> {
+            self.0.settle(&settlements[..settlements.len() - 1])
+        }
+        fn read<'a>(
+            &'a self,
+            ids: &'a [sqs_once::key::ItemId],
+        ) -> sqs_once::store::StoreFuture<'a, Option<Item>> {
+            self.0.read(ids)
+        }
+    }
+    let bench = Bench::new();
+    let (consumer, seen) = noting(&bench);
+    let consumer = consumer.store(Forgetful(sqs_once::MemoryStore::new()));
+    let begun = bench.clock.now();
+    let failed = bench
+        .invoke(&consumer, event(["a", "b", "c", "d"].map(order)))
+        .await;
+    assert_eq!(failed, ["m-2", "m-3"]);
+    assert_eq!(*seen.lock().unwrap(), ["a", "b", "c"]);
+    assert_eq!(bench.clock.now(), begun);
+}

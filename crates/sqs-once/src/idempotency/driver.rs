@@ -7,7 +7,9 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::key::{BusinessKey, Fingerprint, ItemId, Namespace};
 use crate::random::Random;
-use crate::store::{Claim, Owner, Settled, Settlement, Settling, Store, StoreError};
+use crate::store::{
+    Claim, Owner, Settled, Settlement, Settling, Store, StoreError, StoreErrorKind,
+};
 use crate::time::{Clock, Timestamp};
 
 use super::{Admission, Mode, on_claimed, on_found};
@@ -68,16 +70,16 @@ impl Idempotency {
     async fn ask(&self, claims: &[Claim]) -> Vec<Result<Admission, StoreError>> {
         match self.mode {
             Mode::ClaimFirst => {
-                let answers = self.store.claim(claims).await.into_iter();
-                let decided = answers.zip(claims);
+                let answers = all_of(claims.len(), self.store.claim(claims).await);
+                let decided = answers.into_iter().zip(claims);
                 decided
                     .map(|(answer, claim)| answer.map(|claimed| on_claimed(claim, &claimed)))
                     .collect()
             }
             Mode::RecordAfter => {
                 let ids: Vec<_> = claims.iter().map(|claim| claim.id.clone()).collect();
-                let answers = self.store.read(&ids).await.into_iter();
-                let decided = answers.zip(claims);
+                let answers = all_of(ids.len(), self.store.read(&ids).await);
+                let decided = answers.into_iter().zip(claims);
                 decided
                     .map(|(answer, claim)| answer.map(|found| on_found(claim, found.as_ref())))
                     .collect()
@@ -122,10 +124,11 @@ impl Idempotency {
         settlements: &[Settlement],
         until: Instant,
     ) -> Vec<Result<Settled, StoreError>> {
-        let mut answers = self.store.settle(settlements).await;
+        let mut answers = all_of(settlements.len(), self.store.settle(settlements).await);
         let mut backoff = FIRST_BACKOFF;
         while let Some(again) = self.wait_for_retry(&answers, &mut backoff, until).await {
-            let resent = self.store.settle(&picked(settlements, &again)).await;
+            let resent = picked(settlements, &again);
+            let resent = all_of(resent.len(), self.store.settle(&resent).await);
             replace(&mut answers, again, resent);
         }
         answers
@@ -159,6 +162,16 @@ impl Idempotency {
         let extra = u64::try_from(self.random.bits() % nanos).unwrap_or(0);
         half + Duration::from_nanos(extra)
     }
+}
+
+/// The answers to `count` entries. A store that forgets some left them unknown.
+fn all_of<T>(count: usize, mut answers: Vec<Result<T, StoreError>>) -> Vec<Result<T, StoreError>> {
+    let found = answers.len();
+    answers.resize_with(count, || {
+        let message = format!("{found} answers to {count} entries");
+        Err(StoreError::new(StoreErrorKind::Other, message))
+    });
+    answers
 }
 
 fn picked<E: Clone>(entries: &[E], at: &[usize]) -> Vec<E> {
