@@ -10,10 +10,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::json;
-use sqs_once::store::Status;
+use sqs_once::store::{Item, Status};
 use sqs_once::{
-    Attempt, Consumer, HandlerError, IdempotencyToken, Mode, PayloadMismatch, ResultExt, State,
-    consumer,
+    Attempt, Consumer, HandlerError, IdempotencyToken, InProgress, Mode, PayloadMismatch,
+    ResultExt, State, consumer,
 };
 use support::{Bench, Order, body, event, order, outcomes};
 use tokio::time::sleep;
@@ -329,4 +329,99 @@ async fn parallel_deliveries_of_many_keys_run_each_key_once() {
     let seen = seen.take();
     assert_eq!(seen.len(), 60);
     assert_eq!(seen.iter().collect::<HashSet<_>>().len(), 60);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_past_its_record_timeout_is_cancelled_alone_and_keeps_its_claim() {
+    let bench = Bench::new();
+    let slow = consumer::<Order>()
+        .key(|order: &Order| order.id.clone())
+        .handler(async |order: Order| {
+            if order.id == "slow" {
+                sleep(Duration::MAX).await;
+            }
+        });
+    let consumer = bench.consumer(slow).record_timeout(Duration::from_secs(2));
+    let begun = sqs_once::Clock::now(&bench.clock);
+    let failed = bench
+        .invoke(&consumer, event(["slow", "a"].map(order)))
+        .await;
+    assert_eq!(failed, ["m-0"]);
+    let took = sqs_once::Clock::now(&bench.clock).since(begun);
+    assert_eq!(took, Duration::from_secs(2));
+    let item = bench.store.item("slow").unwrap();
+    assert_eq!(item.status, Status::InProgress);
+    assert!(item.lease_until > Some(sqs_once::Clock::now(&bench.clock)));
+}
+
+/// Holds the key of `a` for ten seconds in one batch, while another batch that waits has it too.
+async fn beside_a_slow_worker(longest: Duration, status: Result<(), &'static str>) -> Vec<String> {
+    let bench = Bench::new();
+    let handled = Arc::new(AtomicUsize::new(0));
+    let slow = {
+        let handled = Arc::clone(&handled);
+        consumer::<Order>()
+            .key(|order: &Order| order.id.clone())
+            .handler(move |_: Order| {
+                let turn = handled.fetch_add(1, SeqCst);
+                async move {
+                    sleep(Duration::from_secs(if turn == 0 { 10 } else { 0 })).await;
+                    if turn == 0 { status } else { Ok(()) }
+                }
+            })
+    };
+    let slow = bench.consumer(slow);
+    let waiting = slow.clone().in_progress(InProgress::Wait(longest));
+    let first = bench.invoke(&slow, event([order("a")]));
+    let second = async {
+        while handled.load(SeqCst) == 0 {
+            tokio::task::yield_now().await;
+        }
+        bench.log.take("sqs_once::record");
+        let failed = bench
+            .invoke(&waiting, event([order("a"), order("b")]))
+            .await;
+        assert!(!failed.contains(&"m-1".to_owned()), "others do not wait");
+        failed
+    };
+    let (_, failed) = tokio::join!(first, second);
+    failed
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_that_waits_for_its_key_ends_as_the_other_worker_does() {
+    let patient = Duration::from_secs(20);
+    assert!(beside_a_slow_worker(patient, Ok(())).await.is_empty());
+    // Released by the other, it runs here.
+    assert!(
+        beside_a_slow_worker(patient, Err("no luck"))
+            .await
+            .is_empty()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_waits_for_its_key_no_longer_than_allowed() {
+    let impatient = Duration::from_secs(3);
+    assert_eq!(beside_a_slow_worker(impatient, Ok(())).await, ["m-0"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_for_a_key_ends_with_the_deadline() {
+    let bench = Bench::new();
+    let (consumer, seen) = noting(&bench);
+    bench.invoke(&consumer, event([order("a")])).await;
+    let now = sqs_once::Clock::now(&bench.clock);
+    let item = bench.store.item("a").unwrap();
+    bench.store.inner.put(Item {
+        status: Status::InProgress,
+        lease_until: Some(now + Duration::from_secs(3600)),
+        ..item
+    });
+    seen.take();
+    let patient = consumer.in_progress(InProgress::Wait(Duration::MAX));
+    assert_eq!(bench.invoke(&patient, event([order("a")])).await, ["m-0"]);
+    let took = sqs_once::Clock::now(&bench.clock).since(now);
+    assert_eq!(took, bench.timeout - Duration::from_secs(1));
+    assert!(seen.take().is_empty());
 }

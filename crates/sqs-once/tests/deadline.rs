@@ -206,6 +206,24 @@ fn a_handler_that_blocks_its_thread_does_not_hold_up_the_answer() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_absurd_deadline_locks_no_key_for_longer_than_a_day() {
+    let bench = Bench::new();
+    let (consumer, _) = endless(&bench);
+    let mut context = lambda_runtime::Context::default();
+    context.deadline = u64::MAX;
+    let event = serde_json::from_value(event([order("a")])).unwrap();
+    let event = lambda_runtime::LambdaEvent::new(event, context);
+    let answer = tower_service::Service::call(&mut consumer.clone(), event).await;
+    assert!(failures(&answer.unwrap()).is_empty());
+    let lease_until = bench.store.item("a").unwrap().lease_until.unwrap();
+    let a_day = Duration::from_secs(24 * 60 * 60);
+    assert_eq!(
+        lease_until.since(bench.clock.now()),
+        a_day + Duration::from_secs(3)
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_emulators_deadline_that_is_a_duration_counts_from_now() {
     let bench = Bench::new();
     let (consumer, _) = endless(&bench);

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::json;
-use sqs_once::{Consumer, HandlerError, consumer};
+use sqs_once::{Consumer, FifoFailure, HandlerError, Timestamp, consumer};
 use support::{Bench, Order, body, event, grouped, order, outcomes};
 use tokio::time::sleep;
 
@@ -157,4 +157,25 @@ async fn a_standard_queue_with_message_groups_keeps_no_order() {
     });
     assert_eq!(bench.invoke(&consumer, event(records)).await, ["m-1"]);
     assert_eq!(seen.lock().unwrap()[..3], ["+a1", "+bad-1", "+a3"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_strict_consumer_returns_the_rest_of_the_whole_batch_after_a_failure() {
+    let bench = Bench::new();
+    let (consumer, seen) = slow(&bench);
+    let consumer = consumer.fifo(FifoFailure::ReturnBatch).concurrency(2);
+    let records = [
+        grouped("a", "bad-1"),
+        grouped("b", "b1"),
+        grouped("c", "c1"),
+        grouped("b", "b2"),
+        grouped("a", "a2"),
+    ];
+    let failed = bench.invoke(&consumer, event(records)).await;
+    assert_eq!(failed, ["m-0", "m-2", "m-3", "m-4"]);
+    assert_eq!(*seen.lock().unwrap(), ["+bad-1", "+b1", "-bad-1", "-b1"]);
+    // What was claimed ahead is free again.
+    let claimed = bench.store.item("c1").unwrap();
+    assert_eq!(claimed.lease_until, Some(Timestamp::default()));
+    assert!(bench.store.item("a2").is_none());
 }

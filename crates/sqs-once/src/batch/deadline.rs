@@ -22,21 +22,20 @@ pub(crate) struct Deadline {
 }
 
 impl Deadline {
-    /// The moments for an invocation that Lambda ends at `ends_at`. The last quarter of the margin is
+    /// The moments for an invocation that has `left` from `now`. The last quarter of the margin is
     /// for the answer's way to Lambda, the rest for recording what is done.
     pub(crate) fn new(
         now: Timestamp,
-        ends_at: Timestamp,
+        left: Duration,
         margin: Option<Duration>,
         lease_margin: Duration,
     ) -> Self {
-        let left = ends_at.since(now);
         let margin = margin.unwrap_or_else(|| DEFAULT_MARGIN.min(left / DEFAULT_SHARE));
         let start = Instant::now();
         Self {
             cancel_at: start + left.saturating_sub(margin),
             answer_by: start + left.saturating_sub(margin / 4),
-            lease_until: ends_at + lease_margin,
+            lease_until: now + left + lease_margin,
         }
     }
 }

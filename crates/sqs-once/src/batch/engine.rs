@@ -2,6 +2,7 @@
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::disposition::DeadLetters;
 use crate::handler::PrepareRecord;
@@ -17,11 +18,36 @@ pub enum PayloadMismatch {
     Reject,
 }
 
+/// How much of a FIFO queue's batch is returned unprocessed after a record failed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FifoFailure {
+    /// The rest of that record's message group; other groups go on (the default).
+    #[default]
+    ReturnGroup,
+    /// Everything of the batch that was not started yet, whatever its group.
+    ReturnBatch,
+}
+
+/// What becomes of a record whose key another worker has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum InProgress {
+    /// It goes back to the queue at once (the default).
+    #[default]
+    ReturnToQueue,
+    /// Its key is asked for again, with growing pauses, until the other worker is done or its lease
+    /// has lapsed; after this time at most, the record goes back to the queue all the same. Each
+    /// question costs one write unit. The record takes up none of the batch's concurrency meanwhile.
+    Wait(Duration),
+}
+
 /// What every batch of a consumer runs with.
 pub(crate) struct Engine {
     pub(crate) handler: Arc<dyn PrepareRecord<()>>,
     pub(crate) idempotency: Idempotency,
     pub(crate) concurrency: NonZeroUsize,
+    pub(crate) record_timeout: Option<Duration>,
     pub(crate) mismatch: PayloadMismatch,
+    pub(crate) fifo_failure: FifoFailure,
+    pub(crate) in_progress: InProgress,
     pub(crate) dead_letters: Option<Arc<dyn DeadLetters>>,
 }

@@ -47,6 +47,11 @@ impl Lanes {
         }
     }
 
+    /// Whether order counts here.
+    pub(crate) fn keep_order(&self) -> bool {
+        matches!(self, Self::Fifo { .. })
+    }
+
     /// Takes up the next record that may be; its lane stays taken until [`Lanes::finish`].
     pub(crate) fn next(&mut self) -> Option<usize> {
         match self {

@@ -4,10 +4,11 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::time::{Instant, Sleep, sleep_until, timeout};
 use tracing::{Instrument, error, info_span};
 
 use crate::error::chain;
@@ -18,7 +19,7 @@ use crate::store::{Claim, Fence, StoreError, StoreErrorKind};
 use crate::time::Timestamp;
 
 use super::Deadline;
-use super::engine::{Engine, PayloadMismatch};
+use super::engine::{Engine, FifoFailure, InProgress, PayloadMismatch};
 use super::lanes::Lanes;
 use super::ledger::{Ledger, Outcome, Report};
 use super::settling::{Answered, Settler};
@@ -29,12 +30,16 @@ const CLAIM_REQUESTS: usize = 4;
 /// How many records may wait, claimed, for a handler to be free.
 const CLAIMED_AHEAD: usize = CLAIMS * CLAIM_REQUESTS;
 
+const NOT_STARTED: &str = "the deadline came before it was started";
+
 /// A record whose key is known, on its way to its handler.
 struct Candidate {
     record: usize,
     key: BusinessKey,
     claim: Claim,
     start: Start<()>,
+    /// Whether it waited for another worker to be done with its key.
+    has_waited: bool,
 }
 
 /// What the batch remembers of a record that was taken up.
@@ -57,6 +62,7 @@ struct Finished {
 enum Failure {
     Error(HandlerError),
     Panic(String),
+    Timeout(Duration),
 }
 
 type Admitted = Vec<(Candidate, Result<Admission, StoreError>)>;
@@ -65,7 +71,8 @@ enum Event {
     Deadline,
     Finished(Finished),
     Moved(usize, Report),
-    Admitted(Admitted),
+    Claimed(Admitted),
+    Waited(Admitted),
     Settled(Vec<Answered>),
 }
 
@@ -80,6 +87,8 @@ pub(super) struct Run<'a> {
     claiming: FuturesUnordered<BoxFuture<'a, Admitted>>,
     /// How many records `claiming` holds.
     claims: usize,
+    /// Records that wait for another worker to be done with their key.
+    waiting: FuturesUnordered<BoxFuture<'a, Admitted>>,
     claimed: VecDeque<(Candidate, Fence)>,
     running: FuturesUnordered<BoxFuture<'a, Finished>>,
     /// The records whose handlers `running` holds.
@@ -92,6 +101,8 @@ pub(super) struct Run<'a> {
     logged: HashSet<StoreErrorKind>,
     cancel: Pin<Box<Sleep>>,
     stopped: bool,
+    /// Why nothing more is started, once that is so.
+    returning: Option<&'static str>,
 }
 
 impl<'a> Run<'a> {
@@ -106,6 +117,7 @@ impl<'a> Run<'a> {
             leaders: HashMap::new(),
             claiming: FuturesUnordered::new(),
             claims: 0,
+            waiting: FuturesUnordered::new(),
             claimed: VecDeque::new(),
             running: FuturesUnordered::new(),
             handlers: HashSet::new(),
@@ -115,6 +127,7 @@ impl<'a> Run<'a> {
             logged: HashSet::new(),
             cancel: Box::pin(sleep_until(deadline.cancel_at)),
             stopped: false,
+            returning: None,
         }
     }
 
@@ -142,7 +155,11 @@ impl<'a> Run<'a> {
                 Event::Deadline => {}
                 Event::Finished(finished) => self.finished(finished),
                 Event::Moved(record, report) => self.end(record, report),
-                Event::Admitted(admitted) => self.admitted(admitted),
+                Event::Claimed(admitted) => {
+                    self.claims -= admitted.len();
+                    self.admitted(admitted);
+                }
+                Event::Waited(admitted) => self.admitted(admitted),
                 Event::Settled(answered) => self.settled(answered),
             }
         }
@@ -154,7 +171,8 @@ impl<'a> Run<'a> {
             () = &mut self.cancel, if !self.stopped => Event::Deadline,
             Some(finished) = self.running.next() => Event::Finished(finished),
             Some((record, report)) = self.moving.next() => Event::Moved(record, report),
-            Some(admitted) = self.claiming.next() => Event::Admitted(admitted),
+            Some(admitted) = self.claiming.next() => Event::Claimed(admitted),
+            Some(admitted) = self.waiting.next() => Event::Waited(admitted),
             answered = self.settler.next() => Event::Settled(answered),
         }
     }
@@ -162,7 +180,7 @@ impl<'a> Run<'a> {
     /// Claims ahead, in full requests where there are records enough.
     fn claim(&mut self) {
         let limit = CLAIMED_AHEAD.max(self.engine.concurrency.get());
-        while !self.stopped && self.claiming.len() < CLAIM_REQUESTS {
+        while self.returning.is_none() && self.claiming.len() < CLAIM_REQUESTS {
             let ahead = self.claims + self.claimed.len();
             if ahead > 0 && ahead + CLAIMS > limit {
                 return;
@@ -219,17 +237,26 @@ impl<'a> Run<'a> {
                 .idempotency
                 .new_claim(item, fingerprint, lease_until),
             start: prepared.start,
+            has_waited: false,
         })
     }
 
     fn admitted(&mut self, admitted: Admitted) {
-        self.claims -= admitted.len();
         for (candidate, admission) in admitted {
-            match admission {
-                Ok(Admission::Run { .. }) if self.stopped => self.return_unstarted(candidate),
-                Ok(Admission::Run { fence }) => self.claimed.push_back((candidate, fence)),
-                Ok(Admission::Refused(refusal)) => self.refused(candidate.record, refusal),
-                Err(error) => {
+            match (admission, self.returning) {
+                (Ok(Admission::Run { .. }), Some(reason)) => {
+                    self.return_unstarted(candidate, reason);
+                }
+                (Ok(Admission::Run { fence }), None) => {
+                    self.claimed.push_back((candidate, fence));
+                }
+                (Ok(Admission::Refused(Refusal::InProgress { .. })), None)
+                    if self.may_wait(&candidate) =>
+                {
+                    self.wait_for_key(candidate);
+                }
+                (Ok(Admission::Refused(refusal)), _) => self.refused(candidate.record, refusal),
+                (Err(error), _) => {
                     self.log_once(&error);
                     let reason = format!("its key could not be claimed: {}", error.kind());
                     self.end(
@@ -239,6 +266,27 @@ impl<'a> Run<'a> {
                 }
             }
         }
+    }
+
+    fn may_wait(&self, candidate: &Candidate) -> bool {
+        let waits = matches!(self.engine.in_progress, InProgress::Wait(_));
+        waits && !candidate.has_waited && self.waiting.len() < CLAIMED_AHEAD
+    }
+
+    fn wait_for_key(&mut self, mut candidate: Candidate) {
+        let InProgress::Wait(longest) = self.engine.in_progress else {
+            return;
+        };
+        candidate.has_waited = true;
+        let deadline = self.deadline.cancel_at;
+        let until = Instant::now()
+            .checked_add(longest)
+            .map_or(deadline, |until| until.min(deadline));
+        let idempotency = &self.engine.idempotency;
+        self.waiting.push(Box::pin(async move {
+            let admission = idempotency.admit_when_free(&candidate.claim, until).await;
+            vec![(candidate, admission)]
+        }));
     }
 
     fn refused(&mut self, record: usize, refusal: Refusal) {
@@ -272,6 +320,7 @@ impl<'a> Run<'a> {
                 key,
                 claim,
                 start,
+                ..
             } = candidate;
             let message = Arc::clone(&self.ledger.messages()[record]);
             let span = info_span!("record", message_id = message.id(), key = claim.id.short());
@@ -287,11 +336,13 @@ impl<'a> Run<'a> {
             // An `async` block runs nothing before its first poll, so that a panic in `start` is
             // caught as well.
             let handler = AssertUnwindSafe(async move { start(parts).await }).catch_unwind();
+            let limit = self.engine.record_timeout;
             self.running.push(Box::pin(
                 async move {
-                    let result = match handler.await {
-                        Ok(result) => result.map_err(Failure::Error),
-                        Err(panic) => Err(Failure::Panic(panic_message(&*panic))),
+                    let result = match within(limit, handler).await {
+                        Ok(Ok(result)) => result.map_err(Failure::Error),
+                        Ok(Err(panic)) => Err(Failure::Panic(panic_message(&*panic))),
+                        Err(limit) => Err(Failure::Timeout(limit)),
                     };
                     Finished {
                         record,
@@ -317,10 +368,21 @@ impl<'a> Run<'a> {
             let completion = self.engine.idempotency.completion(&claim);
             return self.settler.push(Some(record), completion);
         };
-        if let Some(release) = self.engine.idempotency.release(&claim) {
+        // A cancelled handler's effect may be on its way: its claim is left to lapse.
+        let was_cancelled = matches!(failure, Failure::Timeout(_));
+        if let Some(release) = self
+            .engine
+            .idempotency
+            .release(&claim)
+            .filter(|_| !was_cancelled)
+        {
             self.settler.push(None, release);
         }
         match failure {
+            Failure::Timeout(limit) => {
+                let reason = format!("cancelled: its handler took longer than {limit:?}");
+                self.end(record, Report::new(Outcome::Failed).because(reason));
+            }
             Failure::Error(error) if error.is_terminal() => {
                 self.end_terminal(record, error.chain());
             }
@@ -367,22 +429,20 @@ impl<'a> Run<'a> {
                 .because("cancelled at the deadline while its handler ran");
             self.end(record, report);
         }
-        for (candidate, _) in std::mem::take(&mut self.claimed) {
-            self.return_unstarted(candidate);
-        }
         for (record, reason) in std::mem::take(&mut self.to_move) {
             self.end_terminal(record, reason);
         }
-        for record in self.lanes.drain() {
-            self.end(record, not_started());
-        }
+        self.return_rest(NOT_STARTED);
     }
 
-    fn return_unstarted(&mut self, candidate: Candidate) {
+    fn return_unstarted(&mut self, candidate: Candidate, reason: &str) {
         if let Some(release) = self.engine.idempotency.release(&candidate.claim) {
             self.settler.push(None, release);
         }
-        self.end(candidate.record, not_started());
+        self.end(
+            candidate.record,
+            Report::new(Outcome::Failed).because(reason),
+        );
     }
 
     fn end_unusable(&mut self, record: usize, error: &PrepareError) {
@@ -438,6 +498,21 @@ impl<'a> Run<'a> {
         for follower in followers {
             self.end_like(follower, record, &report);
         }
+        let is_strict = self.engine.fifo_failure == FifoFailure::ReturnBatch;
+        if !succeeded && is_strict && self.lanes.keep_order() && self.returning.is_none() {
+            self.return_rest("an earlier record of the batch failed");
+        }
+    }
+
+    /// Returns what was not started: the claimed are given back, the others were never claimed.
+    fn return_rest(&mut self, reason: &'static str) {
+        self.returning = Some(reason);
+        for (candidate, _) in std::mem::take(&mut self.claimed) {
+            self.return_unstarted(candidate, reason);
+        }
+        for record in self.lanes.drain() {
+            self.end(record, Report::new(Outcome::Failed).because(reason));
+        }
     }
 
     /// Ends a record whose key an earlier record of the batch has.
@@ -466,8 +541,12 @@ impl<'a> Run<'a> {
     }
 }
 
-fn not_started() -> Report {
-    Report::new(Outcome::Failed).because("the deadline came before it was started")
+/// Runs something for a limited time, if there is a limit.
+async fn within<F: Future>(limit: Option<Duration>, future: F) -> Result<F::Output, Duration> {
+    match limit {
+        Some(limit) => timeout(limit, future).await.map_err(|_| limit),
+        None => Ok(future.await),
+    }
 }
 
 fn mismatched(mismatch: PayloadMismatch) -> Report {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use tokio::sync::OnceCell;
 
-use crate::batch::{self, PayloadMismatch, Report};
+use crate::batch::{self, FifoFailure, InProgress, PayloadMismatch, Report};
 use crate::config::ConfigError;
 use crate::handler::{Bound, Handler, PrepareRecord, Stateful};
 use crate::idempotency::Mode;
@@ -255,6 +255,29 @@ impl<Phase> Consumer<Phase> {
     #[must_use]
     pub fn deadline_margin(self, margin: Duration) -> Self {
         self.set(|settings| settings.deadline_margin = Some(margin))
+    }
+
+    /// How long one handler may run. Default: until the invocation's deadline is near.
+    ///
+    /// A handler that takes longer is cancelled, and its record fails. As at the deadline, its claim is
+    /// left to lapse, because its effect may be on its way.
+    #[must_use]
+    pub fn record_timeout(self, timeout: Duration) -> Self {
+        self.set(|settings| settings.record_timeout = Some(timeout))
+    }
+
+    /// What else of a FIFO queue's batch is returned when a record fails. Default:
+    /// [`FifoFailure::ReturnGroup`].
+    #[must_use]
+    pub fn fifo(self, failure: FifoFailure) -> Self {
+        self.set(|settings| settings.fifo_failure = failure)
+    }
+
+    /// What becomes of a record whose key another worker has. Default:
+    /// [`InProgress::ReturnToQueue`].
+    #[must_use]
+    pub fn in_progress(self, policy: InProgress) -> Self {
+        self.set(|settings| settings.in_progress = policy)
     }
 
     /// When the effect is recorded. Default: [`Mode::ClaimFirst`].

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tracing::warn;
 
-use crate::batch::{Deadline, Engine, PayloadMismatch};
+use crate::batch::{Deadline, Engine, FifoFailure, InProgress, PayloadMismatch};
 use crate::config::{ConfigError, EnvSettings, missing_namespace, process_env};
 use crate::disposition::dead_letters;
 use crate::handler::PrepareRecord;
@@ -31,7 +31,10 @@ pub(super) struct Settings {
     pub(super) lease_margin: Option<Duration>,
     pub(super) deadline_margin: Option<Duration>,
     pub(super) mode: Mode,
+    pub(super) record_timeout: Option<Duration>,
     pub(super) mismatch: PayloadMismatch,
+    pub(super) fifo_failure: FifoFailure,
+    pub(super) in_progress: InProgress,
     pub(super) clock: Option<Arc<dyn Clock>>,
     pub(super) random: Option<Arc<dyn Random>>,
 }
@@ -85,7 +88,10 @@ impl Settings {
                 handler,
                 idempotency,
                 concurrency: concurrency.unwrap_or(DEFAULT_CONCURRENCY),
+                record_timeout: self.record_timeout,
                 mismatch: self.mismatch,
+                fifo_failure: self.fifo_failure,
+                in_progress: self.in_progress,
                 dead_letters,
             }),
             clock,
@@ -95,18 +101,19 @@ impl Settings {
     }
 }
 
-/// `cargo lambda watch` sends the time that is left where Lambda sends the moment that ends it. No
-/// function runs for a day, and no invocation ends on the first day of 1970.
-const LONGEST_TIME_LEFT: Timestamp = Timestamp::from_secs(24 * 60 * 60);
+/// No invocation takes a day.
+const LONGEST_INVOCATION: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl Core {
     pub(super) fn deadline(&self, ends_at: Timestamp) -> Deadline {
         let now = self.clock.now();
-        let ends_at = if ends_at < LONGEST_TIME_LEFT {
-            now + ends_at.since(Timestamp::default())
+        let since_epoch = ends_at.since(Timestamp::default());
+        let left = if since_epoch < LONGEST_INVOCATION {
+            // `cargo lambda watch` sends the time that is left where Lambda sends the moment.
+            since_epoch
         } else {
-            ends_at
+            ends_at.since(now).min(LONGEST_INVOCATION)
         };
-        Deadline::new(now, ends_at, self.deadline_margin, self.lease_margin)
+        Deadline::new(now, left, self.deadline_margin, self.lease_margin)
     }
 }

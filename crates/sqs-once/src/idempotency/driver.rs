@@ -12,7 +12,7 @@ use crate::store::{
 };
 use crate::time::{Clock, Timestamp};
 
-use super::{Admission, Mode, on_claimed, on_found};
+use super::{Admission, Mode, Refusal, on_claimed, on_found};
 
 const FIRST_BACKOFF: Duration = Duration::from_millis(25);
 const LONGEST_BACKOFF: Duration = Duration::from_secs(1);
@@ -65,6 +65,30 @@ impl Idempotency {
             replace(&mut answers, again, resent);
         }
         answers
+    }
+
+    /// Asks again and again for a key that another worker has, until it is decided or `until` comes.
+    pub(crate) async fn admit_when_free(
+        &self,
+        claim: &Claim,
+        until: Instant,
+    ) -> Result<Admission, StoreError> {
+        let mut pause = FIRST_BACKOFF;
+        loop {
+            let next = Instant::now() + self.jittered(pause);
+            sleep_until(next.min(until)).await;
+            let claim = Claim {
+                now: self.clock.now(),
+                ..claim.clone()
+            };
+            let mut answers = self.admit(std::slice::from_ref(&claim), until).await;
+            let answer = answers.remove(0);
+            let is_taken = matches!(answer, Ok(Admission::Refused(Refusal::InProgress { .. })));
+            if !is_taken || next >= until {
+                return answer;
+            }
+            pause = (pause * 2).min(LONGEST_BACKOFF);
+        }
     }
 
     async fn ask(&self, claims: &[Claim]) -> Vec<Result<Admission, StoreError>> {
