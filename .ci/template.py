@@ -66,7 +66,6 @@ def check(template):
     variables = function["Environment"]["Variables"]
     assert variables["SQS_ONCE_TABLE"] == {"Ref": table_name}
     assert variables["SQS_ONCE_DLQ_URL"] == {"Ref": dlq_name}
-    assert variables["SQS_ONCE_NAMESPACE"], "a namespace that survives renaming the handler"
 
     # The event source mapping.
     assert mapping["EventSourceArn"] == {"Fn::GetAtt": [queue_name, "Arn"]}

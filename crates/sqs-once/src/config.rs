@@ -91,12 +91,12 @@ impl EnvSettings {
 
 /// The table's name, which has no default.
 pub(crate) fn table(env: &Env<'_>) -> Result<String, ConfigError> {
-    const EXPECTED: &str = "the name or ARN of the DynamoDB table that keeps the claims";
+    const EXPECTED: &str = "the name of the DynamoDB table that keeps the claims: 3 to 255 letters, digits, `_`, `-` and `.`";
     let table = read(env, "SQS_ONCE_TABLE", EXPECTED, |text| {
-        let fits = (3..=1024).contains(&text.len())
+        let fits = (3..=255).contains(&text.len())
             && text
                 .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || b"_-.:/".contains(&byte));
+                .all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte));
         fits.then(|| text.to_owned())
     })?;
     table.ok_or(ConfigError {

@@ -45,7 +45,12 @@ fn levels() -> Targets {
         Ok("ERROR" | "FATAL") => LevelFilter::ERROR,
         _ => LevelFilter::INFO,
     };
-    Targets::new().with_default(level)
+    // Below this level these log whole requests: bodies, receipt handles, credentials.
+    let quiet = level.min(LevelFilter::DEBUG);
+    let quiet_targets = ["lambda_runtime", "aws_", "hyper", "rustls"];
+    Targets::new()
+        .with_default(level)
+        .with_targets(quiet_targets.map(|target| (target, quiet)))
 }
 
 /// The line of one record at its end.

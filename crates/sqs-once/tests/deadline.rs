@@ -236,3 +236,16 @@ async fn an_emulators_deadline_that_is_a_duration_counts_from_now() {
     assert_eq!(failures(&answer.unwrap()), ["m-1"]);
     assert_eq!(bench.clock.now().since(begun), Duration::from_secs(599));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_margin_longer_than_the_invocation_leaves_half_of_it() {
+    let bench = Bench::new();
+    let (consumer, _) = endless(&bench);
+    let consumer = consumer.deadline_margin(bench.timeout * 2);
+    let begun = bench.clock.now();
+    let failed = bench
+        .invoke(&consumer, event(["a", "slow-1"].map(order)))
+        .await;
+    assert_eq!(failed, ["m-1"]);
+    assert_eq!(bench.clock.now().since(begun), bench.timeout / 2);
+}

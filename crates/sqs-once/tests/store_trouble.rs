@@ -249,3 +249,149 @@ async fn a_store_that_answers_too_few_entries_leaves_the_others_unknown_and_stal
     assert_eq!(*seen.lock().unwrap(), ["a", "b", "c"]);
     assert_eq!(bench.clock.now(), begun);
 }
+
+/// Throttles every request for one key, as a hot partition does.
+struct Hot {
+    inner: sqs_once::MemoryStore,
+    claim: Option<sqs_once::key::ItemId>,
+    settle: Option<sqs_once::key::ItemId>,
+}
+
+impl Hot {
+    fn new(claim: Option<&str>, settle: Option<&str>) -> Self {
+        let id = |key: &str| {
+            let key = sqs_once::BusinessKey::of(key).unwrap();
+            sqs_once::key::Namespace::new("test").unwrap().item_id(&key)
+        };
+        Self {
+            inner: sqs_once::MemoryStore::new(),
+            claim: claim.map(id),
+            settle: settle.map(id),
+        }
+    }
+}
+
+fn throttled<T>() -> Result<T, sqs_once::store::StoreError> {
+    Err(sqs_once::store::StoreError::new(
+        StoreErrorKind::Throttled,
+        "hot",
+    ))
+}
+
+impl sqs_once::Store for Hot {
+    fn claim<'a>(
+        &'a self,
+        claims: &'a [sqs_once::store::Claim],
+    ) -> sqs_once::store::StoreFuture<'a, sqs_once::store::Claimed> {
+        Box::pin(async move {
+            let mut answers = Vec::new();
+            for claim in claims {
+                answers.push(if Some(&claim.id) == self.claim.as_ref() {
+                    throttled()
+                } else {
+                    self.inner
+                        .claim(std::slice::from_ref(claim))
+                        .await
+                        .remove(0)
+                });
+            }
+            answers
+        })
+    }
+    fn settle<'a>(
+        &'a self,
+        settlements: &'a [sqs_once::store::Settlement],
+    ) -> sqs_once::store::StoreFuture<'a, sqs_once::store::Settled> {
+        Box::pin(async move {
+            let mut answers = Vec::new();
+            for settlement in settlements {
+                answers.push(if Some(&settlement.id) == self.settle.as_ref() {
+                    throttled()
+                } else {
+                    self.inner
+                        .settle(std::slice::from_ref(settlement))
+                        .await
+                        .remove(0)
+                });
+            }
+            answers
+        })
+    }
+    fn read<'a>(
+        &'a self,
+        ids: &'a [sqs_once::key::ItemId],
+    ) -> sqs_once::store::StoreFuture<'a, Option<Item>> {
+        self.inner.read(ids)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_throttled_claim_holds_up_no_other_record() {
+    let bench = Bench::new();
+    let (consumer, seen) = noting(&bench);
+    let consumer = consumer.store(Hot::new(Some("c"), None));
+    let records = ["a", "b", "c", "d"].map(order);
+    assert_eq!(bench.invoke(&consumer, event(records)).await, ["m-2"]);
+    assert_eq!(*seen.lock().unwrap(), ["a", "b", "d"]);
+    let lines = bench.log.take("sqs_once::record");
+    let others = lines.iter().filter(|line| line["outcome"] == "processed");
+    assert!(others.into_iter().all(|line| line["duration_ms"] == "0.0"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_throttled_completion_holds_up_no_other() {
+    let bench = Bench::new();
+    let (consumer, _) = noting(&bench);
+    let consumer = consumer.store(Hot::new(None, Some("a")));
+    let records = ["a", "b", "c"].map(order);
+    assert_eq!(bench.invoke(&consumer, event(records)).await, ["m-0"]);
+    let lines = bench.log.take("sqs_once::record");
+    let others = lines.iter().filter(|line| line["outcome"] == "processed");
+    assert!(others.into_iter().all(|line| line["duration_ms"] == "0.0"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_throttled_release_does_not_hold_up_the_answer() {
+    let bench = Bench::new();
+    let failing = consumer::<Order>()
+        .key(|order: &Order| order.id.clone())
+        .handler(async |_: Order| Err::<(), _>("no luck"));
+    let consumer = bench.consumer(failing).store(Hot::new(None, Some("a")));
+    let begun = bench.clock.now();
+    assert_eq!(bench.invoke(&consumer, event([order("a")])).await, ["m-0"]);
+    assert!(bench.clock.now().since(begun) < Duration::from_secs(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_completions_are_denied_no_further_handler_starts() {
+    let bench = Bench::new();
+    let (consumer, seen) = noting(&bench);
+    let consumer = consumer.concurrency(1);
+    bench
+        .store
+        .fail("settle", StoreErrorKind::AccessDenied, usize::MAX);
+    let records = (0..100).map(|at| order(&at.to_string()));
+    assert_eq!(bench.invoke(&consumer, event(records)).await.len(), 100);
+    let effects = seen.lock().unwrap().len();
+    assert!(effects <= 25, "{effects} effects that nobody recorded");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_may_not_expire_before_its_lease_ends() {
+    let bench = Bench::new();
+    let store = bench.store.clone();
+    let looking = consumer::<Order>()
+        .key(|order: &Order| order.id.clone())
+        .handler(move |order: Order| {
+            let item = store.item(&order.id).unwrap();
+            assert!(item.expiration >= item.lease_until, "{item:?}");
+            async {}
+        });
+    let consumer = bench.consumer(looking).retention(Duration::from_secs(1));
+    assert!(
+        bench
+            .invoke(&consumer, event([order("a")]))
+            .await
+            .is_empty()
+    );
+}

@@ -26,12 +26,19 @@ pub(crate) async fn run(
         let batch = async move { Run::new(&engine, &ledger, deadline).run().await };
         batch.in_current_span()
     }));
-    match timeout_at(deadline.answer_by, &mut batch.0).await {
-        Ok(Ok(())) => {}
-        Ok(Err(failure)) => error!(%failure, "a batch ended early: its open records are returned"),
-        Err(_) => error!("a batch did not end in time: its open records are returned"),
-    }
-    ledger.close()
+    let ended = timeout_at(deadline.answer_by, &mut batch.0).await;
+    let open = match ended {
+        Ok(Ok(())) => "it has no outcome",
+        Ok(Err(failure)) => {
+            error!(%failure, "a batch ended early: its open records are returned");
+            "its batch ended early"
+        }
+        Err(_) => {
+            error!("a batch did not end in time: its open records are returned");
+            "the deadline came before its outcome"
+        }
+    };
+    ledger.close(open)
 }
 
 /// Nothing of a batch goes on once its invocation is over.

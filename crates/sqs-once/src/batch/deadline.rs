@@ -31,6 +31,8 @@ impl Deadline {
         lease_margin: Duration,
     ) -> Self {
         let margin = margin.unwrap_or_else(|| DEFAULT_MARGIN.min(left / DEFAULT_SHARE));
+        // A margin longer than the invocation would leave no time for any record, ever.
+        let margin = margin.min(left / 2);
         let start = Instant::now();
         Self {
             cancel_at: start + left.saturating_sub(margin),

@@ -8,6 +8,9 @@ use crate::key::ItemId;
 use crate::record::Message;
 use crate::telemetry;
 
+/// The most bytes of a reason that are kept: an error's text has no limit of its own.
+const MAX_REASON: usize = 1024;
+
 /// What a record came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
@@ -67,7 +70,12 @@ impl Report {
     }
 
     pub(crate) fn because(mut self, reason: impl Into<String>) -> Self {
-        self.reason = Some(reason.into());
+        let mut reason = reason.into();
+        if reason.len() > MAX_REASON {
+            reason.truncate(reason.floor_char_boundary(MAX_REASON));
+            reason.push('…');
+        }
+        self.reason = Some(reason);
         self
     }
 }
@@ -123,8 +131,8 @@ impl Ledger {
         self.entries().open == 0
     }
 
-    /// Ends the batch: every record without an entry has failed.
-    pub(crate) fn close(&self) -> Vec<Report> {
+    /// Ends the batch: every record without an entry has failed, for this reason.
+    pub(crate) fn close(&self, reason: &str) -> Vec<Report> {
         let mut entries = self.entries();
         entries.closed = true;
         let messages = self.messages.iter();
@@ -134,8 +142,7 @@ impl Ledger {
             .zip(messages)
             .map(|(report, message)| {
                 report.clone().unwrap_or_else(|| {
-                    let report =
-                        Report::new(Outcome::Failed).because("the deadline came before its result");
+                    let report = Report::new(Outcome::Failed).because(reason);
                     telemetry::record(message, &report);
                     report
                 })

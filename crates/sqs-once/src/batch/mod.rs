@@ -1,8 +1,11 @@
 //! One batch: which record runs when, and what each came to.
 
 mod answer;
+mod claiming;
 mod deadline;
 mod engine;
+mod guarded;
+mod handling;
 mod lanes;
 mod ledger;
 mod run;

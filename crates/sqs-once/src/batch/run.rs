@@ -1,46 +1,32 @@
 //! One batch from its first claim to its last record.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use tokio::time::{Instant, Sleep, sleep_until, timeout};
+use tokio::time::{Instant, Sleep, sleep_until};
 use tracing::{Instrument, error, info_span};
 
 use crate::error::chain;
-use crate::handler::{HandlerError, PrepareError, RecordParts, Start, panic_message};
+use crate::handler::{PrepareError, RecordParts};
 use crate::idempotency::{Admission, Completion, Refusal, on_completed};
-use crate::key::{BusinessKey, Fingerprint, ItemId};
+use crate::key::{Fingerprint, ItemId};
 use crate::store::{Claim, Fence, StoreError, StoreErrorKind};
 use crate::time::Timestamp;
 
 use super::Deadline;
-use super::engine::{Engine, FifoFailure, InProgress, PayloadMismatch};
+use super::claiming::{AHEAD, Admitted, CLAIMS, Candidate, Claimer};
+use super::engine::{Engine, FifoFailure, PayloadMismatch};
+use super::guarded::{Guarded, caught};
+use super::handling::{Failure, Handling};
 use super::lanes::Lanes;
 use super::ledger::{Ledger, Outcome, Report};
 use super::settling::{Answered, Settler};
 
-/// How many claims a request carries, and how many such requests may be under way at once.
-const CLAIMS: usize = 25;
-const CLAIM_REQUESTS: usize = 4;
-/// How many records may wait, claimed, for a handler to be free.
-const CLAIMED_AHEAD: usize = CLAIMS * CLAIM_REQUESTS;
-
+const CANCELLED: &str = "cancelled at the deadline while its handler ran";
 const NOT_STARTED: &str = "the deadline came before it was started";
-
-/// A record whose key is known, on its way to its handler.
-struct Candidate {
-    record: usize,
-    key: BusinessKey,
-    claim: Claim,
-    start: Start<()>,
-    /// Whether it waited for another worker to be done with its key.
-    has_waited: bool,
-}
 
 /// What the batch remembers of a record that was taken up.
 #[derive(Clone, Default)]
@@ -59,20 +45,11 @@ struct Finished {
     result: Result<(), Failure>,
 }
 
-enum Failure {
-    Error(HandlerError),
-    Panic(String),
-    Timeout(Duration),
-}
-
-type Admitted = Vec<(Candidate, Result<Admission, StoreError>)>;
-
 enum Event {
     Deadline,
     Finished(Finished),
     Moved(usize, Report),
-    Claimed(Admitted),
-    Waited(Admitted),
+    Admitted(Admitted),
     Settled(Vec<Answered>),
 }
 
@@ -84,11 +61,7 @@ pub(super) struct Run<'a> {
     taken: Vec<Taken>,
     /// The record that stands for each key: the first of the batch that has it.
     leaders: HashMap<ItemId, usize>,
-    claiming: FuturesUnordered<BoxFuture<'a, Admitted>>,
-    /// How many records `claiming` holds.
-    claims: usize,
-    /// Records that wait for another worker to be done with their key.
-    waiting: FuturesUnordered<BoxFuture<'a, Admitted>>,
+    claimer: Claimer<'a>,
     claimed: VecDeque<(Candidate, Fence)>,
     running: FuturesUnordered<BoxFuture<'a, Finished>>,
     /// The records whose handlers `running` holds.
@@ -115,9 +88,7 @@ impl<'a> Run<'a> {
             lanes: Lanes::new(messages),
             taken: vec![Taken::default(); messages.len()],
             leaders: HashMap::new(),
-            claiming: FuturesUnordered::new(),
-            claims: 0,
-            waiting: FuturesUnordered::new(),
+            claimer: Claimer::new(&engine.idempotency, engine.in_progress, deadline.cancel_at),
             claimed: VecDeque::new(),
             running: FuturesUnordered::new(),
             handlers: HashSet::new(),
@@ -140,6 +111,7 @@ impl<'a> Run<'a> {
             self.claim();
             self.start_handlers();
             self.move_terminal();
+            self.settler.flush_overdue();
             // All that is ready is taken first, so that what ends together is settled together.
             let event = match self.next_event().now_or_never() {
                 Some(event) => event,
@@ -155,11 +127,7 @@ impl<'a> Run<'a> {
                 Event::Deadline => {}
                 Event::Finished(finished) => self.finished(finished),
                 Event::Moved(record, report) => self.end(record, report),
-                Event::Claimed(admitted) => {
-                    self.claims -= admitted.len();
-                    self.admitted(admitted);
-                }
-                Event::Waited(admitted) => self.admitted(admitted),
+                Event::Admitted(admitted) => self.admitted(admitted),
                 Event::Settled(answered) => self.settled(answered),
             }
         }
@@ -169,19 +137,19 @@ impl<'a> Run<'a> {
         tokio::select! {
             biased;
             () = &mut self.cancel, if !self.stopped => Event::Deadline,
+            // Before the handlers: those that never wait would keep it from being polled.
+            answered = self.settler.next() => Event::Settled(answered),
             Some(finished) = self.running.next() => Event::Finished(finished),
             Some((record, report)) = self.moving.next() => Event::Moved(record, report),
-            Some(admitted) = self.claiming.next() => Event::Claimed(admitted),
-            Some(admitted) = self.waiting.next() => Event::Waited(admitted),
-            answered = self.settler.next() => Event::Settled(answered),
+            admitted = self.claimer.next() => Event::Admitted(admitted),
         }
     }
 
     /// Claims ahead, in full requests where there are records enough.
     fn claim(&mut self) {
-        let limit = CLAIMED_AHEAD.max(self.engine.concurrency.get());
-        while self.returning.is_none() && self.claiming.len() < CLAIM_REQUESTS {
-            let ahead = self.claims + self.claimed.len();
+        let limit = AHEAD.max(self.engine.concurrency.get());
+        while self.returning.is_none() && self.claimer.has_room() {
+            let ahead = self.claimer.undecided() + self.claimed.len();
             if ahead > 0 && ahead + CLAIMS > limit {
                 return;
             }
@@ -195,13 +163,7 @@ impl<'a> Run<'a> {
             if candidates.is_empty() {
                 return;
             }
-            self.claims += candidates.len();
-            let (idempotency, until) = (&self.engine.idempotency, self.deadline.answer_by);
-            self.claiming.push(Box::pin(async move {
-                let claims: Vec<_> = candidates.iter().map(|one| one.claim.clone()).collect();
-                let admissions = idempotency.admit(&claims, until).await;
-                candidates.into_iter().zip(admissions).collect()
-            }));
+            self.claimer.ask(candidates);
         }
     }
 
@@ -209,13 +171,16 @@ impl<'a> Run<'a> {
     fn take_up(&mut self, record: usize) -> Option<Candidate> {
         self.taken[record].taken_up = Some(Instant::now());
         let message = &self.ledger.messages()[record];
-        let prepared = match self.engine.handler.prepare(message) {
+        let prepared = caught(|| self.engine.handler.prepare(message))
+            .unwrap_or_else(|_| Err(PrepareError::Panic));
+        let prepared = match prepared {
             Ok(prepared) => prepared,
             Err(error) => {
                 self.end_unusable(record, &error);
                 return None;
             }
         };
+        let start = Guarded::new(prepared.start);
         let item = self.engine.idempotency.item_id(&prepared.key);
         let fingerprint = message.body().map(Fingerprint::of_body);
         self.taken[record].item = Some(item.clone());
@@ -236,8 +201,9 @@ impl<'a> Run<'a> {
                 .engine
                 .idempotency
                 .new_claim(item, fingerprint, lease_until),
-            start: prepared.start,
-            has_waited: false,
+            start,
+            pause: None,
+            waits_until: None,
         })
     }
 
@@ -250,11 +216,6 @@ impl<'a> Run<'a> {
                 (Ok(Admission::Run { fence }), None) => {
                     self.claimed.push_back((candidate, fence));
                 }
-                (Ok(Admission::Refused(Refusal::InProgress { .. })), None)
-                    if self.may_wait(&candidate) =>
-                {
-                    self.wait_for_key(candidate);
-                }
                 (Ok(Admission::Refused(refusal)), _) => self.refused(candidate.record, refusal),
                 (Err(error), _) => {
                     self.log_once(&error);
@@ -266,27 +227,6 @@ impl<'a> Run<'a> {
                 }
             }
         }
-    }
-
-    fn may_wait(&self, candidate: &Candidate) -> bool {
-        let waits = matches!(self.engine.in_progress, InProgress::Wait(_));
-        waits && !candidate.has_waited && self.waiting.len() < CLAIMED_AHEAD
-    }
-
-    fn wait_for_key(&mut self, mut candidate: Candidate) {
-        let InProgress::Wait(longest) = self.engine.in_progress else {
-            return;
-        };
-        candidate.has_waited = true;
-        let deadline = self.deadline.cancel_at;
-        let until = Instant::now()
-            .checked_add(longest)
-            .map_or(deadline, |until| until.min(deadline));
-        let idempotency = &self.engine.idempotency;
-        self.waiting.push(Box::pin(async move {
-            let admission = idempotency.admit_when_free(&candidate.claim, until).await;
-            vec![(candidate, admission)]
-        }));
     }
 
     fn refused(&mut self, record: usize, refusal: Refusal) {
@@ -312,93 +252,74 @@ impl<'a> Run<'a> {
 
     fn start_handlers(&mut self) {
         while self.running.len() < self.engine.concurrency.get() {
-            let Some((candidate, fence)) = self.claimed.pop_front() else {
+            let Some((mut candidate, fence)) = self.claimed.pop_front() else {
                 return;
             };
+            let Some(start) = candidate.start.take() else {
+                continue;
+            };
             let Candidate {
-                record,
-                key,
-                claim,
-                start,
-                ..
+                record, key, claim, ..
             } = candidate;
             let message = Arc::clone(&self.ledger.messages()[record]);
             let span = info_span!("record", message_id = message.id(), key = claim.id.short());
+            let cancel_at = self.deadline.cancel_at;
             let parts = RecordParts {
                 message,
                 key: Arc::new(key),
                 item: claim.id.clone(),
                 fence,
-                cancelled_at: self.deadline.cancel_at,
+                cancelled_at: cancel_at,
                 state: (),
             };
             self.handlers.insert(record);
-            // An `async` block runs nothing before its first poll, so that a panic in `start` is
-            // caught as well.
-            let handler = AssertUnwindSafe(async move { start(parts).await }).catch_unwind();
-            let limit = self.engine.record_timeout;
-            self.running.push(Box::pin(
-                async move {
-                    let result = match within(limit, handler).await {
-                        Ok(Ok(result)) => result.map_err(Failure::Error),
-                        Ok(Err(panic)) => Err(Failure::Panic(panic_message(&*panic))),
-                        Err(limit) => Err(Failure::Timeout(limit)),
-                    };
-                    Finished {
-                        record,
-                        claim,
-                        result,
-                    }
+            let handling = Handling::new(start, parts, cancel_at, self.engine.record_timeout);
+            let handling = async move {
+                Finished {
+                    record,
+                    claim,
+                    result: handling.await,
                 }
-                .instrument(span),
-            ));
+            };
+            self.running.push(Box::pin(handling.instrument(span)));
         }
     }
 
-    fn finished(
-        &mut self,
-        Finished {
+    fn finished(&mut self, finished: Finished) {
+        let Finished {
             record,
             claim,
             result,
-        }: Finished,
-    ) {
+        } = finished;
         self.handlers.remove(&record);
         let Err(failure) = result else {
             let completion = self.engine.idempotency.completion(&claim);
             return self.settler.push(Some(record), completion);
         };
         // A cancelled handler's effect may be on its way: its claim is left to lapse.
-        let was_cancelled = matches!(failure, Failure::Timeout(_));
-        if let Some(release) = self
-            .engine
-            .idempotency
-            .release(&claim)
-            .filter(|_| !was_cancelled)
-        {
+        let was_cancelled = matches!(failure, Failure::Timeout(_) | Failure::Deadline);
+        let release = self.engine.idempotency.release(&claim);
+        if let Some(release) = release.filter(|_| !was_cancelled) {
             self.settler.push(None, release);
         }
-        match failure {
-            Failure::Timeout(limit) => {
-                let reason = format!("cancelled: its handler took longer than {limit:?}");
-                self.end(record, Report::new(Outcome::Failed).because(reason));
-            }
-            Failure::Error(error) if error.is_terminal() => {
-                self.end_terminal(record, error.chain());
-            }
-            Failure::Error(error) => {
-                self.end(record, Report::new(Outcome::Failed).because(error.chain()));
-            }
-            Failure::Panic(message) => {
-                self.end(record, Report::new(Outcome::Failed).because(message));
-            }
-        }
+        let reason = match failure {
+            Failure::Terminal { reason } => return self.end_terminal(record, reason),
+            Failure::Retry { reason } | Failure::Panic { reason } => reason,
+            Failure::Timeout(limit) => format!("cancelled: its handler took longer than {limit:?}"),
+            Failure::Deadline => CANCELLED.to_owned(),
+            Failure::Unstarted => NOT_STARTED.to_owned(),
+        };
+        self.end(record, Report::new(Outcome::Failed).because(reason));
     }
 
     fn settled(&mut self, answered: Vec<Answered>) {
         for Answered { record, answer } in answered {
             if let Err(error) = &answer {
                 self.log_once(error);
+                // Effects that can't be recorded would happen again with every delivery.
+                if error.is_permanent() && self.returning.is_none() {
+                    self.return_rest("completions can't be recorded: it was not started");
+                }
             }
             let Some(record) = record else { continue };
             let report = match answer.map(|settled| on_completed(&settled)) {
@@ -420,14 +341,9 @@ impl<'a> Run<'a> {
     /// be on its way.
     fn stop(&mut self) {
         self.stopped = true;
-        let running = std::mem::take(&mut self.running);
-        if catch_unwind(AssertUnwindSafe(|| drop(running))).is_err() {
-            error!("a handler panicked while it was cancelled");
-        }
+        self.running = FuturesUnordered::new();
         for record in std::mem::take(&mut self.handlers) {
-            let report = Report::new(Outcome::Failed)
-                .because("cancelled at the deadline while its handler ran");
-            self.end(record, report);
+            self.end(record, Report::new(Outcome::Failed).because(CANCELLED));
         }
         for (record, reason) in std::mem::take(&mut self.to_move) {
             self.end_terminal(record, reason);
@@ -507,6 +423,7 @@ impl<'a> Run<'a> {
     /// Returns what was not started: the claimed are given back, the others were never claimed.
     fn return_rest(&mut self, reason: &'static str) {
         self.returning = Some(reason);
+        self.claimer.stop();
         for (candidate, _) in std::mem::take(&mut self.claimed) {
             self.return_unstarted(candidate, reason);
         }
@@ -538,14 +455,6 @@ impl<'a> Run<'a> {
         if self.logged.insert(error.kind()) {
             error!(target: "sqs_once::store", %error, "the store could not answer");
         }
-    }
-}
-
-/// Runs something for a limited time, if there is a limit.
-async fn within<F: Future>(limit: Option<Duration>, future: F) -> Result<F::Output, Duration> {
-    match limit {
-        Some(limit) => timeout(limit, future).await.map_err(|_| limit),
-        None => Ok(future.await),
     }
 }
 

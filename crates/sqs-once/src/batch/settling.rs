@@ -1,9 +1,11 @@
 //! Group commit: settlements that come up while a write is under way travel together in the next.
 
+use std::time::Duration;
+
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
 use crate::idempotency::Idempotency;
 use crate::store::{Settled, Settlement, StoreError};
@@ -11,6 +13,8 @@ use crate::store::{Settled, Settlement, StoreError};
 /// How many settlements a write carries, and how many full writes may be under way at once.
 const GROUP: usize = 25;
 const IN_FLIGHT: usize = 8;
+/// Handlers that end one after the other without a pause hold the group back no longer than this.
+const OVERDUE: Duration = Duration::from_millis(20);
 
 /// A settlement and its answer, with the record whose outcome depends on it.
 pub(super) struct Answered {
@@ -18,12 +22,22 @@ pub(super) struct Answered {
     pub(super) answer: Result<Settled, StoreError>,
 }
 
-/// Sends settlements in groups.
+struct Entry {
+    record: Option<usize>,
+    settlement: Settlement,
+    /// How long it paused before it was sent again.
+    pause: Option<Duration>,
+}
+
+/// Sends settlements in groups. One that the store could not answer is sent again apart from the
+/// others, which it does not hold up.
 pub(super) struct Settler<'a> {
     idempotency: &'a Idempotency,
     until: Instant,
-    waiting: Vec<(Option<usize>, Settlement)>,
-    under_way: FuturesUnordered<BoxFuture<'a, Vec<Answered>>>,
+    waiting: Vec<Entry>,
+    waiting_since: Option<Instant>,
+    under_way: FuturesUnordered<BoxFuture<'a, Vec<(Entry, Result<Settled, StoreError>)>>>,
+    postponed: FuturesUnordered<BoxFuture<'a, Vec<Entry>>>,
 }
 
 impl<'a> Settler<'a> {
@@ -32,13 +46,20 @@ impl<'a> Settler<'a> {
             idempotency,
             until,
             waiting: Vec::new(),
+            waiting_since: None,
             under_way: FuturesUnordered::new(),
+            postponed: FuturesUnordered::new(),
         }
     }
 
     /// Takes a settlement; `record` is the record that ends with its answer, if one does.
     pub(super) fn push(&mut self, record: Option<usize>, settlement: Settlement) {
-        self.waiting.push((record, settlement));
+        self.waiting_since.get_or_insert_with(Instant::now);
+        self.waiting.push(Entry {
+            record,
+            settlement,
+            pause: None,
+        });
         self.send_full_groups();
     }
 
@@ -46,24 +67,76 @@ impl<'a> Settler<'a> {
     /// up meanwhile form the next group.
     pub(super) fn flush(&mut self) {
         if self.under_way.is_empty() && !self.waiting.is_empty() {
-            let group = self.waiting.split_off(0);
+            let group = std::mem::take(&mut self.waiting);
+            self.waiting_since = None;
             self.send(group);
+        }
+    }
+
+    /// Sends what has waited too long.
+    pub(super) fn flush_overdue(&mut self) {
+        if self
+            .waiting_since
+            .is_some_and(|since| since.elapsed() >= OVERDUE)
+        {
+            self.flush();
         }
     }
 
     /// The answers of the next write that ends; pending for ever when none is under way.
     pub(super) async fn next(&mut self) -> Vec<Answered> {
-        match self.under_way.next().await {
-            Some(answered) => {
+        tokio::select! {
+            Some(answers) = self.under_way.next() => {
+                let answered = self.take_answers(answers);
                 self.send_full_groups();
                 answered
             }
-            None => std::future::pending().await,
+            Some(mut again) = self.postponed.next() => {
+                self.waiting_since.get_or_insert_with(Instant::now);
+                self.waiting.append(&mut again);
+                self.send_full_groups();
+                Vec::new()
+            }
+            else => std::future::pending().await,
         }
     }
 
     pub(super) fn is_idle(&self) -> bool {
-        self.waiting.is_empty() && self.under_way.is_empty()
+        self.waiting.is_empty() && self.under_way.is_empty() && self.postponed.is_empty()
+    }
+
+    /// Keeps what is to be sent again, and gives the rest. A release is sent twice at most: without
+    /// it the lease lapses by itself.
+    fn take_answers(
+        &mut self,
+        answers: Vec<(Entry, Result<Settled, StoreError>)>,
+    ) -> Vec<Answered> {
+        let mut answered = Vec::with_capacity(answers.len());
+        let mut again = Vec::new();
+        let mut longest = Duration::ZERO;
+        for (mut entry, answer) in answers {
+            let pause = self.idempotency.longer(entry.pause);
+            let is_worth_it = entry.record.is_some() || entry.pause.is_none();
+            let is_transient = matches!(&answer, Err(error) if error.is_transient());
+            if is_transient && is_worth_it && Instant::now() + pause < self.until {
+                longest = longest.max(pause);
+                entry.pause = Some(pause);
+                again.push(entry);
+            } else {
+                answered.push(Answered {
+                    record: entry.record,
+                    answer,
+                });
+            }
+        }
+        if !again.is_empty() {
+            let at = Instant::now() + self.idempotency.jittered(longest);
+            self.postponed.push(Box::pin(async move {
+                sleep_until(at).await;
+                again
+            }));
+        }
+        answered
     }
 
     fn send_full_groups(&mut self) {
@@ -72,17 +145,17 @@ impl<'a> Settler<'a> {
             let group = std::mem::replace(&mut self.waiting, rest);
             self.send(group);
         }
+        if self.waiting.is_empty() {
+            self.waiting_since = None;
+        }
     }
 
-    fn send(&mut self, group: Vec<(Option<usize>, Settlement)>) {
-        let (idempotency, until) = (self.idempotency, self.until);
+    fn send(&mut self, group: Vec<Entry>) {
+        let idempotency = self.idempotency;
         self.under_way.push(Box::pin(async move {
-            let (records, settlements): (Vec<_>, Vec<_>) = group.into_iter().unzip();
-            let answers = idempotency.settle(&settlements, until).await;
-            let answered = records.into_iter().zip(answers);
-            answered
-                .map(|(record, answer)| Answered { record, answer })
-                .collect()
+            let settlements: Vec<_> = group.iter().map(|entry| entry.settlement.clone()).collect();
+            let answers = idempotency.settle(&settlements).await;
+            group.into_iter().zip(answers).collect()
         }));
     }
 }

@@ -62,13 +62,13 @@ impl<S> std::fmt::Debug for Ready<S> {
 /// | setting | variable | default |
 /// |---|---|---|
 /// | [`store`](Consumer::store) | `SQS_ONCE_TABLE`, a DynamoDB table | none: required |
-/// | [`namespace`](Consumer::namespace) | `SQS_ONCE_NAMESPACE` | the crate's name and the handler's, with `#[handler]`; otherwise none: required |
+/// | [`namespace`](Consumer::namespace) | `SQS_ONCE_NAMESPACE` | the crate's name and the handler's, with `#[handler]`: renaming either forgets every key; otherwise none: required |
 /// | [`concurrency`](Consumer::concurrency) | `SQS_ONCE_CONCURRENCY` | 10 |
 /// | [`retention`](Consumer::retention) | `SQS_ONCE_RETENTION` | `28d` |
 /// | [`lease_margin`](Consumer::lease_margin) | `SQS_ONCE_LEASE_MARGIN` | `3s` |
 /// | [`deadline_margin`](Consumer::deadline_margin) | `SQS_ONCE_DEADLINE_MARGIN` | `1s`, at most a tenth of the time |
 /// | | `SQS_ONCE_DLQ_URL`: where terminal records are sent at once | none: they stay in the queue until its redrive policy moves them |
-/// | | `SQS_ONCE_DISABLED`: `true` bypasses the store, for tests | `false` |
+/// | | `SQS_ONCE_DISABLED`: `true` bypasses the store, for tests; only duplicates inside a batch are still recognised | `false` |
 ///
 /// ```
 /// use serde::Deserialize;
@@ -238,8 +238,16 @@ impl<Phase> Consumer<Phase> {
 
     /// How long a completed key is recognised as a duplicate. Default: 28 days, longer than a message
     /// can live in a queue and its dead-letter queue together.
+    ///
+    /// # Panics
+    /// If it is less than a second.
     #[must_use]
     pub fn retention(self, retention: Duration) -> Self {
+        let at_least = Duration::from_secs(1);
+        assert!(
+            retention >= at_least,
+            "retention must be at least {at_least:?}"
+        );
         self.set(|settings| settings.retention = Some(retention))
     }
 
@@ -251,7 +259,7 @@ impl<Phase> Consumer<Phase> {
     }
 
     /// How long before the invocation's deadline handlers are cancelled, so that the answer goes out in
-    /// time. Default: 1 s, or a tenth of the invocation's time where that is less.
+    /// time. Default: 1 s, or a tenth of the invocation's time where that is less; at most half of it.
     #[must_use]
     pub fn deadline_margin(self, margin: Duration) -> Self {
         self.set(|settings| settings.deadline_margin = Some(margin))

@@ -56,7 +56,9 @@ impl Settings {
         let env = EnvSettings::read(&process_env)?;
         let store = match &self.store {
             _ if env.disabled => {
-                warn!("SQS_ONCE_DISABLED is set: nothing is deduplicated, every record runs");
+                warn!(
+                    "SQS_ONCE_DISABLED is set: nothing is deduplicated but what one batch holds twice"
+                );
                 Arc::new(OffStore)
             }
             Some(store) => Arc::clone(store),

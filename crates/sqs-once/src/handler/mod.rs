@@ -12,16 +12,18 @@ pub use extract::{
     Attempt, FromRecord, IdempotencyToken, Key, MessageMeta, RecordParts, Remaining, State,
 };
 pub use outcome::IntoOutcome;
-pub(crate) use prepare::{Bound, PrepareError, PrepareRecord, Start, Stateful, panic_message};
+pub(crate) use prepare::{Bound, HandlerFuture, PrepareError, PrepareRecord, Start, Stateful};
 
 /// An async function that handles one record.
 ///
 /// Its first argument is the payload; up to eight extractors ([`FromRecord`]) may follow. It returns
 /// something that is [`IntoOutcome`]: usually `Result<(), HandlerError>`.
 ///
-/// A handler is cancelled (its future is dropped at an `await`) shortly before the function's
-/// deadline. Code that blocks can't be cancelled and holds up the other records of its batch: move
-/// it to `tokio::task::spawn_blocking`.
+/// The handlers of a batch share one task, and take turns at every `await`. A handler is cancelled (its
+/// future is dropped at an `await`) shortly before the function's deadline. Code that blocks can't be
+/// cancelled and holds up the other records of its batch, though not the answer, unless the whole
+/// program runs on a single thread (`#[tokio::main(flavor = "current_thread")]`): move it to
+/// `tokio::task::spawn_blocking`. What a handler has spawned goes on when the handler is cancelled.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a handler for the payload `{T}` with the state `{S}`",
     label = "not a handler",

@@ -1,6 +1,5 @@
 //! A handler with its payload and state types erased: what a batch works with.
 
-use std::any::Any;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,7 +13,7 @@ use crate::record::{BodyError, KeyExtractor, Message, decode_json};
 
 use super::{Handler, HandlerError, RecordParts};
 
-type HandlerFuture = Pin<Box<dyn Future<Output = Result<(), HandlerError>> + Send>>;
+pub(crate) type HandlerFuture = Pin<Box<dyn Future<Output = Result<(), HandlerError>> + Send>>;
 
 /// Calls the handler with the payload that was decoded for it.
 pub(crate) type Start<S> = Box<dyn FnOnce(RecordParts<S>) -> HandlerFuture + Send>;
@@ -32,8 +31,8 @@ pub(crate) enum PrepareError {
     Body(#[from] BodyError),
     #[error(transparent)]
     Key(#[from] KeyError),
-    #[error("the payload type panicked while it was read")]
-    DecodePanic,
+    #[error("the payload type or the state panicked")]
+    Panic,
 }
 
 /// Decodes records and starts the handler on them.
@@ -65,8 +64,7 @@ where
     H: Handler<T, S, X>,
 {
     fn prepare(&self, message: &Message) -> Result<Prepared<S>, PrepareError> {
-        let payload: T =
-            catch_unwind(|| decode_json(message)).map_err(|_| PrepareError::DecodePanic)??;
+        let payload: T = decode_json(message)?;
         let key = catch_unwind(AssertUnwindSafe(|| self.key.key(&payload, message)))
             // What it said is left out: it may hold the key, and this is logged.
             .map_err(|_| KeyError::Extractor("it panicked".to_owned()))??;
@@ -93,13 +91,4 @@ impl<S: Clone + Send + Sync + 'static> PrepareRecord<()> for Stateful<S> {
             start: Box::new(move |parts| start(parts.with_state(state))),
         })
     }
-}
-
-/// What a panic said, where it said it in text.
-pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
-    let text = panic
-        .downcast_ref::<&str>()
-        .copied()
-        .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    format!("panicked: {}", text.unwrap_or("(no message)"))
 }

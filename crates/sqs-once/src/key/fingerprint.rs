@@ -65,7 +65,7 @@ struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// Below this depth a value is hashed as it stands: each level is read once more, and the stack is
 /// finite.
-const MAX_DEPTH: usize = 64;
+const MAX_DEPTH: usize = 16;
 
 /// Feeds the canonical form of one JSON value, given as its text.
 fn canonical(json: &str, depth: usize, hash: &mut Sha256) {

@@ -81,8 +81,9 @@ pub enum KeyError {
         /// The length found, in bytes.
         len: usize,
     },
-    /// The user's extractor returned an error or panicked.
-    #[error("the key extractor failed: {0}")]
+    /// The user's extractor returned an error or panicked. What it said is not shown, since it may
+    /// hold the key, and this is logged.
+    #[error("the key extractor failed")]
     Extractor(String),
 }
 

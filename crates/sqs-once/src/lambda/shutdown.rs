@@ -2,6 +2,8 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use lambda_runtime::tower::Layer;
@@ -14,12 +16,14 @@ use tracing::{info, warn};
 #[derive(Clone)]
 pub(super) struct Shutdown {
     at_hand: watch::Sender<usize>,
+    is_requested: Arc<AtomicBool>,
 }
 
 impl Default for Shutdown {
     fn default() -> Self {
         Self {
             at_hand: watch::Sender::new(0),
+            is_requested: Arc::default(),
         }
     }
 }
@@ -36,6 +40,7 @@ impl Shutdown {
             warn!(%error, "no signal can be received: shutdown won't be graceful");
             return std::future::pending().await;
         }
+        self.is_requested.store(true, Ordering::SeqCst);
         info!("asked to end: finishing the events at hand");
         let mut at_hand = self.at_hand.subscribe();
         // Fails only when the sender is gone, and `self` holds it.
@@ -59,7 +64,7 @@ impl<S> Layer<S> for Shutdown {
     fn layer(&self, inner: S) -> Counted<S> {
         Counted {
             inner,
-            at_hand: self.at_hand.clone(),
+            shutdown: self.clone(),
         }
     }
 }
@@ -68,12 +73,12 @@ impl<S> Layer<S> for Shutdown {
 #[derive(Clone)]
 pub(super) struct Counted<S> {
     inner: S,
-    at_hand: watch::Sender<usize>,
+    shutdown: Shutdown,
 }
 
 impl<S, E> Service<E> for Counted<S>
 where
-    S: Service<E, Future: Send + 'static>,
+    S: Service<E, Response: 'static, Error: 'static, Future: Send + 'static>,
 {
     type Response = S::Response;
     type Error = S::Error;
@@ -84,7 +89,12 @@ where
     }
 
     fn call(&mut self, event: E) -> Self::Future {
-        let guard = Guard::new(self.at_hand.clone());
+        if self.shutdown.is_requested.load(Ordering::SeqCst) {
+            // Taken too late to be handled: SQS delivers it again. Under concurrent events there would
+            // always be one more.
+            return Box::pin(std::future::pending());
+        }
+        let guard = Guard::new(self.shutdown.at_hand.clone());
         let answer = self.inner.call(event);
         Box::pin(async move {
             let _guard = guard;

@@ -53,32 +53,62 @@ pub(crate) fn decode_json<T: DeserializeOwned>(message: &Message) -> Result<T, B
 }
 
 /// serde's messages quote the value found, and a payload type's own may hold it anywhere. What stays
-/// is the kind of value, the names of the payload type's fields, and what was expected.
+/// is what serde itself says without the value: the kind of value, and what was expected; or the name
+/// of one of the payload type's fields.
 fn without_values(message: &str) -> String {
-    if message.starts_with("missing field `") || message.starts_with("duplicate field `") {
-        return message
-            .split(" at line ")
+    const KINDS: [&str; 17] = [
+        "boolean",
+        "integer",
+        "floating point",
+        "character",
+        "string",
+        "byte array",
+        "unit value",
+        "Option value",
+        "newtype struct",
+        "sequence",
+        "map",
+        "enum",
+        "unit variant",
+        "newtype variant",
+        "tuple variant",
+        "struct variant",
+        "null",
+    ];
+    let message = message.split(" at line ").next().unwrap_or_default();
+    for start in ["missing field", "duplicate field"] {
+        let field = message.strip_prefix(start).and_then(|rest| {
+            let name = rest.strip_prefix(" `")?.strip_suffix('`')?;
+            let is_name = name
+                .chars()
+                .all(|c| c.is_alphanumeric() || c == '_' || c == '-');
+            is_name.then_some(name)
+        });
+        if let Some(field) = field {
+            return format!("{start} `{field}`");
+        }
+    }
+    for start in ["invalid type", "invalid value"] {
+        let Some(rest) = message
+            .strip_prefix(start)
+            .and_then(|rest| rest.strip_prefix(": "))
+        else {
+            continue;
+        };
+        let kind = rest
+            .split(['`', '"', ','])
             .next()
-            .unwrap_or(message)
-            .to_owned();
+            .unwrap_or_default()
+            .trim();
+        if let (true, Some((_, expected))) =
+            (KINDS.contains(&kind), rest.rsplit_once(", expected "))
+        {
+            return format!("{start}: {kind}, expected {expected}");
+        }
     }
-    let is_serdes_own = ["invalid ", "unknown "]
-        .iter()
-        .any(|start| message.starts_with(start));
-    if !is_serdes_own {
-        return "the payload type refuses a value".to_owned();
-    }
-    let kind = message
-        .split(['`', '"', ','])
-        .next()
-        .unwrap_or_default()
-        .trim();
-    let expected = message
-        .rsplit_once(", expected ")
-        .and_then(|(_, expected)| expected.split(" at line ").next());
-    match expected {
-        Some(expected) => format!("{kind}, expected {expected}"),
-        None => kind.to_owned(),
+    match message.split(" `").next() {
+        Some(what @ ("unknown field" | "unknown variant")) => what.to_owned(),
+        _ => "the payload type refuses a value".to_owned(),
     }
 }
 
@@ -97,11 +127,15 @@ mod tests {
     }
 
     fn problem(body: &str) -> String {
+        problem_of::<Order>(body)
+    }
+
+    fn problem_of<T: DeserializeOwned + std::fmt::Debug>(body: &str) -> String {
         let mut sqs = SqsMessage::default();
         sqs.message_id = Some("m".to_owned());
         sqs.body = Some(body.to_owned());
         let message = Message::new(sqs).unwrap();
-        decode_json::<Order>(&message).unwrap_err().to_string()
+        decode_json::<T>(&message).unwrap_err().to_string()
     }
 
     #[test]
@@ -116,11 +150,37 @@ mod tests {
         );
         assert_eq!(
             problem(r#"{"secret": 1}"#),
-            "the body does not fit the payload type: unknown field, expected `total` at line 1 column 9"
+            "the body does not fit the payload type: unknown field at line 1 column 9"
         );
         assert_eq!(
             problem("secret"),
             "the body is not JSON: error at line 1 column 1"
         );
+    }
+    /// A payload type with words of its own about a value.
+    #[derive(Debug, Deserialize)]
+    #[serde(try_from = "String")]
+    struct Card;
+
+    impl TryFrom<String> for Card {
+        type Error = String;
+
+        fn try_from(card: String) -> Result<Self, String> {
+            Err(card)
+        }
+    }
+
+    #[test]
+    fn a_payload_types_own_words_are_left_out_however_they_look() {
+        for words in [
+            "invalid card number 4111 1111",
+            "invalid value: 4111 1111, expected a card",
+            "missing field `x` in 4111 1111",
+            "unknown variant 4111 1111",
+            "4111 1111",
+        ] {
+            let problem = problem_of::<Card>(&serde_json::to_string(words).unwrap());
+            assert!(!problem.contains("4111"), "{problem}");
+        }
     }
 }

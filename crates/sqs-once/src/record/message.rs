@@ -1,5 +1,7 @@
 //! The message behind a record.
 
+use std::fmt;
+
 use aws_lambda_events::event::sqs::SqsMessage;
 #[cfg(feature = "sqs")]
 use aws_lambda_events::event::sqs::SqsMessageAttribute;
@@ -9,7 +11,6 @@ use crate::time::Timestamp;
 /// One SQS message as Lambda delivered it.
 ///
 /// Metadata that is absent or malformed reads as `None`: it never fails a record by itself.
-#[derive(Debug)]
 pub struct Message {
     sqs: SqsMessage,
     id: String,
@@ -88,5 +89,14 @@ impl Message {
 
     fn system_number<N: std::str::FromStr>(&self, name: &str) -> Option<N> {
         self.system_attribute(name)?.parse().ok()
+    }
+}
+
+/// Shows the id only: neither body nor receipt handle belong in logs.
+impl fmt::Debug for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Message")
+            .field("id", &self.id)
+            .finish_non_exhaustive()
     }
 }

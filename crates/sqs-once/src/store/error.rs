@@ -86,6 +86,17 @@ impl StoreError {
         self.kind
     }
 
+    /// Whether no request will succeed until somebody mends something.
+    pub fn is_permanent(&self) -> bool {
+        matches!(
+            self.kind,
+            StoreErrorKind::AccessDenied
+                | StoreErrorKind::NoCredentials
+                | StoreErrorKind::TableNotFound
+                | StoreErrorKind::KeySchema
+        )
+    }
+
     /// Whether the same request may succeed a moment later.
     pub fn is_transient(&self) -> bool {
         matches!(

@@ -269,7 +269,7 @@ impl Requests {
             .update(&settlement.id, set, fingerprint)
             // The counterpart of `Settlement::admitted_by`.
             .condition_expression(
-                "#status = :inprogress OR (#status = :completed \
+                "attribute_not_exists(#id) OR #status = :inprogress OR (#status = :completed \
                  AND #expiration < :now_secs)",
             )
             .expression_attribute_values(":inprogress", text(IN_PROGRESS))
@@ -305,6 +305,7 @@ impl Requests {
             .expression_attribute_names("#expiration", EXPIRATION)
             .expression_attribute_names("#owner", OWNER)
             .expression_attribute_names("#fence", FENCE)
+            .expression_attribute_names("#id", ID)
             .expression_attribute_names("#data", DATA)
             .expression_attribute_names("#fingerprint", FINGERPRINT)
             .set_expression_attribute_values(fingerprint.map(|fingerprint| {

@@ -1,0 +1,173 @@
+//! Claims under way: those asked for, those asked for again later, and those that wait for another
+//! worker. None holds up another.
+
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use tokio::time::{Instant, sleep_until};
+
+use crate::handler::Start;
+use crate::idempotency::{Admission, Idempotency, Refusal};
+use crate::key::BusinessKey;
+use crate::store::{Claim, StoreError};
+
+use super::engine::InProgress;
+use super::guarded::Guarded;
+
+/// How many claims a request carries, and how many such requests may be under way at once.
+pub(super) const CLAIMS: usize = 25;
+const REQUESTS: usize = 4;
+/// How many records may be on their way from their claim to a free handler.
+pub(super) const AHEAD: usize = CLAIMS * REQUESTS;
+
+/// A record whose key is known, on its way to its handler.
+pub(super) struct Candidate {
+    pub(super) record: usize,
+    pub(super) key: BusinessKey,
+    pub(super) claim: Claim,
+    pub(super) start: Guarded<Start<()>>,
+    /// How long it paused before it was asked for again.
+    pub(super) pause: Option<Duration>,
+    /// Until when it waits for another worker to be done with its key, if it does.
+    pub(super) waits_until: Option<Instant>,
+}
+
+pub(super) type Admitted = Vec<(Candidate, Result<Admission, StoreError>)>;
+
+pub(super) struct Claimer<'a> {
+    idempotency: &'a Idempotency,
+    policy: InProgress,
+    cancel_at: Instant,
+    asking: FuturesUnordered<BoxFuture<'a, Admitted>>,
+    postponed: FuturesUnordered<BoxFuture<'a, Admitted>>,
+    /// How many records are asked for and not decided, those that wait for another worker apart.
+    undecided: usize,
+    waiting: usize,
+    stopped: bool,
+}
+
+impl<'a> Claimer<'a> {
+    pub(super) fn new(
+        idempotency: &'a Idempotency,
+        policy: InProgress,
+        cancel_at: Instant,
+    ) -> Self {
+        Self {
+            idempotency,
+            policy,
+            cancel_at,
+            asking: FuturesUnordered::new(),
+            postponed: FuturesUnordered::new(),
+            undecided: 0,
+            waiting: 0,
+            stopped: false,
+        }
+    }
+
+    /// How many records are being claimed.
+    pub(super) fn undecided(&self) -> usize {
+        self.undecided
+    }
+
+    /// Whether one more request may go out.
+    pub(super) fn has_room(&self) -> bool {
+        self.asking.len() < REQUESTS
+    }
+
+    pub(super) fn ask(&mut self, candidates: Vec<Candidate>) {
+        self.undecided += candidates.len();
+        self.asking
+            .push(Box::pin(ask(self.idempotency, candidates)));
+    }
+
+    /// What was refused or unanswered is not asked for once more.
+    pub(super) fn stop(&mut self) {
+        self.stopped = true;
+    }
+
+    /// The next claims that are decided; pending for ever when none is under way.
+    pub(super) async fn next(&mut self) -> Admitted {
+        loop {
+            let answered = tokio::select! {
+                Some(answered) = self.asking.next() => answered,
+                Some(answered) = self.postponed.next() => answered,
+                else => std::future::pending().await,
+            };
+            let (postponed, decided): (Admitted, Admitted) = answered
+                .into_iter()
+                .map(|(mut candidate, answer)| {
+                    self.consider(&mut candidate, &answer);
+                    (candidate, answer)
+                })
+                .partition(|(candidate, _)| candidate.pause.is_some());
+            for (candidate, _) in &decided {
+                match candidate.waits_until {
+                    Some(_) => self.waiting -= 1,
+                    None => self.undecided -= 1,
+                }
+            }
+            self.postpone(
+                postponed
+                    .into_iter()
+                    .map(|(candidate, _)| candidate)
+                    .collect(),
+            );
+            if !decided.is_empty() {
+                return decided;
+            }
+        }
+    }
+
+    /// Sets the pause after which a candidate is asked for again; none for one that is decided.
+    fn consider(&mut self, candidate: &mut Candidate, answer: &Result<Admission, StoreError>) {
+        let last = candidate.pause.take();
+        let now = Instant::now();
+        let until = match (answer, self.policy) {
+            _ if self.stopped => return,
+            (Err(error), _) if error.is_transient() => self.cancel_at,
+            (Ok(Admission::Refused(Refusal::InProgress { .. })), InProgress::Wait(longest)) => {
+                if candidate.waits_until.is_none() {
+                    if self.waiting == AHEAD {
+                        return;
+                    }
+                    self.undecided -= 1;
+                    self.waiting += 1;
+                }
+                *candidate.waits_until.get_or_insert_with(|| {
+                    let until = now.checked_add(longest).unwrap_or(self.cancel_at);
+                    until.min(self.cancel_at)
+                })
+            }
+            _ => return,
+        };
+        if now < until {
+            candidate.pause = Some(self.idempotency.longer(last));
+        }
+    }
+
+    /// Asks again after the longest pause of the group, at random, so that workers that were
+    /// throttled together don't come back together. A claim that is sent twice changes nothing.
+    fn postpone(&mut self, mut candidates: Vec<Candidate>) {
+        let Some(pause) = candidates.iter().filter_map(|one| one.pause).max() else {
+            return;
+        };
+        let limits = candidates.iter().filter_map(|one| one.waits_until);
+        let until = limits.min().unwrap_or(self.cancel_at);
+        let at = (Instant::now() + self.idempotency.jittered(pause)).min(until);
+        let idempotency = self.idempotency;
+        self.postponed.push(Box::pin(async move {
+            sleep_until(at).await;
+            for candidate in &mut candidates {
+                candidate.claim.now = idempotency.clock.now();
+            }
+            ask(idempotency, candidates).await
+        }));
+    }
+}
+
+async fn ask(idempotency: &Idempotency, candidates: Vec<Candidate>) -> Admitted {
+    let claims: Vec<_> = candidates.iter().map(|one| one.claim.clone()).collect();
+    let answers = idempotency.admit(&claims).await;
+    candidates.into_iter().zip(answers).collect()
+}

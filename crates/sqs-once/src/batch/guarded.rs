@@ -1,0 +1,56 @@
+//! Values that belong to the user, and may panic when they are dropped.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use tracing::error;
+
+/// Holds something of the user's. Whatever its drop does, the batch goes on.
+pub(super) struct Guarded<T>(Option<T>);
+
+impl<T> Guarded<T> {
+    pub(super) fn new(value: T) -> Self {
+        Self(Some(value))
+    }
+
+    pub(super) fn empty() -> Self {
+        Self(None)
+    }
+
+    pub(super) fn take(&mut self) -> Option<T> {
+        self.0.take()
+    }
+
+    pub(super) fn get(&mut self) -> Option<&mut T> {
+        self.0.as_mut()
+    }
+}
+
+impl<T> Drop for Guarded<T> {
+    fn drop(&mut self) {
+        let value = self.0.take();
+        if let Err(panic) = caught(|| drop(value)) {
+            error!(panic, "something panicked while it was dropped");
+        }
+    }
+}
+
+/// Runs the user's code; a panic becomes what it said.
+pub(super) fn caught<T>(run: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(run)).map_err(|panic| {
+        let message = message(&*panic);
+        // The panic's own value is the user's as well.
+        if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+            std::mem::forget(another);
+        }
+        message
+    })
+}
+
+fn message(panic: &(dyn Any + Send)) -> String {
+    let text = panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    format!("panicked: {}", text.unwrap_or("(no message)"))
+}

@@ -1,0 +1,300 @@
+//! User code at its worst: whatever one record's code does, the others are recorded and answered.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+mod support;
+
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+use sqs_once::store::{Claim, Claimed, Item, Settled, Settlement, StoreFuture};
+use sqs_once::{Clock, Consumer, HandlerError, MemoryStore, Remaining, State, Store, consumer};
+use support::{Bench, Order, event, order};
+use tokio::time::sleep;
+
+fn orders(count: usize) -> serde_json::Value {
+    event((0..count).map(|at| order(&format!("k{at}"))))
+}
+
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("not now");
+    }
+}
+
+#[derive(Debug)]
+struct Unspeakable;
+
+impl fmt::Display for Unspeakable {
+    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        panic!("no words")
+    }
+}
+
+impl std::error::Error for Unspeakable {}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_that_cannot_be_shown_fails_its_record_alone() {
+    let bench = Bench::new();
+    let unspeakable = consumer::<Order>()
+        .key(|order: &Order| order.id.clone())
+        .handler(async |order: Order| match order.id.as_str() {
+            "k9" => Err(HandlerError::retry(Unspeakable)),
+            _ => Ok(()),
+        });
+    let consumer = bench.consumer(unspeakable);
+    assert_eq!(bench.invoke(&consumer, orders(10)).await, ["m-9"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_whose_value_panics_fails_its_record_alone() {
+    let bench = Bench::new();
+    let exploding = consumer::<Order>()
+        .key(|order: &Order| order.id.clone())
+        .handler(async |order: Order| {
+            if order.id == "k9" {
+                std::panic::panic_any(Bomb);
+            }
+        });
+    let consumer = bench.consumer(exploding);
+    assert_eq!(bench.invoke(&consumer, orders(10)).await, ["m-9"]);
+}
+
+#[derive(Deserialize)]
+struct Fragile {
+    id: String,
+}
+
+impl Drop for Fragile {
+    fn drop(&mut self) {
+        assert_ne!(self.id, "twice", "dropped");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_payload_that_panics_when_it_is_dropped_fails_nothing_else() {
+    let bench = Bench::new();
+    let forgetful = consumer::<Fragile>()
+        .key(|payload: &Fragile| payload.id.clone())
+        .handler(async |payload: Fragile| std::mem::forget(payload));
+    let consumer = bench.consumer(forgetful);
+    let failed = bench
+        .invoke(&consumer, event(["a", "twice", "twice", "b"].map(order)))
+        .await;
+    assert!(failed.is_empty(), "{failed:?}");
+}
+
+struct Moody(Arc<AtomicUsize>);
+
+impl Clone for Moody {
+    fn clone(&self) -> Self {
+        assert_ne!(self.0.fetch_add(1, SeqCst), 2, "not today");
+        Self(Arc::clone(&self.0))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_state_that_panics_when_it_is_cloned_fails_one_record() {
+    let bench = Bench::new();
+    let moody = consumer::<Order>()
+        .key(|order: &Order| order.id.clone())
+        .state(Moody(Arc::default()))
+        .handler(async |_: Order, State(_): State<Moody>| {});
+    let consumer = bench.consumer(moody);
+    assert_eq!(bench.invoke(&consumer, orders(5)).await.len(), 1);
+}
+
+/// Counts its drops, and panics in one of them.
+struct Counted {
+    panics: bool,
+    drops: Arc<AtomicUsize>,
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.drops.fetch_add(1, SeqCst);
+        assert!(!self.panics, "not now");
+    }
+}
+
+fn guarded(bench: &Bench, drops: &Arc<AtomicUsize>) -> Consumer {
+    let drops = Arc::clone(drops);
+    let guarded = consumer::<Order>()
+        .key(|order: &Order| order.id.clone())
+        .handler(move |order: Order| {
+            let drops = Arc::clone(&drops);
+            async move {
+                let _guard = Counted {
+                    panics: order.id == "k5",
+                    drops,
+                };
+                sleep(Duration::MAX).await;
+            }
+        });
+    bench.consumer(guarded)
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_cancelled_handler_is_dropped_though_one_drop_panics() {
+    let bench = Bench::new();
+    let drops = Arc::default();
+    let consumer = guarded(&bench, &drops);
+    assert_eq!(bench.invoke(&consumer, orders(10)).await.len(), 10);
+    assert_eq!(drops.load(SeqCst), 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drop_that_panics_at_the_record_timeout_ends_no_other_record_early() {
+    let bench = Bench::new();
+    let drops = Arc::default();
+    let consumer = guarded(&bench, &drops).record_timeout(Duration::from_secs(1));
+    let begun = bench.clock.now();
+    assert_eq!(bench.invoke(&consumer, orders(10)).await.len(), 10);
+    assert_eq!(drops.load(SeqCst), 10);
+    assert_eq!(bench.clock.now().since(begun), Duration::from_secs(1));
+    let lines = bench.log.take("sqs_once::record");
+    assert!(
+        lines
+            .iter()
+            .all(|line| line["reason"].contains("longer than 1s"))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_is_told_of_its_record_timeout() {
+    let bench = Bench::new();
+    let told = Arc::new(Mutex::new(Duration::ZERO));
+    let noting = {
+        let told = Arc::clone(&told);
+        consumer::<Order>()
+            .key(|order: &Order| order.id.clone())
+            .handler(move |_: Order, remaining: Remaining| {
+                *told.lock().unwrap() = remaining.duration();
+                async {}
+            })
+    };
+    let consumer = bench
+        .consumer(noting)
+        .record_timeout(Duration::from_secs(2));
+    bench.invoke(&consumer, orders(1)).await;
+    assert_eq!(*told.lock().unwrap(), Duration::from_secs(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_endless_error_text_is_cut() {
+    let bench = Bench::new();
+    let verbose = consumer::<Order>()
+        .key(|order: &Order| order.id.clone())
+        .handler(async |_: Order| Err::<(), _>("é".repeat(1_000_000)));
+    let consumer = bench.consumer(verbose);
+    bench.invoke(&consumer, orders(1)).await;
+    assert!(bench.log.take("sqs_once::record")[0]["reason"].len() < 2000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_extractors_error_is_not_logged() {
+    let bench = Bench::new();
+    let telling = consumer::<Order>()
+        .key(|order: &Order| Err::<String, _>(format!("no number in {}", order.id)))
+        .handler(async |_: Order| {});
+    let consumer = bench.consumer(telling);
+    bench.invoke(&consumer, event([order("secret")])).await;
+    assert!(!bench.log.all().contains("secret"));
+}
+
+/// Real threads and real time, since blocking a thread is what this is about. The first handler
+/// blocks until the answer is out; shutting the runtime down then waits for everything it still does.
+#[test]
+fn handlers_that_a_blocking_one_held_up_never_start_after_the_answer() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
+    let (answered, is_answered) = mpsc::channel::<()>();
+    let is_answered = Arc::new(Mutex::new(is_answered));
+    let starts = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&starts);
+    runtime.block_on(async move {
+        let blocking = consumer::<Order>()
+            .key(|order: &Order| order.id.clone())
+            .handler(move |_: Order| {
+                counted.fetch_add(1, SeqCst);
+                let is_answered = Arc::clone(&is_answered);
+                async move {
+                    let _ = is_answered.lock().unwrap().recv();
+                    tokio::task::yield_now().await;
+                }
+            });
+        let consumer = blocking.namespace("test").store(MemoryStore::new());
+        let mut context = lambda_runtime::Context::default();
+        let now = sqs_once::SystemClock.now();
+        context.deadline = (now + Duration::from_millis(300)).as_millis();
+        let event = serde_json::from_value(orders(10)).unwrap();
+        let event = lambda_runtime::LambdaEvent::new(event, context);
+        let answer = tower_service::Service::call(&mut consumer.clone(), event).await;
+        assert_eq!(support::failures(&answer.unwrap()).len(), 10);
+        drop(answered);
+    });
+    drop(runtime);
+    assert_eq!(starts.load(SeqCst), 1);
+}
+
+/// Notes when settlements are sent.
+struct Noting {
+    inner: MemoryStore,
+    steps: Arc<Mutex<Vec<&'static str>>>,
+}
+
+impl Store for Noting {
+    fn claim<'a>(&'a self, claims: &'a [Claim]) -> StoreFuture<'a, Claimed> {
+        self.inner.claim(claims)
+    }
+
+    fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> StoreFuture<'a, Settled> {
+        self.steps.lock().unwrap().push("settle");
+        Box::pin(async move {
+            tokio::task::yield_now().await;
+            self.inner.settle(settlements).await
+        })
+    }
+
+    fn read<'a>(&'a self, ids: &'a [sqs_once::key::ItemId]) -> StoreFuture<'a, Option<Item>> {
+        self.inner.read(ids)
+    }
+}
+
+#[tokio::test]
+async fn handlers_that_compute_do_not_keep_finished_effects_from_being_recorded() {
+    let bench = Bench::new();
+    let steps = Arc::new(Mutex::new(Vec::new()));
+    let store = Noting {
+        inner: MemoryStore::new(),
+        steps: Arc::clone(&steps),
+    };
+    let computing = {
+        let steps = Arc::clone(&steps);
+        consumer::<Order>()
+            .key(|order: &Order| order.id.clone())
+            .handler(move |_: Order| {
+                let steps = Arc::clone(&steps);
+                async move {
+                    let begun = Instant::now();
+                    while begun.elapsed() < Duration::from_millis(25) {
+                        std::hint::spin_loop();
+                    }
+                    steps.lock().unwrap().push("effect");
+                }
+            })
+    };
+    let consumer = bench.consumer(computing).store(store).concurrency(1);
+    assert!(bench.invoke(&consumer, orders(20)).await.is_empty());
+    let steps = steps.lock().unwrap();
+    let first = steps.iter().position(|step| *step == "settle").unwrap();
+    assert!(first < 10, "{first} effects before the first was recorded");
+}
