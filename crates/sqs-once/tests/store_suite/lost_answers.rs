@@ -153,3 +153,17 @@ async fn a_batch_whose_answer_was_lost_knows_its_own_claims_from_those_of_others
         .collect();
     assert_eq!(own, [true, false, false, true]);
 }
+
+#[tokio::test]
+async fn a_key_that_had_an_item_is_claimed_with_one_attempt_since_others_wait_for_it() {
+    let network = unreliable([]).await;
+    let claims = new_claims(2);
+    network.store.claim(&claims[..1]).await;
+    network.wire.next([Turn::Pass, Turn::LoseAnswer]);
+    let mut claimed = network.store.claim(&claims).await;
+    assert!(claimed.pop().unwrap().is_ok());
+    let unknown = claimed.pop().unwrap().unwrap_err();
+    assert_eq!(unknown.kind(), StoreErrorKind::Unanswered);
+    let seen = network.wire.seen();
+    assert_eq!(seen, ["UpdateItem", "BatchExecuteStatement", "UpdateItem"]);
+}

@@ -3,10 +3,12 @@
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::Config;
 use aws_sdk_dynamodb::config::http::HttpResponse;
+use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::error::SdkError;
-use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
+use aws_sdk_dynamodb::operation::update_item::{UpdateItemError, UpdateItemOutput};
 use aws_sdk_dynamodb::types::{
     AttributeValue, BatchStatementError, BatchStatementErrorCodeEnum, BatchStatementRequest,
     KeysAndAttributes, ReturnValue, ReturnValuesOnConditionCheckFailure,
@@ -41,6 +43,18 @@ impl Requests {
 
     /// One conditional write: a claim of a key that may have an item already.
     pub(super) async fn claim_one(&self, claim: &Claim) -> Result<Claimed, StoreError> {
+        let request = self.claim_update(claim).customize();
+        claimed(request.send().await)
+    }
+
+    /// The same without the SDK's retries: others wait for its answer.
+    async fn claim_once(&self, claim: &Claim) -> Result<Claimed, StoreError> {
+        let once = Config::builder().retry_config(RetryConfig::disabled());
+        let request = self.claim_update(claim).customize().config_override(once);
+        claimed(request.send().await)
+    }
+
+    fn claim_update(&self, claim: &Claim) -> UpdateItemFluentBuilder {
         let set = "SET #status = :inprogress, #lease = :lease, #expiration = :expiration, \
                    #owner = :me, #fence = if_not_exists(#fence, :before_first) + :one";
         let first = Fence::first(claim.now).get();
@@ -67,21 +81,7 @@ impl Requests {
             .expression_attribute_values(":now", number(claim.now.as_millis()))
             .expression_attribute_values(":now_secs", number(claim.now.as_secs()))
             .return_values(ReturnValue::UpdatedNew);
-        match request.send().await {
-            Ok(written) => {
-                let fence = written
-                    .attributes()
-                    .and_then(|new| new.get(FENCE)?.as_n().ok()?.parse().ok())
-                    .ok_or_else(|| without("the fence of the claim"))?;
-                Ok(Claimed::Written {
-                    fence: Fence::from_stored(fence),
-                })
-            }
-            Err(error) => match refusing_item(error)? {
-                Some(item) => Ok(Claimed::Refused(Box::new(item))),
-                None => Err(without("the item that refused the claim")),
-            },
-        }
+        request
     }
 
     /// An `INSERT` each; those whose key has an item already are claimed again one by one.
@@ -112,7 +112,7 @@ impl Requests {
                         fence: Fence::first(claim.now),
                     }),
                     Err(error) if is(&error, &BatchStatementErrorCodeEnum::DuplicateItem) => {
-                        self.claim_one(claim).await
+                        self.claim_once(claim).await
                     }
                     Err(error) => Err(errors::statement(&error)),
                 }),
@@ -366,6 +366,26 @@ impl Requests {
             .into_iter()
             .map(|response| response.error.map_or(Ok(()), Err))
             .collect())
+    }
+}
+
+fn claimed(
+    answer: Result<UpdateItemOutput, SdkError<UpdateItemError, HttpResponse>>,
+) -> Result<Claimed, StoreError> {
+    match answer {
+        Ok(written) => {
+            let fence = written
+                .attributes()
+                .and_then(|new| new.get(FENCE)?.as_n().ok()?.parse().ok())
+                .ok_or_else(|| without("the fence of the claim"))?;
+            Ok(Claimed::Written {
+                fence: Fence::from_stored(fence),
+            })
+        }
+        Err(error) => match refusing_item(error)? {
+            Some(item) => Ok(Claimed::Refused(Box::new(item))),
+            None => Err(without("the item that refused the claim")),
+        },
     }
 }
 
