@@ -29,6 +29,8 @@ struct Entry {
     pause: Option<Duration>,
 }
 
+type Answers = Vec<(Entry, Result<Settled, StoreError>)>;
+
 /// Sends settlements in groups. One that the store could not answer is sent again apart from the
 /// others, which it does not hold up.
 pub(super) struct Settler<'a> {
@@ -36,7 +38,7 @@ pub(super) struct Settler<'a> {
     until: Instant,
     waiting: Vec<Entry>,
     waiting_since: Option<Instant>,
-    under_way: FuturesUnordered<BoxFuture<'a, Vec<(Entry, Result<Settled, StoreError>)>>>,
+    under_way: FuturesUnordered<BoxFuture<'a, Answers>>,
     postponed: FuturesUnordered<BoxFuture<'a, Vec<Entry>>>,
 }
 
@@ -107,10 +109,7 @@ impl<'a> Settler<'a> {
 
     /// Keeps what is to be sent again, and gives the rest. A release is sent twice at most: without
     /// it the lease lapses by itself.
-    fn take_answers(
-        &mut self,
-        answers: Vec<(Entry, Result<Settled, StoreError>)>,
-    ) -> Vec<Answered> {
+    fn take_answers(&mut self, answers: Answers) -> Vec<Answered> {
         let mut answered = Vec::with_capacity(answers.len());
         let mut again = Vec::new();
         let mut longest = Duration::ZERO;

@@ -58,8 +58,7 @@ impl Requests {
         let set = "SET #status = :inprogress, #lease = :lease, #expiration = :expiration, \
                    #owner = :me, #fence = if_not_exists(#fence, :before_first) + :one";
         let first = Fence::first(claim.now).get();
-        let request = self
-            .update(&claim.id, set, claim.fingerprint.as_ref())
+        self.update(&claim.id, set, claim.fingerprint.as_ref())
             // The counterpart of `Claim::admitted_by`.
             .condition_expression(
                 "attribute_not_exists(#id) \
@@ -80,8 +79,7 @@ impl Requests {
             .expression_attribute_values(":one", number(1))
             .expression_attribute_values(":now", number(claim.now.as_millis()))
             .expression_attribute_values(":now_secs", number(claim.now.as_secs()))
-            .return_values(ReturnValue::UpdatedNew);
-        request
+            .return_values(ReturnValue::UpdatedNew)
     }
 
     /// An `INSERT` each; those whose key has an item already are claimed again one by one.
