@@ -22,15 +22,21 @@ fn logging(launch: Launch) -> (Launch, Lines) {
     (launch, lines)
 }
 
-/// The errors of the store that were logged.
-fn store_errors(lines: &Lines) -> Vec<Value> {
+/// The store's trouble was logged once, with the way out of it.
+fn assert_one_store_error(lines: &Lines, fix: &str) {
     let lines = lines.lock().unwrap();
     let lines = lines
         .iter()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    lines
+    let errors: Vec<_> = lines
         .filter(|line| line["target"] == "sqs_once::store")
-        .collect()
+        .collect();
+    assert_eq!(errors.len(), 1, "{errors:?}");
+    assert_eq!(errors[0]["level"], "ERROR");
+    assert!(
+        errors[0]["error"].as_str().unwrap().contains(fix),
+        "{errors:?}"
+    );
 }
 
 #[tokio::test]
@@ -40,16 +46,7 @@ async fn a_missing_table_fails_every_record_with_one_line_that_names_the_fix() {
     let orders = event("orders");
     let result = run(launch.start().await.unwrap(), &orders).await;
     assert_eq!(result.failures, orders.message_ids());
-    let errors = store_errors(&lines);
-    assert_eq!(errors.len(), 1, "{errors:?}");
-    assert_eq!(errors[0]["level"], "ERROR");
-    assert!(
-        errors[0]["error"]
-            .as_str()
-            .unwrap()
-            .contains("SQS_ONCE_TABLE"),
-        "{errors:?}"
-    );
+    assert_one_store_error(&lines, "SQS_ONCE_TABLE");
     assert!(bench.payments.charges().is_empty());
 }
 
@@ -71,12 +68,7 @@ async fn denied_access_fails_every_record_with_one_line_that_names_the_fix() {
     let orders = event("orders");
     let result = run(launch.start().await.unwrap(), &orders).await;
     assert_eq!(result.failures, orders.message_ids());
-    let errors = store_errors(&lines);
-    assert_eq!(errors.len(), 1, "{errors:?}");
-    assert!(
-        errors[0]["error"].as_str().unwrap().contains("role"),
-        "{errors:?}"
-    );
+    assert_one_store_error(&lines, "role");
     assert!(bench.payments.charges().is_empty());
 }
 
@@ -87,15 +79,7 @@ async fn missing_credentials_fail_every_record_at_once_and_say_so() {
     let orders = event("orders");
     let result = run(launch.start().await.unwrap(), &orders).await;
     assert_eq!(result.failures, orders.message_ids());
-    let errors = store_errors(&lines);
-    assert_eq!(errors.len(), 1, "{errors:?}");
-    assert!(
-        errors[0]["error"]
-            .as_str()
-            .unwrap()
-            .contains("AWS_ACCESS_KEY_ID"),
-        "{errors:?}"
-    );
+    assert_one_store_error(&lines, "AWS_ACCESS_KEY_ID");
 }
 
 #[tokio::test]

@@ -5,30 +5,10 @@
 
 mod support;
 
-use std::sync::{Arc, Mutex};
-
 use serde::Deserialize;
 use serde_json::{Value, json};
-use sqs_once::{
-    BusinessKey, Consumer, EventError, KeyError, MessageAttribute, MessageGroup, consumer,
-};
-use support::{Bench, Order, body, event, order, outcomes};
-
-type Seen = Arc<Mutex<Vec<String>>>;
-
-fn noting(bench: &Bench) -> (Consumer, Seen) {
-    let seen = Seen::default();
-    let noting = {
-        let seen = Arc::clone(&seen);
-        consumer::<Order>()
-            .key(|order: &Order| order.id.clone())
-            .handler(move |order: Order| {
-                seen.lock().unwrap().push(order.id);
-                async {}
-            })
-    };
-    (bench.consumer(noting), seen)
-}
+use sqs_once::{BusinessKey, EventError, KeyError, MessageAttribute, MessageGroup, consumer};
+use support::{Bench, Order, body, event, noting, order, outcomes};
 
 #[tokio::test(start_paused = true)]
 async fn a_body_that_is_not_the_payload_fails_alone_with_a_reason_and_touches_no_key() {

@@ -4,28 +4,11 @@
 
 mod support;
 
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use sqs_once::store::{Item, Owner, Status, StoreErrorKind};
 use sqs_once::{Clock, Consumer, consumer};
-use support::{Bench, Order, event, order, outcomes};
-
-type Seen = Arc<Mutex<Vec<String>>>;
-
-fn noting(bench: &Bench) -> (Consumer, Seen) {
-    let seen = Seen::default();
-    let noting = {
-        let seen = Arc::clone(&seen);
-        consumer::<Order>()
-            .key(|order: &Order| order.id.clone())
-            .handler(move |order: Order| {
-                seen.lock().unwrap().push(order.id);
-                async {}
-            })
-    };
-    (bench.consumer(noting), seen)
-}
+use support::{Bench, Order, event, noting, order, outcomes};
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_refuses_claims_fails_every_record_with_one_line_that_names_the_fix() {

@@ -37,6 +37,24 @@ pub struct Order {
     pub total: u64,
 }
 
+/// The orders that a handler saw.
+pub type Seen = Arc<Mutex<Vec<String>>>;
+
+/// A consumer that notes the orders it sees.
+pub fn noting(bench: &Bench) -> (Consumer, Seen) {
+    let seen = Seen::default();
+    let noting = {
+        let seen = Arc::clone(&seen);
+        sqs_once::consumer::<Order>()
+            .key(|order: &Order| order.id.clone())
+            .handler(move |order: Order| {
+                seen.lock().unwrap().push(order.id);
+                async {}
+            })
+    };
+    (bench.consumer(noting), seen)
+}
+
 /// A record whose message id is `m-` and its place in the batch.
 pub fn order(id: &str) -> Value {
     body(&json!({ "id": id }).to_string())
