@@ -180,3 +180,27 @@ async fn a_terminal_record_that_cannot_be_moved_is_not_acknowledged() {
     assert_eq!(result.failures.len(), 2);
     assert!(!sent.lock().unwrap().is_empty());
 }
+
+#[tokio::test]
+async fn no_log_line_holds_a_body_a_key_or_a_receipt_handle_even_at_the_lowest_level() {
+    let bench = Bench::new().await;
+    let orders = event("orders");
+    let document: Value = serde_json::from_slice(&orders.payload()).unwrap();
+    let record = &document["Records"][0];
+    let body: Value = serde_json::from_str(record["body"].as_str().unwrap()).unwrap();
+    let (launch, lines) = logging(bench.launch().env("AWS_LAMBDA_LOG_LEVEL", "TRACE"));
+    let result = run(launch.start().await.unwrap(), &orders).await;
+    assert_eq!(result.count(Outcome::Processed), orders.message_ids().len());
+    let lines = lines.lock().unwrap().join("\n");
+    assert!(
+        lines.contains("TRACE") || lines.contains("DEBUG"),
+        "the level took effect"
+    );
+    for secret in [
+        &record["receiptHandle"],
+        &body["order_id"],
+        &body["customer_id"],
+    ] {
+        assert!(!lines.contains(secret.as_str().unwrap()), "{secret}");
+    }
+}
