@@ -10,6 +10,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::time::{Instant, Sleep, sleep_until};
 use tracing::{Instrument, error, info_span};
 
+use crate::disposition::Cause;
 use crate::error::chain;
 use crate::handler::{HandlerError, PrepareError, RecordParts, Start, panic_message};
 use crate::idempotency::{Admission, Completion, Refusal, on_completed};
@@ -84,8 +85,8 @@ pub(super) struct Run<'a> {
     running: FuturesUnordered<BoxFuture<'a, Finished>>,
     /// The records whose handlers `running` holds.
     handlers: HashSet<usize>,
-    /// Terminal records, each with its reason, that wait to be moved to the dead-letter queue.
-    to_move: VecDeque<(usize, String)>,
+    /// Terminal records, each with its cause, that wait to be moved to the dead-letter queue.
+    to_move: VecDeque<(usize, Cause)>,
     /// Terminal records on their way there.
     moving: FuturesUnordered<BoxFuture<'a, (usize, Report)>>,
     settler: Settler<'a>,
@@ -322,7 +323,7 @@ impl<'a> Run<'a> {
         }
         match failure {
             Failure::Error(error) if error.is_terminal() => {
-                self.end_terminal(record, error.chain());
+                self.end_terminal(record, Cause::from(&error));
             }
             Failure::Error(error) => {
                 self.end(record, Report::new(Outcome::Failed).because(error.chain()));
@@ -370,8 +371,8 @@ impl<'a> Run<'a> {
         for (candidate, _) in std::mem::take(&mut self.claimed) {
             self.return_unstarted(candidate);
         }
-        for (record, reason) in std::mem::take(&mut self.to_move) {
-            self.end_terminal(record, reason);
+        for (record, cause) in std::mem::take(&mut self.to_move) {
+            self.end_terminal(record, cause);
         }
         for record in self.lanes.drain() {
             self.end(record, not_started());
@@ -386,16 +387,16 @@ impl<'a> Run<'a> {
     }
 
     fn end_unusable(&mut self, record: usize, error: &PrepareError) {
-        self.end_terminal(record, error.to_string());
+        self.end_terminal(record, Cause::from(error.to_string()));
     }
 
     /// Ends a record that no retry can help: in the dead-letter queue at once where one is
     /// configured, by the queue's own redrive otherwise.
-    fn end_terminal(&mut self, record: usize, reason: String) {
+    fn end_terminal(&mut self, record: usize, cause: Cause) {
         if self.engine.dead_letters.is_some() && !self.stopped {
-            return self.to_move.push_back((record, reason));
+            return self.to_move.push_back((record, cause));
         }
-        self.end(record, Report::new(Outcome::Terminal).because(reason));
+        self.end(record, Report::new(Outcome::Terminal).because(cause.chain));
     }
 
     fn move_terminal(&mut self) {
@@ -403,20 +404,21 @@ impl<'a> Run<'a> {
             return;
         };
         while self.moving.len() < self.engine.concurrency.get() {
-            let Some((record, reason)) = self.to_move.pop_front() else {
+            let Some((record, cause)) = self.to_move.pop_front() else {
                 return;
             };
             let message = Arc::clone(&self.ledger.messages()[record]);
             self.moving.push(Box::pin(async move {
                 let mut report = Report::new(Outcome::Terminal);
-                match dead_letters.send(&message, &reason).await {
+                match dead_letters.send(&message, &cause).await {
                     Ok(()) => report.acknowledged = true,
                     Err(error) => error!(
+                        message_id = message.id(),
                         error = chain(&*error),
                         "a terminal record could not be moved to the dead-letter queue"
                     ),
                 }
-                (record, report.because(reason))
+                (record, report.because(cause.chain))
             }));
         }
     }

@@ -67,7 +67,7 @@ impl<S> std::fmt::Debug for Ready<S> {
 /// | [`retention`](Consumer::retention) | `SQS_ONCE_RETENTION` | `28d` |
 /// | [`lease_margin`](Consumer::lease_margin) | `SQS_ONCE_LEASE_MARGIN` | `3s` |
 /// | [`deadline_margin`](Consumer::deadline_margin) | `SQS_ONCE_DEADLINE_MARGIN` | `1s`, at most a tenth of the time |
-/// | | `SQS_ONCE_DLQ_URL`: where terminal records are sent at once | none: they stay in the queue until its redrive policy moves them |
+/// | `dead_letter_queue` (feature `sqs`) | `SQS_ONCE_DLQ_URL`: where terminal records are sent at once | none: they stay in the queue until its redrive policy moves them |
 /// | | `SQS_ONCE_DISABLED`: `true` bypasses the store, for tests | `false` |
 ///
 /// ```
@@ -290,7 +290,7 @@ impl<Phase> Consumer<Phase> {
         }
     }
 
-    fn set(mut self, change: impl FnOnce(&mut Settings)) -> Self {
+    pub(super) fn set(mut self, change: impl FnOnce(&mut Settings)) -> Self {
         change(&mut self.settings);
         self.core = Arc::default();
         self

@@ -8,7 +8,7 @@ use tracing::warn;
 
 use crate::batch::{Deadline, Engine, PayloadMismatch};
 use crate::config::{ConfigError, EnvSettings, missing_namespace, process_env};
-use crate::disposition::dead_letters;
+use crate::disposition::{Disposition, DispositionSettings};
 use crate::handler::PrepareRecord;
 use crate::idempotency::{Idempotency, Mode};
 use crate::key::Namespace;
@@ -32,6 +32,7 @@ pub(super) struct Settings {
     pub(super) deadline_margin: Option<Duration>,
     pub(super) mode: Mode,
     pub(super) mismatch: PayloadMismatch,
+    pub(super) disposition: DispositionSettings,
     pub(super) clock: Option<Arc<dyn Clock>>,
     pub(super) random: Option<Arc<dyn Random>>,
 }
@@ -51,6 +52,7 @@ impl Settings {
         handler: Arc<dyn PrepareRecord<()>>,
     ) -> Result<Core, ConfigError> {
         let env = EnvSettings::read(&process_env)?;
+        let Disposition { dead_letters } = self.disposition.resolve(&env).await?;
         let store = match &self.store {
             _ if env.disabled => {
                 warn!("SQS_ONCE_DISABLED is set: nothing is deduplicated, every record runs");
@@ -73,10 +75,6 @@ impl Settings {
                 .or(env.retention)
                 .unwrap_or(DEFAULT_RETENTION),
             mode: self.mode,
-        };
-        let dead_letters = match env.dlq_url {
-            Some(url) => Some(dead_letters(url).await?),
-            None => None,
         };
         let concurrency = self.concurrency.or(env.concurrency);
         let lease_margin = self.lease_margin.or(env.lease_margin);
