@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -246,7 +247,7 @@ impl<'a> Run<'a> {
         let report = match (refusal, self.engine.mismatch) {
             (Refusal::Duplicate { .. }, _) => Report::new(Outcome::Duplicate),
             (Refusal::PayloadMismatch, mismatch) => mismatched(mismatch),
-            (Refusal::InProgress { lease_until }, _) => self.in_progress(lease_until),
+            (Refusal::InProgress { lease_until }, _) => self.in_progress(record, lease_until),
             (Refusal::UnknownStatus(status), _) => Report::new(Outcome::Failed).because(format!(
                 "its key's item has the status {status:?}, which this version does not know"
             )),
@@ -254,13 +255,29 @@ impl<'a> Run<'a> {
         self.end(record, report);
     }
 
-    fn in_progress(&self, lease_until: Option<Timestamp>) -> Report {
-        let now = self.engine.idempotency.clock.now();
-        let reason = match lease_until.map(|until| until.since(now).as_secs()) {
-            Some(secs) => format!("another worker has its key, for {secs} s at most"),
+    fn in_progress(&self, record: usize, lease_until: Option<Timestamp>) -> Report {
+        let left = lease_until.map(|until| self.time_until(until));
+        let reason = match left {
+            Some(left) => format!(
+                "another worker has its key, for {} s at most",
+                left.as_secs()
+            ),
             None => "another worker has its key".to_owned(),
         };
-        Report::new(Outcome::InProgress).because(reason)
+        let backoff = self.backoff(record);
+        Report::new(Outcome::InProgress)
+            .because(reason)
+            .wait(backoff.map(|backoff| left.unwrap_or(backoff)))
+    }
+
+    /// How long the consumer's backoff keeps a record away that goes back to the queue.
+    fn backoff(&self, record: usize) -> Option<Duration> {
+        let visibility = self.engine.visibility.as_deref()?;
+        visibility.backoff(&self.ledger.messages()[record])
+    }
+
+    fn time_until(&self, moment: Timestamp) -> Duration {
+        moment.since(self.engine.idempotency.clock.now())
     }
 
     fn start_handlers(&mut self) {
@@ -326,7 +343,8 @@ impl<'a> Run<'a> {
                 self.end_terminal(record, Cause::from(&error));
             }
             Failure::Error(error) => {
-                self.end(record, Report::new(Outcome::Failed).because(error.chain()));
+                let report = Report::new(Outcome::Failed).because(error.chain());
+                self.end(record, report.wait(error.retry_delay()));
             }
             Failure::Panic(message) => {
                 self.end(record, Report::new(Outcome::Failed).because(message));
@@ -364,8 +382,12 @@ impl<'a> Run<'a> {
             error!("a handler panicked while it was cancelled");
         }
         for record in std::mem::take(&mut self.handlers) {
+            // Before its lease lapses it would only come back to be told that somebody has its key.
+            let lease = self.time_until(self.deadline.lease_until);
+            let backoff = self.backoff(record);
             let report = Report::new(Outcome::Failed)
-                .because("cancelled at the deadline while its handler ran");
+                .because("cancelled at the deadline while its handler ran")
+                .wait(backoff.map(|backoff| backoff.max(lease)));
             self.end(record, report);
         }
         for (candidate, _) in std::mem::take(&mut self.claimed) {
@@ -430,11 +452,16 @@ impl<'a> Run<'a> {
         report.key = taken.item.clone();
         report.duration = taken.taken_up.map(|taken_up| taken_up.elapsed());
         let followers = std::mem::take(&mut taken.followers);
+        if report.outcome == Outcome::Failed && report.wait.is_none() {
+            report.wait = self.backoff(record);
+        }
         let succeeded = matches!(report.outcome, Outcome::Processed | Outcome::Duplicate);
         self.ledger.enter(record, report.clone());
         for rest in self.lanes.finish(record, succeeded) {
+            // Its group comes back together: SQS delivers none of it while one is away.
             let report = Report::new(Outcome::Failed)
-                .because("an earlier record of its message group failed");
+                .because("an earlier record of its message group failed")
+                .wait(report.wait);
             self.ledger.enter(rest, report);
         }
         for follower in followers {
@@ -452,10 +479,12 @@ impl<'a> Run<'a> {
             Outcome::Processed | Outcome::Duplicate => mismatched(self.engine.mismatch),
             Outcome::InProgress => Report {
                 reason: report.reason.clone(),
+                wait: report.wait,
                 ..Report::new(Outcome::InProgress)
             },
             Outcome::Failed | Outcome::Terminal => Report::new(Outcome::Failed)
-                .because("the record with the same key in this batch failed"),
+                .because("the record with the same key in this batch failed")
+                .wait(report.wait),
         };
         self.end(record, report);
     }

@@ -68,6 +68,8 @@ impl<S> std::fmt::Debug for Ready<S> {
 /// | [`lease_margin`](Consumer::lease_margin) | `SQS_ONCE_LEASE_MARGIN` | `3s` |
 /// | [`deadline_margin`](Consumer::deadline_margin) | `SQS_ONCE_DEADLINE_MARGIN` | `1s`, at most a tenth of the time |
 /// | `dead_letter_queue` (feature `sqs`) | `SQS_ONCE_DLQ_URL`: where terminal records are sent at once | none: they stay in the queue until its redrive policy moves them |
+/// | `backoff` (feature `sqs`) | | none: failed records come back when the queue's visibility timeout ends |
+/// | `queue_url` (feature `sqs`) | `SQS_ONCE_QUEUE_URL`: the queue, for `backoff` | what the messages' queue ARN says |
 /// | | `SQS_ONCE_DISABLED`: `true` bypasses the store, for tests | `false` |
 ///
 /// ```

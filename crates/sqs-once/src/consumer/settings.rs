@@ -52,7 +52,6 @@ impl Settings {
         handler: Arc<dyn PrepareRecord<()>>,
     ) -> Result<Core, ConfigError> {
         let env = EnvSettings::read(&process_env)?;
-        let Disposition { dead_letters } = self.disposition.resolve(&env).await?;
         let store = match &self.store {
             _ if env.disabled => {
                 warn!("SQS_ONCE_DISABLED is set: nothing is deduplicated, every record runs");
@@ -61,12 +60,17 @@ impl Settings {
             Some(store) => Arc::clone(store),
             None => Arc::new(DynamoDbStore::from_env().await?) as Arc<dyn Store>,
         };
-        let namespace = self.namespace.clone().or(env.namespace);
+        let namespace = self.namespace.clone().or_else(|| env.namespace.clone());
         let clock = self.clock.clone().unwrap_or_else(|| Arc::new(SystemClock));
+        let random = self.random.clone().unwrap_or_else(|| Arc::new(OsRandom));
+        let Disposition {
+            dead_letters,
+            visibility,
+        } = self.disposition.resolve(&env, &clock, &random).await?;
         let idempotency = Idempotency {
             store,
             clock: Arc::clone(&clock),
-            random: self.random.clone().unwrap_or_else(|| Arc::new(OsRandom)),
+            random,
             namespace: namespace
                 .or_else(|| self.default_namespace.clone())
                 .ok_or_else(missing_namespace)?,
@@ -85,6 +89,7 @@ impl Settings {
                 concurrency: concurrency.unwrap_or(DEFAULT_CONCURRENCY),
                 mismatch: self.mismatch,
                 dead_letters,
+                visibility,
             }),
             clock,
             lease_margin: lease_margin.unwrap_or(DEFAULT_LEASE_MARGIN),

@@ -1,5 +1,7 @@
 //! The settings that need SQS's client.
 
+use crate::disposition::Backoff;
+
 use super::Consumer;
 
 /// Settings of the feature `sqs`, in any phase. What is set here wins over the environment.
@@ -34,6 +36,41 @@ impl<Phase> Consumer<Phase> {
     pub fn dead_letter_queue(self, url: &str) -> Self {
         let url = checked(url);
         self.set(|settings| settings.disposition.dead_letter_queue = Some(url))
+    }
+
+    /// Keeps messages that go back to the queue away for a while, longer with every delivery, through
+    /// `ChangeMessageVisibilityBatch`. Default: off, and they come back when the queue's visibility
+    /// timeout ends. The function's role needs `sqs:ChangeMessageVisibility` on its queue.
+    ///
+    /// | record | stays away |
+    /// |---|---|
+    /// | failed | as long as the backoff says |
+    /// | failed with [`retry_after`](crate::ResultExt::retry_after) | so long, even without a backoff; in Lambda, or where one of `backoff`, `queue_url` and `sqs_client` is set |
+    /// | cancelled at the deadline | as long as the backoff says, and until its own lease has lapsed |
+    /// | in progress elsewhere | until the other worker's lease has lapsed |
+    /// | returned because an earlier record of its FIFO group failed | as long as that record, so that the group comes back together |
+    /// | terminal, but not moved to a dead-letter queue | until the queue's visibility timeout ends |
+    ///
+    /// Order is safe: SQS delivers nothing of a FIFO group while a record of it is away. Times are
+    /// rounded up to whole seconds, and end before the 12 hours from the record's receipt are over that SQS
+    /// allows. The requests go out when the batch has ended, up to 10 records each. What is not
+    /// changed in time, or refused, is one line in the log: its records are failures as they were, and
+    /// come back when the queue's visibility timeout ends.
+    #[must_use]
+    pub fn backoff(self, backoff: Backoff) -> Self {
+        self.set(|settings| settings.disposition.backoff = Some(backoff))
+    }
+
+    /// The URL of the queue that the messages come from, for [`backoff`](Consumer::backoff). Default:
+    /// `SQS_ONCE_QUEUE_URL`; where that is not set either, it follows from each message's queue ARN, at
+    /// `AWS_ENDPOINT_URL_SQS` or `AWS_ENDPOINT_URL` where one of them is set.
+    ///
+    /// # Panics
+    /// If `url` is not a URL.
+    #[must_use]
+    pub fn queue_url(self, url: &str) -> Self {
+        let url = checked(url);
+        self.set(|settings| settings.disposition.queue = Some(url))
     }
 
     /// Talks to SQS through `client`, for credentials or endpoints of your own. Default: a client with the

@@ -3,23 +3,34 @@
 #[cfg(feature = "sqs")]
 mod attributes;
 #[cfg(feature = "sqs")]
+mod backoff;
+#[cfg(feature = "sqs")]
 mod dead_letters;
 mod settings;
 #[cfg(feature = "sqs")]
 mod sqs;
+#[cfg(feature = "sqs")]
+mod visibility;
 
 use std::error::Error;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
 use crate::handler::HandlerError;
 use crate::record::Message;
 
+#[cfg(feature = "sqs")]
+pub use backoff::Backoff;
 pub(crate) use settings::{Disposition, DispositionSettings};
 
 /// Why a record is terminal.
 pub(crate) struct Cause {
     /// The error's own words.
+    #[cfg_attr(
+        not(feature = "sqs"),
+        expect(dead_code, reason = "only a dead letter tells it from its causes")
+    )]
     pub(crate) reason: String,
     /// The error and its causes, in one line.
     pub(crate) chain: String,
@@ -52,4 +63,14 @@ pub(crate) trait DeadLetters: Send + Sync {
         message: &'a Message,
         cause: &'a Cause,
     ) -> BoxFuture<'a, Result<(), Box<dyn Error + Send + Sync>>>;
+}
+
+/// The queue that messages come from.
+pub(crate) trait Visibility: Send + Sync {
+    /// How long a message that failed should stay away, if the consumer wants that.
+    fn backoff(&self, message: &Message) -> Option<Duration>;
+
+    /// Keeps messages away for so long from now. What goes wrong is logged: those messages come back
+    /// when their queue's visibility timeout ends.
+    fn postpone<'a>(&'a self, waits: Vec<(&'a Message, Duration)>) -> BoxFuture<'a, ()>;
 }
