@@ -108,7 +108,12 @@ def check(template):
             granted.setdefault(target, set()).update(as_list(statement["Action"]))
     assert granted == {
         arn(table_name): {"dynamodb:PartiQLInsert", "dynamodb:PartiQLUpdate", "dynamodb:UpdateItem"},
-        arn(queue_name): {"sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"},
+        arn(queue_name): {
+            "sqs:ReceiveMessage",
+            "sqs:DeleteMessage",
+            "sqs:GetQueueAttributes",
+            "sqs:ChangeMessageVisibility",
+        },
         arn(dlq_name): {"sqs:SendMessage"},
         arn(group_name): {"logs:CreateLogStream", "logs:PutLogEvents"},
         '"*"': {"xray:PutTraceSegments", "xray:PutTelemetryRecords"},

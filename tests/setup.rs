@@ -11,7 +11,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::routing::post;
 use serde_json::{Value, json};
 use sqs_once_local::{Launch, Outcome};
-use support::{Bench, event, refusal, run, serve};
+use support::{Bench, event, order, refusal, run, serve};
 
 type Lines = Arc<Mutex<Vec<String>>>;
 
@@ -94,6 +94,7 @@ async fn missing_or_malformed_configuration_refuses_to_start_and_names_the_varia
         ("SQS_ONCE_DEADLINE_MARGIN", "-1s", "3s"),
         ("SQS_ONCE_NAMESPACE", "a#b", "`#`"),
         ("SQS_ONCE_DLQ_URL", "orders-dlq", "URL"),
+        ("SQS_ONCE_QUEUE_URL", "orders", "URL"),
         ("SQS_ONCE_DISABLED", "maybe", "true or false"),
         ("PAYMENTS_URL", "not a url", "https://"),
     ] {
@@ -124,18 +125,19 @@ async fn the_off_switch_runs_everything_and_says_so() {
     assert!(bench.items().is_empty());
 }
 
-/// A queue that notes what is sent to it, or refuses it.
-async fn queue(status: StatusCode) -> (String, Arc<Mutex<Vec<Value>>>) {
+/// An SQS that notes what it is asked, of one operation, or refuses it.
+async fn queue(operation: &'static str, status: StatusCode) -> (String, Arc<Mutex<Vec<Value>>>) {
     let sent = Arc::new(Mutex::new(Vec::new()));
     let into = Arc::clone(&sent);
     let service = Router::new().fallback(async move |headers: HeaderMap, body: String| {
-        assert_eq!(headers["x-amz-target"], "AmazonSQS.SendMessage");
+        assert_eq!(headers["x-amz-target"], format!("AmazonSQS.{operation}"));
         into.lock()
             .unwrap()
             .push(serde_json::from_str(&body).unwrap());
         (
             status,
-            json!({ "MessageId": "copy", "MD5OfMessageBody": "x" }).to_string(),
+            json!({ "MessageId": "copy", "MD5OfMessageBody": "x", "Successful": [], "Failed": [] })
+                .to_string(),
         )
     });
     (serve(service).await, sent)
@@ -144,7 +146,7 @@ async fn queue(status: StatusCode) -> (String, Arc<Mutex<Vec<Value>>>) {
 #[tokio::test]
 async fn terminal_records_are_sent_to_the_dead_letter_queue_and_then_acknowledged() {
     let bench = Bench::new().await;
-    let (url, sent) = queue(StatusCode::OK).await;
+    let (url, sent) = queue("SendMessage", StatusCode::OK).await;
     let launch = bench
         .launch()
         .env("AWS_ENDPOINT_URL_SQS", &url)
@@ -158,6 +160,7 @@ async fn terminal_records_are_sent_to_the_dead_letter_queue_and_then_acknowledge
     for message in sent.iter() {
         let attribute = |name: &str| &message["MessageAttributes"][name]["StringValue"];
         assert!(!attribute("sqs-once-reason").as_str().unwrap().is_empty());
+        assert_eq!(attribute("sqs-once-function"), "orders");
         assert!(
             poison
                 .message_ids()
@@ -170,7 +173,7 @@ async fn terminal_records_are_sent_to_the_dead_letter_queue_and_then_acknowledge
 #[tokio::test]
 async fn a_terminal_record_that_cannot_be_moved_is_not_acknowledged() {
     let bench = Bench::new().await;
-    let (url, sent) = queue(StatusCode::FORBIDDEN).await;
+    let (url, sent) = queue("SendMessage", StatusCode::FORBIDDEN).await;
     let launch = bench
         .launch()
         .env("AWS_ENDPOINT_URL_SQS", &url)
@@ -203,4 +206,27 @@ async fn no_log_line_holds_a_body_a_key_or_a_receipt_handle_even_at_the_lowest_l
     ] {
         assert!(!lines.contains(secret.as_str().unwrap()), "{secret}");
     }
+}
+
+#[tokio::test]
+async fn an_order_stays_away_for_as_long_as_the_payments_service_says() {
+    let bench = Bench::new().await;
+    let busy = async || (StatusCode::TOO_MANY_REQUESTS, [("Retry-After", "7")]);
+    let payments = serve(Router::new().route("/charges", post(busy))).await;
+    let (url, asked) = queue("ChangeMessageVisibilityBatch", StatusCode::OK).await;
+    let launch = bench
+        .launch()
+        .env("AWS_ENDPOINT_URL_SQS", &url)
+        .env("PAYMENTS_URL", payments);
+    let result = run(launch.start().await.unwrap(), &order("o-1")).await;
+    assert_eq!(result.count(Outcome::Failed), 1);
+    assert_eq!(result.failures.len(), 1);
+    let asked = asked.lock().unwrap();
+    assert_eq!(asked.len(), 1);
+    let queue = asked[0]["QueueUrl"].as_str().unwrap();
+    assert!(
+        queue.starts_with(&url) && queue.ends_with("/orders"),
+        "{queue}"
+    );
+    assert_eq!(asked[0]["Entries"][0]["VisibilityTimeout"], 7);
 }

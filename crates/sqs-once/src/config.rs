@@ -42,6 +42,7 @@ pub(crate) struct EnvSettings {
     pub(crate) lease_margin: Option<Duration>,
     pub(crate) deadline_margin: Option<Duration>,
     pub(crate) dlq_url: Option<String>,
+    pub(crate) queue_url: Option<String>,
     pub(crate) disabled: bool,
 }
 
@@ -49,6 +50,12 @@ impl EnvSettings {
     pub(crate) fn read(env: &Env<'_>) -> Result<Self, ConfigError> {
         const DURATION: &str = "a number and a unit, such as 500ms, 3s, 15m, 12h or 28d";
         let duration = |variable| read(env, variable, DURATION, duration_from);
+        let url = |variable| {
+            read(env, variable, "the URL of an SQS queue", |text| {
+                let is_url = text.starts_with("https://") || text.starts_with("http://");
+                is_url.then(|| text.to_owned())
+            })
+        };
         Ok(Self {
             namespace: read(
                 env,
@@ -70,10 +77,8 @@ impl EnvSettings {
             )?,
             lease_margin: duration("SQS_ONCE_LEASE_MARGIN")?,
             deadline_margin: duration("SQS_ONCE_DEADLINE_MARGIN")?,
-            dlq_url: read(env, "SQS_ONCE_DLQ_URL", "the URL of an SQS queue", |text| {
-                let is_url = text.starts_with("https://") || text.starts_with("http://");
-                is_url.then(|| text.to_owned())
-            })?,
+            dlq_url: url("SQS_ONCE_DLQ_URL")?,
+            queue_url: url("SQS_ONCE_QUEUE_URL")?,
             disabled: read(
                 env,
                 "SQS_ONCE_DISABLED",
@@ -115,13 +120,13 @@ pub(crate) fn missing_namespace() -> ConfigError {
     }
 }
 
-/// A dead-letter queue is named, but the client that could send to it was left out.
+/// A queue is named, but the client that could reach it was left out.
 #[cfg(not(feature = "sqs"))]
-pub(crate) fn dlq_without_feature() -> ConfigError {
+pub(crate) fn needs_sqs(variable: &'static str) -> ConfigError {
     ConfigError {
-        variable: "SQS_ONCE_DLQ_URL",
+        variable,
         problem: "is set, but sqs-once was built without its feature `sqs`".to_owned(),
-        expected: "the feature, or no such variable (the queue's redrive policy then moves terminal records)",
+        expected: "the feature, or no such variable (the queue's own settings then say what becomes of failures)",
     }
 }
 

@@ -66,6 +66,8 @@ mod time;
 pub use batch::{FifoFailure, InProgress, Outcome, PayloadMismatch};
 pub use config::ConfigError;
 pub use consumer::{Consumer, consumer};
+#[cfg(feature = "sqs")]
+pub use disposition::Backoff;
 pub use error::Error;
 pub use handler::{
     Attempt, FromRecord, Handler, HandlerError, IdempotencyToken, IntoOutcome, Key, MessageMeta,

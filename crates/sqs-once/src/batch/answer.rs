@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::task::JoinHandle;
 use tokio::time::timeout_at;
-use tracing::{Instrument, error};
+use tracing::{Instrument, error, warn};
 
 use crate::record::Message;
 
@@ -22,7 +22,7 @@ pub(crate) async fn run(
     let ledger = Ledger::new(messages.into_iter().map(Arc::new).collect());
     // A task of its own, so that a handler that blocks holds up its batch but not the answer.
     let mut batch = AbortOnDrop(tokio::spawn({
-        let ledger = ledger.clone();
+        let (engine, ledger) = (Arc::clone(&engine), ledger.clone());
         let batch = async move { Run::new(&engine, &ledger, deadline).run().await };
         batch.in_current_span()
     }));
@@ -38,7 +38,27 @@ pub(crate) async fn run(
             "the deadline came before its outcome"
         }
     };
-    ledger.close(open)
+    let reports = ledger.close(open);
+    postpone(&engine, ledger.messages(), &reports, deadline).await;
+    reports
+}
+
+/// Asks the queue to keep messages away for as long as their reports want. Whatever comes of it, the
+/// answer to Lambda is the same.
+async fn postpone(engine: &Engine, messages: &[Arc<Message>], reports: &[Report], by: Deadline) {
+    let waits: Vec<_> = messages
+        .iter()
+        .zip(reports)
+        .filter(|(_, report)| !report.acknowledged)
+        .filter_map(|(message, report)| Some((&**message, report.wait?)))
+        .collect();
+    let Some(visibility) = engine.visibility.as_deref().filter(|_| !waits.is_empty()) else {
+        return;
+    };
+    let postponed = visibility.postpone(waits);
+    if timeout_at(by.answer_by, postponed).await.is_err() {
+        warn!("the deadline came before every record that should stay away was postponed");
+    }
 }
 
 /// Nothing of a batch goes on once its invocation is over.

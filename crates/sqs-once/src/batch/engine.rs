@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::disposition::DeadLetters;
+use crate::disposition::{DeadLetters, Visibility};
 use crate::handler::PrepareRecord;
 use crate::idempotency::Idempotency;
 
@@ -50,4 +50,5 @@ pub(crate) struct Engine {
     pub(crate) fifo_failure: FifoFailure,
     pub(crate) in_progress: InProgress,
     pub(crate) dead_letters: Option<Arc<dyn DeadLetters>>,
+    pub(crate) visibility: Option<Arc<dyn Visibility>>,
 }

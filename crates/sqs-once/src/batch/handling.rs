@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep};
 
+use crate::disposition::Cause;
 use crate::handler::{HandlerFuture, RecordParts, Start};
 
 use super::guarded::{Guarded, caught};
@@ -21,9 +22,11 @@ pub(super) enum Failure {
     Timeout(Duration),
     Retry {
         reason: String,
+        /// How long it should wait, where the handler said so.
+        delay: Option<Duration>,
     },
     Terminal {
-        reason: String,
+        cause: Cause,
     },
     Panic {
         reason: String,
@@ -72,10 +75,13 @@ impl Handling {
         let result = ready!(future.as_mut().poll(context));
         // The error's text is the user's code too.
         Poll::Ready(result.map_err(|error| {
-            let reason = error.chain();
-            match error.is_terminal() {
-                true => Failure::Terminal { reason },
-                false => Failure::Retry { reason },
+            if error.is_terminal() {
+                let cause = Cause::from(&error);
+                return Failure::Terminal { cause };
+            }
+            Failure::Retry {
+                reason: error.chain(),
+                delay: error.retry_delay(),
             }
         }))
     }

@@ -53,6 +53,8 @@ pub(crate) struct Report {
     pub(crate) reason: Option<String>,
     /// Whether the message may leave the queue.
     pub(crate) acknowledged: bool,
+    /// How long a message that goes back to the queue should stay away, if anybody wants that.
+    pub(crate) wait: Option<Duration>,
     /// How long it took from being taken up, if it was.
     pub(crate) duration: Option<Duration>,
     pub(crate) key: Option<ItemId>,
@@ -64,9 +66,15 @@ impl Report {
             outcome,
             reason: None,
             acknowledged: matches!(outcome, Outcome::Processed | Outcome::Duplicate),
+            wait: None,
             duration: None,
             key: None,
         }
+    }
+
+    pub(crate) fn wait(mut self, wait: Option<Duration>) -> Self {
+        self.wait = wait;
+        self
     }
 
     pub(crate) fn because(mut self, reason: impl Into<String>) -> Self {

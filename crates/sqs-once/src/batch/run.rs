@@ -3,12 +3,14 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::time::{Instant, Sleep, sleep_until};
 use tracing::{Instrument, error, info_span};
 
+use crate::disposition::Cause;
 use crate::error::chain;
 use crate::handler::{PrepareError, RecordParts};
 use crate::idempotency::{Admission, Completion, Refusal, on_completed};
@@ -66,8 +68,8 @@ pub(super) struct Run<'a> {
     running: FuturesUnordered<BoxFuture<'a, Finished>>,
     /// The records whose handlers `running` holds.
     handlers: HashSet<usize>,
-    /// Terminal records, each with its reason, that wait to be moved to the dead-letter queue.
-    to_move: VecDeque<(usize, String)>,
+    /// Terminal records, each with its cause, that wait to be moved to the dead-letter queue.
+    to_move: VecDeque<(usize, Cause)>,
     /// Terminal records on their way there.
     moving: FuturesUnordered<BoxFuture<'a, (usize, Report)>>,
     settler: Settler<'a>,
@@ -233,7 +235,7 @@ impl<'a> Run<'a> {
         let report = match (refusal, self.engine.mismatch) {
             (Refusal::Duplicate { .. }, _) => Report::new(Outcome::Duplicate),
             (Refusal::PayloadMismatch, mismatch) => mismatched(mismatch),
-            (Refusal::InProgress { lease_until }, _) => self.in_progress(lease_until),
+            (Refusal::InProgress { lease_until }, _) => self.in_progress(record, lease_until),
             (Refusal::UnknownStatus(status), _) => Report::new(Outcome::Failed).because(format!(
                 "its key's item has the status {status:?}, which this version does not know"
             )),
@@ -241,13 +243,36 @@ impl<'a> Run<'a> {
         self.end(record, report);
     }
 
-    fn in_progress(&self, lease_until: Option<Timestamp>) -> Report {
-        let now = self.engine.idempotency.clock.now();
-        let reason = match lease_until.map(|until| until.since(now).as_secs()) {
-            Some(secs) => format!("another worker has its key, for {secs} s at most"),
+    fn in_progress(&self, record: usize, lease_until: Option<Timestamp>) -> Report {
+        let left = lease_until.map(|until| self.time_until(until));
+        let reason = match left {
+            Some(left) => format!(
+                "another worker has its key, for {} s at most",
+                left.as_secs()
+            ),
             None => "another worker has its key".to_owned(),
         };
-        Report::new(Outcome::InProgress).because(reason)
+        let backoff = self.backoff(record);
+        Report::new(Outcome::InProgress)
+            .because(reason)
+            .wait(backoff.map(|backoff| left.unwrap_or(backoff)))
+    }
+
+    /// How long the consumer's backoff keeps a record away that goes back to the queue.
+    fn backoff(&self, record: usize) -> Option<Duration> {
+        let visibility = self.engine.visibility.as_deref()?;
+        visibility.backoff(&self.ledger.messages()[record])
+    }
+
+    /// The same for a record whose own claim is left to lapse: before that it would only come back to
+    /// be told that somebody has its key.
+    fn backoff_past_lease(&self, record: usize) -> Option<Duration> {
+        let lease = self.time_until(self.deadline.lease_until);
+        self.backoff(record).map(|backoff| backoff.max(lease))
+    }
+
+    fn time_until(&self, moment: Timestamp) -> Duration {
+        moment.since(self.engine.idempotency.clock.now())
     }
 
     fn start_handlers(&mut self) {
@@ -302,14 +327,21 @@ impl<'a> Run<'a> {
         if let Some(release) = release.filter(|_| !was_cancelled) {
             self.settler.push(None, release);
         }
-        let reason = match failure {
-            Failure::Terminal { reason } => return self.end_terminal(record, reason),
-            Failure::Retry { reason } | Failure::Panic { reason } => reason,
-            Failure::Timeout(limit) => format!("cancelled: its handler took longer than {limit:?}"),
-            Failure::Deadline => CANCELLED.to_owned(),
-            Failure::Unstarted => NOT_STARTED.to_owned(),
+        let report = Report::new(Outcome::Failed);
+        let report = match failure {
+            Failure::Terminal { cause } => return self.end_terminal(record, cause),
+            Failure::Retry { reason, delay } => report.because(reason).wait(delay),
+            Failure::Panic { reason } => report.because(reason),
+            Failure::Unstarted => report.because(NOT_STARTED),
+            Failure::Timeout(limit) => {
+                let reason = format!("cancelled: its handler took longer than {limit:?}");
+                report.because(reason).wait(self.backoff_past_lease(record))
+            }
+            Failure::Deadline => report
+                .because(CANCELLED)
+                .wait(self.backoff_past_lease(record)),
         };
-        self.end(record, Report::new(Outcome::Failed).because(reason));
+        self.end(record, report);
     }
 
     fn settled(&mut self, answered: Vec<Answered>) {
@@ -343,10 +375,13 @@ impl<'a> Run<'a> {
         self.stopped = true;
         self.running = FuturesUnordered::new();
         for record in std::mem::take(&mut self.handlers) {
-            self.end(record, Report::new(Outcome::Failed).because(CANCELLED));
+            let report = Report::new(Outcome::Failed)
+                .because(CANCELLED)
+                .wait(self.backoff_past_lease(record));
+            self.end(record, report);
         }
-        for (record, reason) in std::mem::take(&mut self.to_move) {
-            self.end_terminal(record, reason);
+        for (record, cause) in std::mem::take(&mut self.to_move) {
+            self.end_terminal(record, cause);
         }
         self.return_rest(NOT_STARTED);
     }
@@ -362,16 +397,16 @@ impl<'a> Run<'a> {
     }
 
     fn end_unusable(&mut self, record: usize, error: &PrepareError) {
-        self.end_terminal(record, error.to_string());
+        self.end_terminal(record, Cause::from(error.to_string()));
     }
 
     /// Ends a record that no retry can help: in the dead-letter queue at once where one is
     /// configured, by the queue's own redrive otherwise.
-    fn end_terminal(&mut self, record: usize, reason: String) {
+    fn end_terminal(&mut self, record: usize, cause: Cause) {
         if self.engine.dead_letters.is_some() && !self.stopped {
-            return self.to_move.push_back((record, reason));
+            return self.to_move.push_back((record, cause));
         }
-        self.end(record, Report::new(Outcome::Terminal).because(reason));
+        self.end(record, Report::new(Outcome::Terminal).because(cause.chain));
     }
 
     fn move_terminal(&mut self) {
@@ -379,20 +414,21 @@ impl<'a> Run<'a> {
             return;
         };
         while self.moving.len() < self.engine.concurrency.get() {
-            let Some((record, reason)) = self.to_move.pop_front() else {
+            let Some((record, cause)) = self.to_move.pop_front() else {
                 return;
             };
             let message = Arc::clone(&self.ledger.messages()[record]);
             self.moving.push(Box::pin(async move {
                 let mut report = Report::new(Outcome::Terminal);
-                match dead_letters.send(&message, &reason).await {
+                match dead_letters.send(&message, &cause).await {
                     Ok(()) => report.acknowledged = true,
                     Err(error) => error!(
+                        message_id = message.id(),
                         error = chain(&*error),
                         "a terminal record could not be moved to the dead-letter queue"
                     ),
                 }
-                (record, report.because(reason))
+                (record, report.because(cause.chain))
             }));
         }
     }
@@ -404,11 +440,16 @@ impl<'a> Run<'a> {
         report.key = taken.item.clone();
         report.duration = taken.taken_up.map(|taken_up| taken_up.elapsed());
         let followers = std::mem::take(&mut taken.followers);
+        if report.outcome == Outcome::Failed && report.wait.is_none() {
+            report.wait = self.backoff(record);
+        }
         let succeeded = matches!(report.outcome, Outcome::Processed | Outcome::Duplicate);
         self.ledger.enter(record, report.clone());
         for rest in self.lanes.finish(record, succeeded) {
+            // Its group comes back together: SQS delivers none of it while one is away.
             let report = Report::new(Outcome::Failed)
-                .because("an earlier record of its message group failed");
+                .because("an earlier record of its message group failed")
+                .wait(report.wait);
             self.ledger.enter(rest, report);
         }
         for follower in followers {
@@ -442,10 +483,12 @@ impl<'a> Run<'a> {
             Outcome::Processed | Outcome::Duplicate => mismatched(self.engine.mismatch),
             Outcome::InProgress => Report {
                 reason: report.reason.clone(),
+                wait: report.wait,
                 ..Report::new(Outcome::InProgress)
             },
             Outcome::Failed | Outcome::Terminal => Report::new(Outcome::Failed)
-                .because("the record with the same key in this batch failed"),
+                .because("the record with the same key in this batch failed")
+                .wait(report.wait),
         };
         self.end(record, report);
     }

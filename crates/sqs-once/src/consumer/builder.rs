@@ -67,7 +67,9 @@ impl<S> std::fmt::Debug for Ready<S> {
 /// | [`retention`](Consumer::retention) | `SQS_ONCE_RETENTION` | `28d` |
 /// | [`lease_margin`](Consumer::lease_margin) | `SQS_ONCE_LEASE_MARGIN` | `3s` |
 /// | [`deadline_margin`](Consumer::deadline_margin) | `SQS_ONCE_DEADLINE_MARGIN` | `1s`, at most a tenth of the time |
-/// | | `SQS_ONCE_DLQ_URL`: where terminal records are sent at once | none: they stay in the queue until its redrive policy moves them |
+/// | `dead_letter_queue` (feature `sqs`) | `SQS_ONCE_DLQ_URL`: where terminal records are sent at once | none: they stay in the queue until its redrive policy moves them |
+/// | `backoff` (feature `sqs`) | | none: failed records come back when the queue's visibility timeout ends |
+/// | `queue_url` (feature `sqs`) | `SQS_ONCE_QUEUE_URL`: the queue, for `backoff` | what the messages' queue ARN says |
 /// | | `SQS_ONCE_DISABLED`: `true` bypasses the store, for tests; only duplicates inside a batch are still recognised | `false` |
 ///
 /// ```
@@ -321,7 +323,7 @@ impl<Phase> Consumer<Phase> {
         }
     }
 
-    fn set(mut self, change: impl FnOnce(&mut Settings)) -> Self {
+    pub(super) fn set(mut self, change: impl FnOnce(&mut Settings)) -> Self {
         change(&mut self.settings);
         self.core = Arc::default();
         self

@@ -2,5 +2,7 @@
 
 mod builder;
 mod settings;
+#[cfg(feature = "sqs")]
+mod sqs;
 
 pub use builder::{Consumer, Keyed, Keyless, Ready, consumer};

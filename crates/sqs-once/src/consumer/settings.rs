@@ -8,7 +8,7 @@ use tracing::warn;
 
 use crate::batch::{Deadline, Engine, FifoFailure, InProgress, PayloadMismatch};
 use crate::config::{ConfigError, EnvSettings, missing_namespace, process_env};
-use crate::disposition::dead_letters;
+use crate::disposition::{Disposition, DispositionSettings};
 use crate::handler::PrepareRecord;
 use crate::idempotency::{Idempotency, Mode};
 use crate::key::Namespace;
@@ -35,6 +35,7 @@ pub(super) struct Settings {
     pub(super) mismatch: PayloadMismatch,
     pub(super) fifo_failure: FifoFailure,
     pub(super) in_progress: InProgress,
+    pub(super) disposition: DispositionSettings,
     pub(super) clock: Option<Arc<dyn Clock>>,
     pub(super) random: Option<Arc<dyn Random>>,
 }
@@ -64,12 +65,17 @@ impl Settings {
             Some(store) => Arc::clone(store),
             None => Arc::new(DynamoDbStore::from_env().await?) as Arc<dyn Store>,
         };
-        let namespace = self.namespace.clone().or(env.namespace);
+        let namespace = self.namespace.clone().or_else(|| env.namespace.clone());
         let clock = self.clock.clone().unwrap_or_else(|| Arc::new(SystemClock));
+        let random = self.random.clone().unwrap_or_else(|| Arc::new(OsRandom));
+        let Disposition {
+            dead_letters,
+            visibility,
+        } = self.disposition.resolve(&env, &clock, &random).await?;
         let idempotency = Idempotency {
             store,
             clock: Arc::clone(&clock),
-            random: self.random.clone().unwrap_or_else(|| Arc::new(OsRandom)),
+            random,
             namespace: namespace
                 .or_else(|| self.default_namespace.clone())
                 .ok_or_else(missing_namespace)?,
@@ -78,10 +84,6 @@ impl Settings {
                 .or(env.retention)
                 .unwrap_or(DEFAULT_RETENTION),
             mode: self.mode,
-        };
-        let dead_letters = match env.dlq_url {
-            Some(url) => Some(dead_letters(url).await?),
-            None => None,
         };
         let concurrency = self.concurrency.or(env.concurrency);
         let lease_margin = self.lease_margin.or(env.lease_margin);
@@ -95,6 +97,7 @@ impl Settings {
                 fifo_failure: self.fifo_failure,
                 in_progress: self.in_progress,
                 dead_letters,
+                visibility,
             }),
             clock,
             lease_margin: lease_margin.unwrap_or(DEFAULT_LEASE_MARGIN),

@@ -1,34 +1,76 @@
-//! What becomes of a record that failed for good.
+//! What becomes of a record that did not succeed.
 
 #[cfg(feature = "sqs")]
+mod attributes;
+#[cfg(feature = "sqs")]
+mod backoff;
+#[cfg(feature = "sqs")]
+mod dead_letters;
+mod settings;
+#[cfg(feature = "sqs")]
 mod sqs;
+#[cfg(feature = "sqs")]
+mod visibility;
 
 use std::error::Error;
-use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
-use crate::config::ConfigError;
+use crate::handler::HandlerError;
 use crate::record::Message;
+
+#[cfg(feature = "sqs")]
+pub use backoff::Backoff;
+pub(crate) use settings::{Disposition, DispositionSettings};
+
+/// Why a record is terminal.
+pub(crate) struct Cause {
+    /// The error's own words.
+    #[cfg_attr(
+        not(feature = "sqs"),
+        expect(dead_code, reason = "only a dead letter tells it from its causes")
+    )]
+    pub(crate) reason: String,
+    /// The error and its causes, in one line.
+    pub(crate) chain: String,
+}
+
+impl From<&HandlerError> for Cause {
+    fn from(error: &HandlerError) -> Self {
+        Self {
+            reason: error.to_string(),
+            chain: error.chain(),
+        }
+    }
+}
+
+/// A reason that has no causes.
+impl From<String> for Cause {
+    fn from(reason: String) -> Self {
+        Self {
+            chain: reason.clone(),
+            reason,
+        }
+    }
+}
 
 /// The dead-letter queue.
 pub(crate) trait DeadLetters: Send + Sync {
-    /// Sends a copy of the message there, with the reason; only after that may it leave its queue.
+    /// Sends a copy of the message there, with the cause; only after that may it leave its queue.
     fn send<'a>(
         &'a self,
         message: &'a Message,
-        reason: &'a str,
+        cause: &'a Cause,
     ) -> BoxFuture<'a, Result<(), Box<dyn Error + Send + Sync>>>;
 }
 
-/// The dead-letter queue at `url`.
-#[cfg(feature = "sqs")]
-pub(crate) async fn dead_letters(url: String) -> Result<Arc<dyn DeadLetters>, ConfigError> {
-    Ok(Arc::new(sqs::DeadLetterQueue::from_env(url).await))
-}
+/// The queue that messages come from.
+pub(crate) trait Visibility: Send + Sync {
+    /// How long a message that failed should stay away, if the consumer wants that.
+    fn backoff(&self, message: &Message) -> Option<Duration>;
 
-/// Without SQS's client nothing can be sent there: a variable that does nothing would be a trap.
-#[cfg(not(feature = "sqs"))]
-pub(crate) async fn dead_letters(_: String) -> Result<Arc<dyn DeadLetters>, ConfigError> {
-    Err(crate::config::dlq_without_feature())
+    /// Keeps messages away for so long from now. What goes wrong is logged: those messages come back
+    /// when their queue's visibility timeout ends.
+    fn postpone<'a>(&'a self, waits: Vec<(&'a Message, Duration)>) -> BoxFuture<'a, ()>;
 }

@@ -71,6 +71,13 @@ impl Message {
             .as_deref()
     }
 
+    /// What SQS wants to hear to change this delivery. Never logged.
+    #[cfg(feature = "sqs")]
+    pub(crate) fn receipt_handle(&self) -> Option<&str> {
+        let handle = self.sqs.receipt_handle.as_deref();
+        handle.filter(|handle| !handle.is_empty())
+    }
+
     #[cfg(feature = "sqs")]
     pub(crate) fn attributes(&self) -> impl Iterator<Item = (&str, &SqsMessageAttribute)> {
         let attributes = self.sqs.message_attributes.iter();

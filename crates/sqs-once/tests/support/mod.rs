@@ -7,6 +7,8 @@
     reason = "every test file uses another part of this"
 )]
 
+pub mod sqs;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex};

@@ -1,0 +1,76 @@
+//! How long a record that failed stays away.
+
+use std::time::Duration;
+
+/// How long messages that go back to the queue stay away: longer with every delivery.
+///
+/// ```
+/// use std::time::Duration;
+/// use sqs_once::Backoff;
+///
+/// // 5 to 10 s after the first delivery, 10 to 20 s after the second, … 10 to 20 min in the end.
+/// let backoff = Backoff::exponential(Duration::from_secs(5), Duration::from_secs(20 * 60));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Backoff {
+    floor: Duration,
+    ceiling: Duration,
+}
+
+impl Backoff {
+    /// After the *n*th delivery a random time between `floor · 2ⁿ⁻¹` and twice that, never more than
+    /// `ceiling`: where that cuts it short, between half of `ceiling` and `ceiling`, so that messages
+    /// which failed together don't come back together. SQS allows 12 hours at most.
+    ///
+    /// # Panics
+    /// If `floor` is zero or longer than `ceiling`.
+    pub const fn exponential(floor: Duration, ceiling: Duration) -> Self {
+        assert!(!floor.is_zero(), "a backoff of zero is none");
+        assert!(
+            floor.as_nanos() <= ceiling.as_nanos(),
+            "a backoff's floor is above its ceiling"
+        );
+        Self { floor, ceiling }
+    }
+
+    /// The time after the `receive_count`th delivery, with `bits` for chance.
+    pub(super) fn after(self, receive_count: u32, bits: u128) -> Duration {
+        let doublings = receive_count.clamp(1, 31);
+        let longest = self.floor.saturating_mul(1 << doublings).min(self.ceiling);
+        let shortest = self.floor.max(longest / 2);
+        let share = f64::from(bits as u32) / f64::from(u32::MAX);
+        shortest + (longest - shortest).mul_f64(share)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn it_doubles_up_to_the_ceiling_and_stays_between_its_bounds() {
+        let backoff = Backoff::exponential(5 * SECOND, 60 * SECOND);
+        for (receive_count, shortest, longest) in [
+            (0, 5, 10),
+            (1, 5, 10),
+            (2, 10, 20),
+            (3, 20, 40),
+            (4, 30, 60),
+            (5, 30, 60),
+            (u32::MAX, 30, 60),
+        ] {
+            assert_eq!(backoff.after(receive_count, 0), shortest * SECOND);
+            assert_eq!(backoff.after(receive_count, u128::MAX), longest * SECOND);
+        }
+    }
+
+    #[test]
+    fn a_floor_that_is_the_ceiling_leaves_nothing_to_chance() {
+        let backoff = Backoff::exponential(SECOND, SECOND);
+        assert_eq!(backoff.after(7, 12345), SECOND);
+        let longest = Backoff::exponential(Duration::MAX, Duration::MAX);
+        assert_eq!(longest.after(2, u128::MAX), Duration::MAX);
+    }
+}

@@ -1,0 +1,87 @@
+//! What the code sets of all this, and what becomes of it with the environment's word.
+
+use std::sync::Arc;
+
+#[cfg(feature = "sqs")]
+use crate::config::process_env;
+use crate::config::{ConfigError, EnvSettings};
+use crate::random::Random;
+use crate::time::Clock;
+
+#[cfg(feature = "sqs")]
+use super::{Backoff, dead_letters::DeadLetterQueue, sqs, visibility::SourceQueue};
+use super::{DeadLetters, Visibility};
+
+/// What the code sets; `None` leaves it to the environment.
+#[derive(Clone, Default)]
+pub(crate) struct DispositionSettings {
+    #[cfg(feature = "sqs")]
+    pub(crate) client: Option<aws_sdk_sqs::Client>,
+    #[cfg(feature = "sqs")]
+    pub(crate) dead_letter_queue: Option<String>,
+    #[cfg(feature = "sqs")]
+    pub(crate) queue: Option<String>,
+    #[cfg(feature = "sqs")]
+    pub(crate) backoff: Option<Backoff>,
+}
+
+/// What a consumer does about records that did not succeed.
+#[derive(Default)]
+pub(crate) struct Disposition {
+    pub(crate) dead_letters: Option<Arc<dyn DeadLetters>>,
+    pub(crate) visibility: Option<Arc<dyn Visibility>>,
+}
+
+impl DispositionSettings {
+    #[cfg(feature = "sqs")]
+    pub(crate) async fn resolve(
+        &self,
+        env: &EnvSettings,
+        clock: &Arc<dyn Clock>,
+        random: &Arc<dyn Random>,
+    ) -> Result<Disposition, ConfigError> {
+        let dead_letter_queue = self.dead_letter_queue.as_ref().or(env.dlq_url.as_ref());
+        let queue = self.queue.as_ref().or(env.queue_url.as_ref());
+        // A handler may ask for a pause at any time. Outside Lambda, in a test say, that is no reason to
+        // call AWS.
+        let asked = self.client.is_some() || queue.is_some() || self.backoff.is_some();
+        let postpones = asked || process_env("AWS_LAMBDA_FUNCTION_NAME").is_some();
+        if dead_letter_queue.is_none() && !postpones {
+            return Ok(Disposition::default());
+        }
+        let client = match &self.client {
+            Some(client) => client.clone(),
+            None => sqs::client_from_env().await,
+        };
+        let dead_letters = dead_letter_queue.map(|url| {
+            let queue = DeadLetterQueue::new(client.clone(), url.clone());
+            Arc::new(queue) as Arc<dyn DeadLetters>
+        });
+        let visibility = postpones.then(|| {
+            let (clock, random) = (Arc::clone(clock), Arc::clone(random));
+            let queue = SourceQueue::new(client, queue.cloned(), self.backoff, clock, random);
+            Arc::new(queue) as Arc<dyn Visibility>
+        });
+        Ok(Disposition {
+            dead_letters,
+            visibility,
+        })
+    }
+
+    /// Without SQS's client no queue can be reached: a variable that does nothing would be a trap.
+    #[cfg(not(feature = "sqs"))]
+    pub(crate) async fn resolve(
+        &self,
+        env: &EnvSettings,
+        _: &Arc<dyn Clock>,
+        _: &Arc<dyn Random>,
+    ) -> Result<Disposition, ConfigError> {
+        if env.dlq_url.is_some() {
+            return Err(crate::config::needs_sqs("SQS_ONCE_DLQ_URL"));
+        }
+        if env.queue_url.is_some() {
+            return Err(crate::config::needs_sqs("SQS_ONCE_QUEUE_URL"));
+        }
+        Ok(Disposition::default())
+    }
+}
