@@ -63,7 +63,8 @@ use proc_macro::TokenStream;
 ///   `key = order_id` for `OrderPlaced { order_id, .. }: OrderPlaced`.
 /// - Several parts in a tuple: `key = (order.tenant, order.order_id)`.
 /// - A function of the payload, by its path: `key = OrderPlaced::business_key`.
-/// - Any other key extractor: `key = sqs_once::MessageAttribute::new("order-id")`.
+/// - Any other key extractor: `key = sqs_once::MessageAttribute::new("order-id")`,
+///   `key = sqs_once::JsonPointer::new("/order/id")`, or several of them in a tuple.
 ///
 /// Text, integers, `bool`, `char`, bytes and `Option`s of these can be keys. Floats can't: different
 /// integers become one float. A record whose key is missing or empty is terminal; it never runs under

@@ -75,7 +75,9 @@ pub use idempotency::Mode;
 pub use key::{BusinessKey, KeyError};
 pub use lambda::{EventError, run};
 pub use random::{OsRandom, Random};
-pub use record::{KeyExtractor, Message, MessageAttribute, MessageGroup};
+pub use record::{
+    JsonPointer, KeyExtractor, Message, MessageAttribute, MessageGroup, MessageId, SystemAttribute,
+};
 pub use sqs_once_macros::handler;
 pub use store::{DynamoDbStore, MemoryStore, Store};
 pub use time::{Clock, SystemClock, Timestamp};

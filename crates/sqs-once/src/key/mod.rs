@@ -81,6 +81,12 @@ pub enum KeyError {
         /// The length found, in bytes.
         len: usize,
     },
+    /// The value found is of a kind that can't be a key.
+    #[error("the business key is {found}: only text, an integer or a boolean can be one")]
+    WrongType {
+        /// What was found, such as `an object`.
+        found: &'static str,
+    },
     /// The user's extractor returned an error or panicked.
     #[error("the key extractor failed: {0}")]
     Extractor(String),

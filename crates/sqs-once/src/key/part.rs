@@ -76,6 +76,12 @@ impl KeyWriter {
         Ok(())
     }
 
+    /// Appends an integer, as its decimal digits.
+    pub(crate) fn integer(&mut self, digits: &str) {
+        let digits = if digits == "-0" { "0" } else { digits };
+        self.part(b'i', digits.as_bytes());
+    }
+
     fn part(&mut self, kind: u8, bytes: &[u8]) {
         self.encoded.push(kind);
         self.encoded
@@ -161,7 +167,7 @@ macro_rules! integers {
     ($($integer:ty)*) => {$(
         impl KeyPart for $integer {
             fn write(&self, key: &mut KeyWriter) -> Result<(), KeyError> {
-                key.part(b'i', self.to_string().as_bytes());
+                key.integer(&self.to_string());
                 Ok(())
             }
         }
