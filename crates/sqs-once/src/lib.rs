@@ -63,7 +63,7 @@ pub mod store;
 mod telemetry;
 mod time;
 
-pub use batch::{Outcome, PayloadMismatch};
+pub use batch::{MissingKey, Outcome, PayloadMismatch};
 pub use config::ConfigError;
 pub use consumer::{Consumer, consumer};
 pub use error::Error;

@@ -17,11 +17,32 @@ pub enum PayloadMismatch {
     Reject,
 }
 
+/// What becomes of a record without a business key, that is, whose extractor says
+/// [`KeyError::Missing`](crate::KeyError::Missing). A key that is empty, too long or of the wrong
+/// kind, and an extractor that fails, are terminal whatever is set here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MissingKey {
+    /// It is terminal: no retry brings a key (the default).
+    #[default]
+    Terminal,
+    /// It runs without any protection: nothing is claimed or recorded, and every delivery of the
+    /// message runs. Its line in the log is a warning that says so.
+    ///
+    /// The extractors work all the same, for the single message in place of the event: the
+    /// [`IdempotencyToken`](crate::IdempotencyToken) and the [`Key`](crate::Key) are made of the
+    /// message id, which a message that is sent again or redriven does not keep, and the fence is
+    /// that of a first claim.
+    ProcessUnprotected,
+    /// It goes back to the queue, until the queue's redrive policy moves it.
+    Retry,
+}
+
 /// What every batch of a consumer runs with.
 pub(crate) struct Engine {
     pub(crate) handler: Arc<dyn PrepareRecord<()>>,
     pub(crate) idempotency: Idempotency,
     pub(crate) concurrency: NonZeroUsize,
     pub(crate) mismatch: PayloadMismatch,
+    pub(crate) missing_key: MissingKey,
     pub(crate) dead_letters: Option<Arc<dyn DeadLetters>>,
 }

@@ -11,6 +11,6 @@ mod settling;
 pub(crate) use answer::run;
 pub(crate) use deadline::Deadline;
 pub(crate) use engine::Engine;
-pub use engine::PayloadMismatch;
+pub use engine::{MissingKey, PayloadMismatch};
 pub use ledger::Outcome;
 pub(crate) use ledger::Report;

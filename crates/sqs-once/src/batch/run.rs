@@ -11,14 +11,14 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use tracing::{Instrument, error, info_span};
 
 use crate::error::chain;
-use crate::handler::{HandlerError, PrepareError, RecordParts, Start, panic_message};
+use crate::handler::{HandlerError, RecordParts, Start, panic_message};
 use crate::idempotency::{Admission, Completion, Refusal, on_completed};
-use crate::key::{BusinessKey, Fingerprint, ItemId};
+use crate::key::{BusinessKey, Fingerprint, ItemId, KeyError};
 use crate::store::{Claim, Fence, StoreError, StoreErrorKind};
 use crate::time::Timestamp;
 
 use super::Deadline;
-use super::engine::{Engine, PayloadMismatch};
+use super::engine::{Engine, MissingKey, PayloadMismatch};
 use super::lanes::Lanes;
 use super::ledger::{Ledger, Outcome, Report};
 use super::settling::{Answered, Settler};
@@ -33,7 +33,9 @@ const CLAIMED_AHEAD: usize = CLAIMS * CLAIM_REQUESTS;
 struct Candidate {
     record: usize,
     key: BusinessKey,
-    claim: Claim,
+    item: ItemId,
+    /// None where the record runs without protection.
+    claim: Option<Claim>,
     start: Start<()>,
 }
 
@@ -43,6 +45,8 @@ struct Taken {
     item: Option<ItemId>,
     fingerprint: Option<Fingerprint>,
     taken_up: Option<Instant>,
+    /// It has no key, and runs without a claim.
+    unprotected: bool,
     /// Records that end as this one does, because they have its key.
     followers: Vec<usize>,
 }
@@ -50,7 +54,7 @@ struct Taken {
 /// A handler's end. A panic is an end like any other.
 struct Finished {
     record: usize,
-    claim: Claim,
+    claim: Option<Claim>,
     result: Result<(), Failure>,
 }
 
@@ -168,7 +172,8 @@ impl<'a> Run<'a> {
                 return;
             }
             let mut candidates = Vec::new();
-            while candidates.len() < CLAIMS {
+            // A record without a key needs no claim, but room to wait.
+            while candidates.len() < CLAIMS && self.claimed.len() < limit {
                 let Some(record) = self.lanes.next() else {
                     break;
                 };
@@ -180,7 +185,10 @@ impl<'a> Run<'a> {
             self.claims += candidates.len();
             let (idempotency, until) = (&self.engine.idempotency, self.deadline.answer_by);
             self.claiming.push(Box::pin(async move {
-                let claims: Vec<_> = candidates.iter().map(|one| one.claim.clone()).collect();
+                let claims: Vec<_> = candidates
+                    .iter()
+                    .filter_map(|one| one.claim.clone())
+                    .collect();
                 let admissions = idempotency.admit(&claims, until).await;
                 candidates.into_iter().zip(admissions).collect()
             }));
@@ -194,11 +202,15 @@ impl<'a> Run<'a> {
         let prepared = match self.engine.handler.prepare(message) {
             Ok(prepared) => prepared,
             Err(error) => {
-                self.end_unusable(record, &error);
+                self.end_terminal(record, error.to_string());
                 return None;
             }
         };
-        let item = self.engine.idempotency.item_id(&prepared.key);
+        let Some(key) = prepared.key else {
+            self.without_key(record, prepared.start);
+            return None;
+        };
+        let item = self.engine.idempotency.item_id(&key);
         let fingerprint = message.body().map(Fingerprint::of_body);
         self.taken[record].item = Some(item.clone());
         self.taken[record].fingerprint.clone_from(&fingerprint);
@@ -213,13 +225,44 @@ impl<'a> Run<'a> {
         let lease_until = self.deadline.lease_until;
         Some(Candidate {
             record,
-            key: prepared.key,
-            claim: self
-                .engine
-                .idempotency
-                .new_claim(item, fingerprint, lease_until),
+            key,
+            item: item.clone(),
+            claim: Some(
+                self.engine
+                    .idempotency
+                    .new_claim(item, fingerprint, lease_until),
+            ),
             start: prepared.start,
         })
+    }
+
+    /// What becomes of a record without a key, by policy.
+    fn without_key(&mut self, record: usize, start: Start<()>) {
+        match self.engine.missing_key {
+            MissingKey::Terminal => self.end_terminal(record, KeyError::Missing.to_string()),
+            MissingKey::Retry => {
+                let report = Report::new(Outcome::Failed).because(KeyError::Missing.to_string());
+                self.end(record, report);
+            }
+            MissingKey::ProcessUnprotected => {
+                let message_id = self.ledger.messages()[record].id();
+                // The extractors see a key of the message's own; the store never does.
+                let key = match BusinessKey::of(&("sqs-once message", message_id)) {
+                    Ok(key) => key,
+                    Err(error) => return self.end_terminal(record, error.to_string()),
+                };
+                self.taken[record].unprotected = true;
+                let candidate = Candidate {
+                    record,
+                    item: self.engine.idempotency.item_id(&key),
+                    key,
+                    claim: None,
+                    start,
+                };
+                let fence = Fence::first(self.engine.idempotency.clock.now());
+                self.claimed.push_back((candidate, fence));
+            }
+        }
     }
 
     fn admitted(&mut self, admitted: Admitted) {
@@ -270,15 +313,16 @@ impl<'a> Run<'a> {
             let Candidate {
                 record,
                 key,
+                item,
                 claim,
                 start,
             } = candidate;
             let message = Arc::clone(&self.ledger.messages()[record]);
-            let span = info_span!("record", message_id = message.id(), key = claim.id.short());
+            let span = info_span!("record", message_id = message.id(), key = item.short());
             let parts = RecordParts {
                 message,
                 key: Arc::new(key),
-                item: claim.id.clone(),
+                item,
                 fence,
                 cancelled_at: self.deadline.cancel_at,
                 state: (),
@@ -314,12 +358,13 @@ impl<'a> Run<'a> {
     ) {
         self.handlers.remove(&record);
         let Err(failure) = result else {
+            let Some(claim) = claim else {
+                return self.end(record, Report::new(Outcome::Processed));
+            };
             let completion = self.engine.idempotency.completion(&claim);
             return self.settler.push(Some(record), completion);
         };
-        if let Some(release) = self.engine.idempotency.release(&claim) {
-            self.settler.push(None, release);
-        }
+        self.release(claim.as_ref());
         match failure {
             Failure::Error(error) if error.is_terminal() => {
                 self.end_terminal(record, error.chain());
@@ -379,14 +424,14 @@ impl<'a> Run<'a> {
     }
 
     fn return_unstarted(&mut self, candidate: Candidate) {
-        if let Some(release) = self.engine.idempotency.release(&candidate.claim) {
-            self.settler.push(None, release);
-        }
+        self.release(candidate.claim.as_ref());
         self.end(candidate.record, not_started());
     }
 
-    fn end_unusable(&mut self, record: usize, error: &PrepareError) {
-        self.end_terminal(record, error.to_string());
+    fn release(&mut self, claim: Option<&Claim>) {
+        if let Some(release) = claim.and_then(|claim| self.engine.idempotency.release(claim)) {
+            self.settler.push(None, release);
+        }
     }
 
     /// Ends a record that no retry can help: in the dead-letter queue at once where one is
@@ -427,6 +472,11 @@ impl<'a> Run<'a> {
         let taken = &mut self.taken[record];
         report.key = taken.item.clone();
         report.duration = taken.taken_up.map(|taken_up| taken_up.elapsed());
+        if taken.unprotected {
+            let reason = report.reason.iter().map(String::as_str);
+            let reason: Vec<_> = reason.chain([UNPROTECTED]).collect();
+            report.reason = Some(reason.join("; "));
+        }
         let followers = std::mem::take(&mut taken.followers);
         let succeeded = matches!(report.outcome, Outcome::Processed | Outcome::Duplicate);
         self.ledger.enter(record, report.clone());
@@ -465,6 +515,8 @@ impl<'a> Run<'a> {
         }
     }
 }
+
+const UNPROTECTED: &str = "without a business key: not protected against duplicates";
 
 fn not_started() -> Report {
     Report::new(Outcome::Failed).because("the deadline came before it was started")

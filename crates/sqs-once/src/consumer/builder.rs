@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use tokio::sync::OnceCell;
 
-use crate::batch::{self, PayloadMismatch, Report};
+use crate::batch::{self, MissingKey, PayloadMismatch, Report};
 use crate::config::ConfigError;
 use crate::handler::{Bound, Handler, PrepareRecord, Stateful};
 use crate::idempotency::Mode;
@@ -67,6 +67,9 @@ impl<S> std::fmt::Debug for Ready<S> {
 /// | [`retention`](Consumer::retention) | `SQS_ONCE_RETENTION` | `28d` |
 /// | [`lease_margin`](Consumer::lease_margin) | `SQS_ONCE_LEASE_MARGIN` | `3s` |
 /// | [`deadline_margin`](Consumer::deadline_margin) | `SQS_ONCE_DEADLINE_MARGIN` | `1s`, at most a tenth of the time |
+/// | [`mode`](Consumer::mode) | | [`Mode::ClaimFirst`] |
+/// | [`payload_mismatch`](Consumer::payload_mismatch) | | [`PayloadMismatch::Warn`] |
+/// | [`missing_key`](Consumer::missing_key) | | [`MissingKey::Terminal`] |
 /// | | `SQS_ONCE_DLQ_URL`: where terminal records are sent at once | none: they stay in the queue until its redrive policy moves them |
 /// | | `SQS_ONCE_DISABLED`: `true` bypasses the store, for tests | `false` |
 ///
@@ -268,6 +271,12 @@ impl<Phase> Consumer<Phase> {
     #[must_use]
     pub fn payload_mismatch(self, mismatch: PayloadMismatch) -> Self {
         self.set(|settings| settings.mismatch = mismatch)
+    }
+
+    /// What becomes of a record without a business key. Default: [`MissingKey::Terminal`].
+    #[must_use]
+    pub fn missing_key(self, missing_key: MissingKey) -> Self {
+        self.set(|settings| settings.missing_key = missing_key)
     }
 
     /// The clock that leases and expiry are compared with, for tests and simulators.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tracing::warn;
 
-use crate::batch::{Deadline, Engine, PayloadMismatch};
+use crate::batch::{Deadline, Engine, MissingKey, PayloadMismatch};
 use crate::config::{ConfigError, EnvSettings, missing_namespace, process_env};
 use crate::disposition::dead_letters;
 use crate::handler::PrepareRecord;
@@ -32,6 +32,7 @@ pub(super) struct Settings {
     pub(super) deadline_margin: Option<Duration>,
     pub(super) mode: Mode,
     pub(super) mismatch: PayloadMismatch,
+    pub(super) missing_key: MissingKey,
     pub(super) clock: Option<Arc<dyn Clock>>,
     pub(super) random: Option<Arc<dyn Random>>,
 }
@@ -86,6 +87,7 @@ impl Settings {
                 idempotency,
                 concurrency: concurrency.unwrap_or(DEFAULT_CONCURRENCY),
                 mismatch: self.mismatch,
+                missing_key: self.missing_key,
                 dead_letters,
             }),
             clock,

@@ -19,9 +19,9 @@ type HandlerFuture = Pin<Box<dyn Future<Output = Result<(), HandlerError>> + Sen
 /// Calls the handler with the payload that was decoded for it.
 pub(crate) type Start<S> = Box<dyn FnOnce(RecordParts<S>) -> HandlerFuture + Send>;
 
-/// A record whose key is known and whose payload is decoded.
+/// A record whose payload is decoded, and whose key is known, or known to be missing.
 pub(crate) struct Prepared<S> {
-    pub(crate) key: BusinessKey,
+    pub(crate) key: Option<BusinessKey>,
     pub(crate) start: Start<S>,
 }
 
@@ -69,7 +69,11 @@ where
             catch_unwind(|| decode_json(message)).map_err(|_| PrepareError::DecodePanic)??;
         let key = catch_unwind(AssertUnwindSafe(|| self.key.key(&payload, message)))
             // What it said is left out: it may hold the key, and this is logged.
-            .map_err(|_| KeyError::Extractor("it panicked".to_owned()))??;
+            .map_err(|_| KeyError::Extractor("it panicked".to_owned()))?;
+        let key = match key {
+            Err(KeyError::Missing) => None,
+            key => Some(key?),
+        };
         let handler = self.handler.clone();
         Ok(Prepared {
             key,
