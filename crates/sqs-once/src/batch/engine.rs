@@ -15,6 +15,8 @@ pub enum PayloadMismatch {
     Warn,
     /// Fail it: it ends in the dead-letter queue, where a person looks at it.
     Reject,
+    /// Never notice it: no fingerprint is computed or stored, and the key alone makes a duplicate.
+    Ignore,
 }
 
 /// What becomes of a record without a business key, that is, whose extractor says

@@ -199,7 +199,8 @@ impl<'a> Run<'a> {
     fn take_up(&mut self, record: usize) -> Option<Candidate> {
         self.taken[record].taken_up = Some(Instant::now());
         let message = &self.ledger.messages()[record];
-        let prepared = match self.engine.handler.prepare(message) {
+        let with_fingerprint = self.engine.mismatch != PayloadMismatch::Ignore;
+        let prepared = match self.engine.handler.prepare(message, with_fingerprint) {
             Ok(prepared) => prepared,
             Err(error) => {
                 self.end_terminal(record, error.to_string());
@@ -211,7 +212,7 @@ impl<'a> Run<'a> {
             return None;
         };
         let item = self.engine.idempotency.item_id(&key);
-        let fingerprint = message.body().map(Fingerprint::of_body);
+        let fingerprint = prepared.fingerprint;
         self.taken[record].item = Some(item.clone());
         self.taken[record].fingerprint.clone_from(&fingerprint);
         if let Some(&leader) = self.leaders.get(&item) {
@@ -524,7 +525,7 @@ fn not_started() -> Report {
 
 fn mismatched(mismatch: PayloadMismatch) -> Report {
     let outcome = match mismatch {
-        PayloadMismatch::Warn => Outcome::Duplicate,
+        PayloadMismatch::Warn | PayloadMismatch::Ignore => Outcome::Duplicate,
         PayloadMismatch::Reject => Outcome::Failed,
     };
     Report::new(outcome)

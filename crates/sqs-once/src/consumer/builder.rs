@@ -10,9 +10,9 @@ use tokio::sync::OnceCell;
 
 use crate::batch::{self, MissingKey, PayloadMismatch, Report};
 use crate::config::ConfigError;
-use crate::handler::{Bound, Handler, PrepareRecord, Stateful};
+use crate::handler::{Bound, Handler, PrepareRecord, Stateful, TakeFingerprint};
 use crate::idempotency::Mode;
-use crate::key::Namespace;
+use crate::key::{Fingerprint, KeyPart, Namespace};
 use crate::random::Random;
 use crate::record::{KeyExtractor, Message};
 use crate::store::Store;
@@ -25,11 +25,19 @@ use super::settings::{Core, Settings};
 pub struct Keyless<T>(PhantomData<fn(T)>);
 
 /// A consumer that needs its handler next: [`Consumer::handler`].
-#[derive(Debug)]
 pub struct Keyed<T, K, S = ()> {
     key: K,
+    fingerprint: Option<TakeFingerprint<T>>,
     state: S,
-    payload: PhantomData<fn(T)>,
+}
+
+impl<T, K: std::fmt::Debug, S: std::fmt::Debug> std::fmt::Debug for Keyed<T, K, S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Keyed")
+            .field("key", &self.key)
+            .field("state", &self.state)
+            .finish_non_exhaustive()
+    }
 }
 
 /// A consumer with its handler. It can run as soon as it needs no more state, that is, when `S` is
@@ -68,6 +76,7 @@ impl<S> std::fmt::Debug for Ready<S> {
 /// | [`lease_margin`](Consumer::lease_margin) | `SQS_ONCE_LEASE_MARGIN` | `3s` |
 /// | [`deadline_margin`](Consumer::deadline_margin) | `SQS_ONCE_DEADLINE_MARGIN` | `1s`, at most a tenth of the time |
 /// | [`mode`](Consumer::mode) | | [`Mode::ClaimFirst`] |
+/// | [`fingerprint`](Consumer::fingerprint) | | the whole body |
 /// | [`payload_mismatch`](Consumer::payload_mismatch) | | [`PayloadMismatch::Warn`] |
 /// | [`missing_key`](Consumer::missing_key) | | [`MissingKey::Terminal`] |
 /// | | `SQS_ONCE_DLQ_URL`: where terminal records are sent at once | none: they stay in the queue until its redrive policy moves them |
@@ -113,10 +122,10 @@ impl<T> Consumer<Keyless<T>> {
     /// There is no default. The message id would be a wrong one: a message that is sent again, or
     /// comes back from a dead-letter queue, has a new one.
     pub fn key<K: KeyExtractor<T>>(self, key: K) -> Consumer<Keyed<T, K>> {
-        self.into_phase(|Keyless(payload)| Keyed {
+        self.into_phase(|Keyless(_)| Keyed {
             key,
+            fingerprint: None,
             state: (),
-            payload,
         })
     }
 }
@@ -126,12 +135,41 @@ where
     T: DeserializeOwned + Send + 'static,
     K: KeyExtractor<T>,
 {
+    /// Sets which part of the payload tells two messages with one key apart: anything that can be a
+    /// key, and `None` and empty text besides. Default: the whole body. What becomes of a message that
+    /// differs is set by [`Consumer::payload_mismatch`]; a function that fails or panics makes its record
+    /// terminal.
+    ///
+    /// For payloads with fields that change from one copy of an event to the next, such as the time of
+    /// sending. Events that were completed under another choice differ from their duplicates until
+    /// their retention ends.
+    ///
+    /// ```
+    /// # #[derive(serde::Deserialize)]
+    /// # struct OrderPlaced { order_id: String, amount_cents: u64, currency: Option<String> }
+    /// let consumer = sqs_once::consumer::<OrderPlaced>()
+    ///     .key(|order: &OrderPlaced| order.order_id.clone())
+    ///     .fingerprint(|order: &OrderPlaced| (order.amount_cents, order.currency.clone()))
+    ///     .handler(async |_order: OrderPlaced| {});
+    /// ```
+    #[must_use]
+    pub fn fingerprint<F, P>(self, part: F) -> Self
+    where
+        F: Fn(&T) -> P + Send + Sync + 'static,
+        P: KeyPart,
+    {
+        self.into_phase(|keyed| Keyed {
+            fingerprint: Some(Arc::new(move |payload: &T| Fingerprint::of(&part(payload)))),
+            ..keyed
+        })
+    }
+
     /// Gives the handler's [`State`](crate::State) extractor its value.
     pub fn state<S2>(self, state: S2) -> Consumer<Keyed<T, K, S2>> {
-        self.into_phase(|Keyed { key, payload, .. }| Keyed {
-            key,
+        self.into_phase(|keyed| Keyed {
+            key: keyed.key,
+            fingerprint: keyed.fingerprint,
             state,
-            payload,
         })
     }
 
@@ -142,11 +180,11 @@ where
         H: Handler<T, S, X>,
         X: 'static,
     {
-        self.into_phase(|Keyed { key, state, .. }| {
-            let bound = Bound::<T, K, H, X>::new(key, handler);
+        self.into_phase(|keyed| {
+            let bound = Bound::<T, K, H, X>::new(keyed.key, keyed.fingerprint, handler);
             ready(Arc::new(Stateful {
                 inner: Arc::new(bound) as Arc<dyn PrepareRecord<S>>,
-                state,
+                state: keyed.state,
             }))
         })
     }
@@ -158,7 +196,10 @@ where
         H: Handler<T, S2, X>,
         X: 'static,
     {
-        self.into_phase(|Keyed { key, .. }| ready(Arc::new(Bound::<T, K, H, X>::new(key, handler))))
+        self.into_phase(|keyed| {
+            let bound = Bound::<T, K, H, X>::new(keyed.key, keyed.fingerprint, handler);
+            ready(Arc::new(bound))
+        })
     }
 }
 

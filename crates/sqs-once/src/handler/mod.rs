@@ -12,7 +12,7 @@ pub use extract::{
     Attempt, FromRecord, IdempotencyToken, Key, MessageMeta, RecordParts, Remaining, State,
 };
 pub use outcome::IntoOutcome;
-pub(crate) use prepare::{Bound, PrepareRecord, Start, Stateful, panic_message};
+pub(crate) use prepare::{Bound, PrepareRecord, Start, Stateful, TakeFingerprint, panic_message};
 
 /// An async function that handles one record.
 ///

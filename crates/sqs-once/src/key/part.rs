@@ -49,6 +49,8 @@ pub trait KeyPart {
 #[derive(Debug, Default)]
 pub struct KeyWriter {
     encoded: Vec<u8>,
+    /// Whether nothing is a value too, as it is in a fingerprint.
+    nothing_counts: bool,
 }
 
 impl KeyWriter {
@@ -57,7 +59,7 @@ impl KeyWriter {
     /// # Errors
     /// [`KeyError::Empty`] when it is empty or blank.
     pub fn text(&mut self, text: &str) -> Result<(), KeyError> {
-        if text.trim().is_empty() {
+        if text.trim().is_empty() && !self.nothing_counts {
             return Err(KeyError::Empty);
         }
         self.part(b's', text.as_bytes());
@@ -69,10 +71,19 @@ impl KeyWriter {
     /// # Errors
     /// [`KeyError::Empty`] when there are none.
     pub fn bytes(&mut self, bytes: &[u8]) -> Result<(), KeyError> {
-        if bytes.is_empty() {
+        if bytes.is_empty() && !self.nothing_counts {
             return Err(KeyError::Empty);
         }
         self.part(b'x', bytes);
+        Ok(())
+    }
+
+    /// Notes that a part has no value.
+    fn nothing(&mut self) -> Result<(), KeyError> {
+        if !self.nothing_counts {
+            return Err(KeyError::Missing);
+        }
+        self.part(b'n', b"");
         Ok(())
     }
 
@@ -87,6 +98,18 @@ impl KeyWriter {
         self.encoded
             .extend_from_slice(&(bytes.len() as u64).to_be_bytes());
         self.encoded.extend_from_slice(bytes);
+    }
+
+    /// For a fingerprint: `None` and empty text are values, and the length does not matter.
+    pub(super) fn for_fingerprint() -> Self {
+        Self {
+            nothing_counts: true,
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn encoded(&self) -> &[u8] {
+        &self.encoded
     }
 
     pub(super) fn finish(self) -> Result<Vec<u8>, KeyError> {
@@ -150,7 +173,10 @@ impl KeyPart for BusinessKey {
 
 impl<K: KeyPart> KeyPart for Option<K> {
     fn write(&self, key: &mut KeyWriter) -> Result<(), KeyError> {
-        self.as_ref().ok_or(KeyError::Missing)?.write(key)
+        match self {
+            Some(part) => part.write(key),
+            None => key.nothing(),
+        }
     }
 }
 
