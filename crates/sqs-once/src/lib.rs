@@ -39,7 +39,7 @@
 //!
 //! - [`Consumer`]: settings and their defaults, by code and by environment variable.
 //! - [`Handler`], [`FromRecord`], [`HandlerError`]: what a handler takes and returns.
-//! - [`KeyExtractor`], [`BusinessKey`]: choosing a key.
+//! - [`KeyExtractor`], [`BusinessKey`](struct@BusinessKey): choosing a key.
 //! - [`store`]: where claims live, and how to bring a store of your own.
 
 #![forbid(unsafe_code)]
@@ -78,7 +78,7 @@ pub use random::{OsRandom, Random};
 pub use record::{
     JsonPointer, KeyExtractor, Message, MessageAttribute, MessageGroup, MessageId, SystemAttribute,
 };
-pub use sqs_once_macros::handler;
+pub use sqs_once_macros::{BusinessKey, handler};
 pub use store::{DynamoDbStore, MemoryStore, Store};
 pub use time::{Clock, SystemClock, Timestamp};
 

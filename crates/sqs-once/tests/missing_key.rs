@@ -10,7 +10,8 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sqs_once::{
-    Attempt, Consumer, HandlerError, IdempotencyToken, Key, MissingKey, ResultExt, State, consumer,
+    Attempt, BusinessKey, Consumer, HandlerError, IdempotencyToken, JsonPointer, Key, MessageId,
+    MissingKey, ResultExt, State, consumer,
 };
 use support::{Bench, FIFO, body, event, outcomes};
 
@@ -21,12 +22,14 @@ struct Order {
     ends: String,
 }
 
-/// The tokens the handler was given, each with its order's id.
+/// An order's id and the token that the handler was given with it.
+type Handled = (Option<String>, String);
+
 #[derive(Clone, Default)]
-struct Seen(Arc<Mutex<Vec<(Option<String>, String)>>>);
+struct Seen(Arc<Mutex<Vec<Handled>>>);
 
 impl Seen {
-    fn take(&self) -> Vec<(Option<String>, String)> {
+    fn take(&self) -> Vec<Handled> {
         std::mem::take(&mut self.0.lock().unwrap())
     }
 }
@@ -135,6 +138,22 @@ async fn an_unprotected_record_that_fails_is_returned_and_says_both() {
     assert_eq!(told[2], ("failed", Some("panicked: what a surprise")));
     assert!(told[3].1.unwrap().contains("cancelled at the deadline"));
     assert!(bench.store.take_calls().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_function_or_a_tuple_that_lacks_a_part_of_its_key_has_no_key() {
+    let bench = Bench::new();
+    let by_function = consumer::<Order>()
+        .key(|order: &Order| BusinessKey::of(&("order", &order.id)))
+        .handler(async |_: Order| {});
+    let by_tuple = consumer::<Order>()
+        .key((MessageId, JsonPointer::new("/id")))
+        .handler(async |_: Order| {});
+    for consumer in [by_function, by_tuple] {
+        let consumer = bench.consumer(consumer).missing_key(MissingKey::Retry);
+        assert_eq!(bench.invoke(&consumer, event([body("{}")])).await, ["m-0"]);
+        assert_eq!(bench.outcomes(), outcomes([("m-0", "failed")]));
+    }
 }
 
 #[tokio::test(start_paused = true)]

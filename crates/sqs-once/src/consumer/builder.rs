@@ -12,7 +12,7 @@ use crate::batch::{self, MissingKey, PayloadMismatch, Report};
 use crate::config::ConfigError;
 use crate::handler::{Bound, Handler, PrepareRecord, Stateful, TakeFingerprint};
 use crate::idempotency::Mode;
-use crate::key::{Fingerprint, KeyPart, Namespace};
+use crate::key::{Fingerprint, KeyError, KeyPart, Namespace};
 use crate::random::Random;
 use crate::record::{KeyExtractor, Message};
 use crate::store::Store;
@@ -158,8 +158,18 @@ where
         F: Fn(&T) -> P + Send + Sync + 'static,
         P: KeyPart,
     {
+        self.fingerprint_with(move |payload| Fingerprint::of(&part(payload)))
+    }
+
+    /// As [`fingerprint`](Self::fingerprint), for a part that borrows from its payload.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn fingerprint_with<F>(self, take: F) -> Self
+    where
+        F: Fn(&T) -> Result<Fingerprint, KeyError> + Send + Sync + 'static,
+    {
         self.into_phase(|keyed| Keyed {
-            fingerprint: Some(Arc::new(move |payload: &T| Fingerprint::of(&part(payload)))),
+            fingerprint: Some(Arc::new(take)),
             ..keyed
         })
     }

@@ -29,6 +29,8 @@ pub use part::{KeyPart, KeyWriter};
 /// assert!(BusinessKey::of("").is_err());
 /// # Ok::<(), sqs_once::KeyError>(())
 /// ```
+///
+/// The derive of the same name makes a payload its own key, by its fields marked `#[key]`.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct BusinessKey {
     encoded: Vec<u8>,

@@ -1,5 +1,6 @@
 //! What a business key can be made of.
 
+use std::any::Any;
 use std::borrow::Cow;
 use std::fmt::Display;
 use std::rc::Rc;
@@ -14,7 +15,8 @@ use super::{BusinessKey, KeyError};
 /// the record fail instead of giving it a wrong key. Floats are left out on purpose: two different
 /// integers become one float.
 ///
-/// For a type of your own, write its text:
+/// A struct derives it by [`#[derive(BusinessKey)]`](derive@crate::BusinessKey) and its fields marked
+/// `#[key]`. For any other type of your own, write its parts:
 ///
 /// ```
 /// use sqs_once::{BusinessKey, KeyError, key::{KeyPart, KeyWriter}};
@@ -35,6 +37,7 @@ use super::{BusinessKey, KeyError};
     label = "not usable as a business key",
     note = "a key is text, an integer, a bool, a char, bytes, or a tuple of these",
     note = "floats are refused because different integers become one float: declare the field as an integer or a `String`",
+    note = "for a struct of your own, derive `sqs_once::BusinessKey` and mark its fields `#[key]`",
     note = "for a type of your own, implement `sqs_once::key::KeyPart`, or use its text: `key = order.id.to_string()`"
 )]
 pub trait KeyPart {
@@ -180,11 +183,15 @@ impl<K: KeyPart> KeyPart for Option<K> {
     }
 }
 
-impl<K: KeyPart, E: Display> KeyPart for Result<K, E> {
+/// A [`KeyError`] is handed on as it is; any other error becomes [`KeyError::Extractor`].
+impl<K: KeyPart, E: Display + 'static> KeyPart for Result<K, E> {
     fn write(&self, key: &mut KeyWriter) -> Result<(), KeyError> {
         match self {
             Ok(part) => part.write(key),
-            Err(error) => Err(KeyError::Extractor(error.to_string())),
+            Err(error) => Err(match (error as &dyn Any).downcast_ref::<KeyError>() {
+                Some(error) => error.clone(),
+                None => KeyError::Extractor(error.to_string()),
+            }),
         }
     }
 }
