@@ -184,19 +184,17 @@ impl<'a> Run<'a> {
             }
             self.claims += candidates.len();
             let (idempotency, until) = (&self.engine.idempotency, self.deadline.answer_by);
+            let (candidates, claims): (Vec<_>, Vec<_>) = candidates.into_iter().unzip();
             self.claiming.push(Box::pin(async move {
-                let claims: Vec<_> = candidates
-                    .iter()
-                    .filter_map(|one| one.claim.clone())
-                    .collect();
                 let admissions = idempotency.admit(&claims, until).await;
                 candidates.into_iter().zip(admissions).collect()
             }));
         }
     }
 
-    /// Decodes a record and takes its key. Only the first record of a key goes on from here.
-    fn take_up(&mut self, record: usize) -> Option<Candidate> {
+    /// Decodes a record and takes its key. Only the first record of a key goes on from here, with the
+    /// claim it needs.
+    fn take_up(&mut self, record: usize) -> Option<(Candidate, Claim)> {
         self.taken[record].taken_up = Some(Instant::now());
         let message = &self.ledger.messages()[record];
         let with_fingerprint = self.engine.mismatch != PayloadMismatch::Ignore;
@@ -223,18 +221,16 @@ impl<'a> Run<'a> {
             return None;
         }
         self.leaders.insert(item.clone(), record);
-        let lease_until = self.deadline.lease_until;
-        Some(Candidate {
+        let idempotency = &self.engine.idempotency;
+        let claim = idempotency.new_claim(item.clone(), fingerprint, self.deadline.lease_until);
+        let candidate = Candidate {
             record,
             key,
-            item: item.clone(),
-            claim: Some(
-                self.engine
-                    .idempotency
-                    .new_claim(item, fingerprint, lease_until),
-            ),
+            item,
+            claim: Some(claim.clone()),
             start: prepared.start,
-        })
+        };
+        Some((candidate, claim))
     }
 
     /// What becomes of a record without a key, by policy.
