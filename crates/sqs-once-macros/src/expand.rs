@@ -8,7 +8,7 @@ use syn::ext::IdentExt;
 use syn::{Attribute, Error, Expr, ItemFn, Token, Type, parse_quote};
 
 use crate::key::{Key, by_reference};
-use crate::options::{Mode, Options};
+use crate::options::Options;
 use crate::signature::{self, Signature};
 
 /// Expands the attribute. The item itself always comes out, so that an error here brings no second
@@ -40,8 +40,15 @@ fn companion(attribute: TokenStream, function: &ItemFn) -> TokenStream {
         Ok(key) => key,
         Err(error) => return with_stub(function, Some(&state), &error),
     };
+    let fingerprint = options.fingerprint.take();
+    let fingerprint = fingerprint.map(|part| Key::read("fingerprint", part, &signature));
+    let fingerprint = match fingerprint.transpose() {
+        Ok(fingerprint) => fingerprint,
+        Err(error) => return with_stub(function, Some(&state), &error),
+    };
     let checks = checks(&signature, &state, &kept(&function.attrs));
-    let body = body(function, &signature, &options, &key, &state);
+    let extractors = (&key, fingerprint.as_ref());
+    let body = body(function, &signature, &options, extractors, &state);
     let companion = companion_type(function, &state, &body);
     quote!(#checks #companion)
 }
@@ -126,7 +133,7 @@ fn body(
     function: &ItemFn,
     signature: &Signature,
     options: &Options,
-    key: &Key,
+    (key, fingerprint): (&Key, Option<&Key>),
     state: &Type,
 ) -> TokenStream {
     let name = &function.sig.ident;
@@ -138,14 +145,19 @@ fn body(
             (Some(key_type), key)
         }
     };
+    let (fingerprint_fn, fingerprint) = fingerprint.map_or_else(Default::default, |part| {
+        payload_fingerprint(signature, part)
+    });
     let default_namespace = format!(".{}", name.unraw());
     let settings = settings(options);
     // An error about the handler as a whole underlines its name.
     let inferred = Token![_](name.span());
     quote! {
         #key_type
+        #fingerprint_fn
         ::sqs_once::consumer::<#payload>()
             .key(#key)
+            #fingerprint
             .default_namespace(::core::concat!(::core::env!("CARGO_PKG_NAME"), #default_namespace))
             #settings
             .handler_with_state::<#state, #inferred, _>(#name)
@@ -174,22 +186,42 @@ fn payload_key(signature: &Signature, expr: &Expr) -> (TokenStream, TokenStream)
     (key_type, quote!(SqsOncePayloadKey))
 }
 
+/// A function that takes the fingerprint of `part`, where that is an expression, and the call that
+/// sets it.
+fn payload_fingerprint(signature: &Signature, part: &Key) -> (TokenStream, TokenStream) {
+    let part = match part {
+        Key::Extractor(function) => return (TokenStream::new(), quote!(.fingerprint(#function))),
+        Key::OfPayload(expr) => by_reference(expr),
+    };
+    let (pattern, payload) = (&signature.payload.pattern, &signature.payload.argument.ty);
+    let function = quote! {
+        #[allow(unused_variables, clippy::trivially_copy_pass_by_ref)]
+        fn sqs_once_fingerprint(
+            #pattern: &#payload,
+        ) -> ::core::result::Result<::sqs_once::key::Fingerprint, ::sqs_once::KeyError> {
+            ::sqs_once::key::Fingerprint::of(#part)
+        }
+    };
+    (function, quote!(.fingerprint_with(sqs_once_fingerprint)))
+}
+
 /// The calls for what the attribute sets.
 fn settings(options: &Options) -> TokenStream {
     let namespace = options.namespace.iter();
     let concurrency = options.concurrency.iter();
     let lease_margin = options.lease_margin.map(duration).into_iter();
     let retain = options.retain.map(duration).into_iter();
-    let mode = options.mode.iter().map(|mode| match mode {
-        Mode::ClaimFirst => quote!(::sqs_once::Mode::ClaimFirst),
-        Mode::RecordAfter => quote!(::sqs_once::Mode::RecordAfter),
-    });
+    let mode = options.mode.iter();
+    let payload_mismatch = options.payload_mismatch.iter();
+    let missing_key = options.missing_key.iter();
     quote! {
         #(.namespace(#namespace))*
         #(.concurrency(#concurrency))*
         #(.lease_margin(#lease_margin))*
         #(.retention(#retain))*
-        #(.mode(#mode))*
+        #(.mode(::sqs_once::Mode::#mode))*
+        #(.payload_mismatch(::sqs_once::PayloadMismatch::#payload_mismatch))*
+        #(.missing_key(::sqs_once::MissingKey::#missing_key))*
     }
 }
 

@@ -1,4 +1,4 @@
-//! The option `key`: an expression over the payload, or a value that extracts the key.
+//! The options `key` and `fingerprint`: an expression over the payload, or a value that extracts it.
 
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote_spanned};
@@ -17,19 +17,27 @@ pub(crate) enum Key {
 
 impl Key {
     pub(crate) fn of(key: Option<Expr>, signature: &Signature) -> Result<Self> {
-        let payload = &signature.payload;
         let Some(key) = key else {
             return Err(Error::new(
                 Span::call_site(),
                 format!(
                     "a handler needs a business key, which makes two messages the same event: \
                      `#[handler(key = {})]`",
-                    example(payload)
+                    example(&signature.payload)
                 ),
             ));
         };
-        // A closure names its own argument.
-        if matches!(key, Expr::Closure(_)) {
+        Self::read("key", key, signature)
+    }
+
+    /// Reads the value of `option`.
+    pub(crate) fn read(option: &str, key: Expr, signature: &Signature) -> Result<Self> {
+        let payload = &signature.payload;
+        // A closure names its own argument, and a key over the payload has none among its parts.
+        let is_closure = |expr: &Expr| matches!(expr, Expr::Closure(_));
+        if is_closure(&key)
+            || matches!(&key, Expr::Tuple(parts) if parts.elems.iter().any(is_closure))
+        {
             return Ok(Self::Extractor(key));
         }
         let tokens = key.to_token_stream();
@@ -41,7 +49,7 @@ impl Key {
             return Err(Error::new(
                 name.span(),
                 format!(
-                    "the key can only be made of the payload, the first argument: `key = {}`",
+                    "the {option} can only be made of the payload, the first argument: `{option} = {}`",
                     example(payload)
                 ),
             ));
@@ -50,7 +58,7 @@ impl Key {
             return Err(Error::new_spanned(
                 key,
                 format!(
-                    "every message would have this key: make it of the payload, such as `key = {}`",
+                    "every message would have this {option}: make it of the payload, such as `{option} = {}`",
                     example(payload)
                 ),
             ));

@@ -1,8 +1,10 @@
-//! The attribute behind `sqs_once::handler`. Depend on `sqs-once`, which exports it.
+//! The macros behind `sqs_once::handler` and `sqs_once::BusinessKey`. Depend on `sqs-once`, which
+//! exports them.
 
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
+mod derive;
 mod expand;
 mod key;
 mod options;
@@ -51,6 +53,9 @@ use proc_macro::TokenStream;
 /// | `lease_margin = "3s"` | how long a claim outlives the function's deadline | `SQS_ONCE_LEASE_MARGIN`, else `3s` |
 /// | `retain = "28d"` | how long a duplicate is recognised; more than zero | `SQS_ONCE_RETENTION`, else `28d` |
 /// | `mode = record_after` | `claim_first`: claim the key, work, record. `record_after`: work, then record; concurrent duplicates may both run, so the handler must be idempotent itself | `claim_first` |
+/// | `fingerprint = order.amount_cents` | what tells two messages with one key apart: an expression over the payload, like the key, or a function of it | the whole body |
+/// | `payload_mismatch = reject` | what becomes of a message that differs: `warn`: a duplicate, with a warning; `reject`: failed; `ignore`: nothing is compared or stored | `warn` |
+/// | `missing_key = retry` | what becomes of a record without a key: `terminal`; `retry`; `process_unprotected`: it runs, without a claim, on every delivery | `terminal` |
 /// | `state = App` | the consumer's state, when no argument is a `State<App>` but an extractor of your own wants it | the type in `State<…>`, else `()` |
 ///
 /// A duration is a whole number and a unit: `500ms`, `3s`, `5m`, `12h`, `28d`. What an option sets
@@ -62,12 +67,14 @@ use proc_macro::TokenStream;
 ///   When the function takes its payload apart, its fields have their own names:
 ///   `key = order_id` for `OrderPlaced { order_id, .. }: OrderPlaced`.
 /// - Several parts in a tuple: `key = (order.tenant, order.order_id)`.
+/// - The payload itself, when it derives `BusinessKey`: `key = order`.
 /// - A function of the payload, by its path: `key = OrderPlaced::business_key`.
-/// - Any other key extractor: `key = sqs_once::MessageAttribute::new("order-id")`.
+/// - Any other key extractor: `key = sqs_once::MessageAttribute::new("order-id")`,
+///   `key = sqs_once::JsonPointer::new("/order/id")`, or several of them in a tuple.
 ///
 /// Text, integers, `bool`, `char`, bytes and `Option`s of these can be keys. Floats can't: different
-/// integers become one float. A record whose key is missing or empty is terminal; it never runs under
-/// another key.
+/// integers become one float. A record whose key is missing or empty is terminal, unless `missing_key`
+/// says otherwise; it never runs under another key.
 ///
 /// # Errors
 ///
@@ -76,4 +83,41 @@ use proc_macro::TokenStream;
 #[proc_macro_attribute]
 pub fn handler(attribute: TokenStream, item: TokenStream) -> TokenStream {
     expand::handler(attribute.into(), item.into()).into()
+}
+
+/// Makes a payload its own business key, by its fields marked `#[key]`, in their order.
+///
+/// ```
+/// use serde::Deserialize;
+/// use sqs_once::BusinessKey;
+///
+/// #[derive(Deserialize, BusinessKey)]
+/// struct OrderPlaced {
+///     #[key]
+///     tenant: String,
+///     #[key]
+///     order_id: u64,
+///     amount_cents: u64,
+/// }
+///
+/// #[sqs_once::handler(key = order)]
+/// async fn charge(order: OrderPlaced) {
+///     println!("charging {} cents", order.amount_cents);
+/// }
+///
+/// let order = OrderPlaced { tenant: "t".to_owned(), order_id: 7, amount_cents: 1299 };
+/// assert_eq!(BusinessKey::of(&order), BusinessKey::of(&("t", 7)));
+/// ```
+///
+/// It implements `sqs_once::key::KeyPart`, so that the payload can also be a part of a larger key. Each
+/// field must be a `KeyPart` itself: text, an integer, `bool`, `char`, bytes, an `Option` of these, or a
+/// struct that derives `BusinessKey`. Floats can't be keys.
+///
+/// # Errors
+///
+/// The compiler reports a struct without a `#[key]` field, an enum or a union, and a field whose type
+/// can't be a key.
+#[proc_macro_derive(BusinessKey, attributes(key))]
+pub fn business_key(input: TokenStream) -> TokenStream {
+    derive::business_key(input.into()).into()
 }

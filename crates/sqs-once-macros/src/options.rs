@@ -11,14 +11,32 @@ use syn::{Error, Expr, ExprLit, Ident, Lit, LitStr, Result, Token, Type};
 use crate::spelling::nearest;
 
 /// Each option with a value to show in messages.
-const EXAMPLES: [(&str, &str); 7] = [
+const EXAMPLES: [(&str, &str); 10] = [
     ("key", "order.order_id"),
     ("namespace", "\"payments\""),
     ("concurrency", "16"),
     ("lease_margin", "\"3s\""),
     ("retain", "\"28d\""),
     ("mode", "record_after"),
+    ("fingerprint", "order.amount_cents"),
+    ("payload_mismatch", "reject"),
+    ("missing_key", "retry"),
     ("state", "App"),
+];
+
+/// The values of an option and the variants they stand for, the default first.
+type Choices<const N: usize> = [(&'static str, &'static str); N];
+
+const MODES: Choices<2> = [
+    ("claim_first", "ClaimFirst"),
+    ("record_after", "RecordAfter"),
+];
+const PAYLOAD_MISMATCHES: Choices<3> =
+    [("warn", "Warn"), ("reject", "Reject"), ("ignore", "Ignore")];
+const MISSING_KEYS: Choices<3> = [
+    ("terminal", "Terminal"),
+    ("process_unprotected", "ProcessUnprotected"),
+    ("retry", "Retry"),
 ];
 
 const MAX_NAMESPACE_LEN: usize = 255;
@@ -31,14 +49,14 @@ pub(crate) struct Options {
     pub(crate) concurrency: Option<usize>,
     pub(crate) lease_margin: Option<Duration>,
     pub(crate) retain: Option<Duration>,
-    pub(crate) mode: Option<Mode>,
+    /// The variant of `Mode`.
+    pub(crate) mode: Option<Ident>,
+    pub(crate) fingerprint: Option<Expr>,
+    /// The variant of `PayloadMismatch`.
+    pub(crate) payload_mismatch: Option<Ident>,
+    /// The variant of `MissingKey`.
+    pub(crate) missing_key: Option<Ident>,
     pub(crate) state: Option<Type>,
-}
-
-#[derive(Clone, Copy)]
-pub(crate) enum Mode {
-    ClaimFirst,
-    RecordAfter,
 }
 
 impl Parse for Options {
@@ -80,7 +98,16 @@ impl Options {
             "concurrency" => self.concurrency = Some(concurrency(&value(name, input)?)?),
             "lease_margin" => self.lease_margin = Some(duration(name, &value(name, input)?)?),
             "retain" => self.retain = Some(retain(name, &value(name, input)?)?),
-            "mode" => self.mode = Some(mode(&value(name, input)?)?),
+            "mode" => self.mode = Some(choice(name, &value(name, input)?, &MODES)?),
+            "fingerprint" => self.fingerprint = Some(value(name, input)?),
+            "payload_mismatch" => {
+                let value = value(name, input)?;
+                self.payload_mismatch = Some(choice(name, &value, &PAYLOAD_MISMATCHES)?);
+            }
+            "missing_key" => {
+                let value = value(name, input)?;
+                self.missing_key = Some(choice(name, &value, &MISSING_KEYS)?);
+            }
             "state" => self.state = Some(value(name, input)?),
             unknown => return Err(unknown_option(unknown, name.span())),
         }
@@ -223,18 +250,23 @@ fn parse_duration(text: &str) -> Option<Duration> {
         .map(Duration::from_millis)
 }
 
-fn mode(value: &Expr) -> Result<Mode> {
-    let written = string(value).map_or_else(|| value.to_token_stream().to_string(), LitStr::value);
-    let problem = match (written.as_str(), string(value)) {
-        ("claim_first", None) => return Ok(Mode::ClaimFirst),
-        ("record_after", None) => return Ok(Mode::RecordAfter),
-        ("claim_first" | "record_after", Some(_)) => {
-            format!("write `mode = {written}`, without quotes")
-        }
-        _ => match nearest(&written, ["claim_first", "record_after"]) {
-            Some(meant) => format!("unknown mode: did you mean `{meant}`?"),
-            None => "unknown mode: the modes are `claim_first` (the default) and `record_after`"
-                .to_owned(),
+/// The variant that a word stands for.
+fn choice(name: &Ident, value: &Expr, choices: &[(&str, &str)]) -> Result<Ident> {
+    let quoted = string(value);
+    let written = quoted.map_or_else(|| value.to_token_stream().to_string(), LitStr::value);
+    let chosen = choices.iter().find(|(word, _)| *word == written);
+    let problem = match (chosen, quoted) {
+        (Some((_, variant)), None) => return Ok(Ident::new(variant, Span::call_site())),
+        (Some(_), Some(_)) => format!("write `{name} = {written}`, without quotes"),
+        (None, _) => match nearest(&written, choices.iter().map(|(word, _)| *word)) {
+            Some(meant) => format!("unknown {name}: did you mean `{meant}`?"),
+            None => {
+                let mut words = choices.iter().map(|(word, _)| format!("`{word}`"));
+                let default = words.next().unwrap_or_default();
+                let others: Vec<_> = words.collect();
+                let others = others.join(" or ");
+                format!("unknown {name}: it is {default} (the default) or {others}")
+            }
         },
     };
     Err(Error::new_spanned(value, problem))

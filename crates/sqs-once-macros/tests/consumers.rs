@@ -9,7 +9,7 @@ use lambda_runtime::{Context, LambdaEvent, Service};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sqs_once::store::Status;
-use sqs_once::{Clock, Consumer, Key, MemoryStore, State, Timestamp, handler};
+use sqs_once::{BusinessKey, Clock, Consumer, Key, MemoryStore, State, Timestamp, handler};
 
 const NOW: Timestamp = Timestamp::from_secs(1_790_000_000);
 const DEADLINE: Timestamp = Timestamp::from_secs(1_790_000_030);
@@ -206,4 +206,78 @@ async fn no_more_records_run_at_once_than_the_option_says() {
     for pair in notes.chunks(2) {
         assert_eq!(pair[0].replace("starts", "ends"), pair[1], "{notes:?}");
     }
+}
+
+#[handler(key = order.tenant, fingerprint = order.id, payload_mismatch = reject)]
+async fn compared(order: OrderPlaced, State(app): State<App>) {
+    app.note(order.id);
+}
+
+#[tokio::test]
+async fn a_fingerprint_over_the_payload_decides_which_messages_differ() {
+    let app = App::default();
+    let bodies = [
+        json!({ "tenant": "a", "id": "1", "sent_at": 1 }),
+        json!({ "tenant": "a", "id": "1", "sent_at": 2 }),
+        json!({ "tenant": "a", "id": "2", "sent_at": 1 }),
+    ];
+    let failed = app
+        .invoke(compared::consumer().state(app.clone()), bodies)
+        .await;
+    assert_eq!(failed, ["2"]);
+    assert_eq!(app.notes(), ["1"]);
+}
+
+#[handler(key = order.tenant, payload_mismatch = ignore, missing_key = process_unprotected)]
+async fn lenient(order: OrderPlaced, State(app): State<App>) {
+    app.note(order.id);
+}
+
+#[tokio::test]
+async fn the_policies_for_missing_keys_and_other_payloads_are_the_attributes() {
+    let app = App::default();
+    let bodies = [
+        json!({ "id": "1" }),
+        json!({ "tenant": "a", "id": "2" }),
+        json!({ "tenant": "a", "id": "3" }),
+        json!({ "id": "4" }),
+    ];
+    let consumer = lenient::consumer().state(app.clone());
+    assert!(app.invoke(consumer, bodies).await.is_empty());
+    let mut notes = app.notes();
+    notes.sort();
+    assert_eq!(notes, ["1", "2", "4"]);
+}
+
+/// A payload that is its own key.
+#[derive(Deserialize, BusinessKey)]
+struct Shipment {
+    #[key]
+    order: u64,
+    #[key]
+    parcel: Option<String>,
+    note: String,
+}
+
+#[handler(key = shipment)]
+async fn ship(shipment: Shipment, State(app): State<App>) {
+    app.note(shipment.note);
+}
+
+#[tokio::test]
+async fn a_payload_that_derives_its_key_is_told_apart_by_its_key_fields() {
+    let app = App::default();
+    let shipment = |order: u64, parcel: Option<&str>, note: &str| json!({ "order": order, "parcel": parcel, "note": note });
+    let bodies = [
+        shipment(1, Some("a"), "first"),
+        shipment(1, Some("a"), "again"),
+        shipment(1, Some("b"), "other parcel"),
+        shipment(2, Some("a"), "other order"),
+        shipment(2, None, "no parcel"),
+    ];
+    let failed = app
+        .invoke(ship::consumer().state(app.clone()), bodies)
+        .await;
+    assert_eq!(failed, ["4"]);
+    assert_eq!(app.notes(), ["first", "other parcel", "other order"]);
 }

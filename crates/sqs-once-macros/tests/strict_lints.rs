@@ -28,11 +28,13 @@ use sqs_once::{
 };
 
 /// An order.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(BusinessKey, Clone, Debug, Deserialize)]
 pub struct OrderPlaced {
     /// Who ordered.
+    #[key]
     pub tenant: String,
     /// What was ordered.
+    #[key]
     pub order_id: String,
 }
 
@@ -52,7 +54,10 @@ pub mod orders {
         concurrency = 4,
         lease_margin = "3s",
         retain = "2d",
-        mode = record_after
+        mode = record_after,
+        fingerprint = (order.order_id, order.tenant),
+        payload_mismatch = reject,
+        missing_key = retry
     )]
     pub async fn charge(
         order: OrderPlaced,
@@ -65,7 +70,7 @@ pub mod orders {
     }
 }
 
-#[handler(key = order_id)]
+#[handler(key = order_id, fingerprint = order_id)]
 async fn ship(OrderPlaced { tenant, order_id }: OrderPlaced) {
     drop(std::future::ready((tenant, order_id)).await);
 }
@@ -74,6 +79,11 @@ async fn ship(OrderPlaced { tenant, order_id }: OrderPlaced) {
 async fn notify(order: OrderPlaced) -> Result<(), HandlerError> {
     drop(std::future::ready(order).await);
     Ok(())
+}
+
+#[handler(key = order)]
+async fn whole(order: OrderPlaced) {
+    drop(std::future::ready(order).await);
 }
 
 #[handler(key = order.order_id.trim())]
@@ -101,5 +111,6 @@ fn what_the_attribute_writes_passes_the_strictest_lints() {
         ship::consumer(),
         notify::consumer(),
         trim::consumer(),
+        whole::consumer(),
     ));
 }

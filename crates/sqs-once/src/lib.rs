@@ -39,7 +39,7 @@
 //!
 //! - [`Consumer`]: settings and their defaults, by code and by environment variable.
 //! - [`Handler`], [`FromRecord`], [`HandlerError`]: what a handler takes and returns.
-//! - [`KeyExtractor`], [`BusinessKey`]: choosing a key.
+//! - [`KeyExtractor`], [`BusinessKey`](struct@BusinessKey): choosing a key.
 //! - [`store`]: where claims live, and how to bring a store of your own.
 
 #![forbid(unsafe_code)]
@@ -63,7 +63,7 @@ pub mod store;
 mod telemetry;
 mod time;
 
-pub use batch::{FifoFailure, InProgress, Outcome, PayloadMismatch};
+pub use batch::{FifoFailure, InProgress, MissingKey, Outcome, PayloadMismatch};
 pub use config::ConfigError;
 pub use consumer::{Consumer, consumer};
 #[cfg(feature = "sqs")]
@@ -77,8 +77,10 @@ pub use idempotency::Mode;
 pub use key::{BusinessKey, KeyError};
 pub use lambda::{EventError, run};
 pub use random::{OsRandom, Random};
-pub use record::{KeyExtractor, Message, MessageAttribute, MessageGroup};
-pub use sqs_once_macros::handler;
+pub use record::{
+    JsonPointer, KeyExtractor, Message, MessageAttribute, MessageGroup, MessageId, SystemAttribute,
+};
+pub use sqs_once_macros::{BusinessKey, handler};
 pub use store::{DynamoDbStore, MemoryStore, Store};
 pub use time::{Clock, SystemClock, Timestamp};
 

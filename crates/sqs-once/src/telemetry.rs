@@ -70,7 +70,7 @@ pub(crate) fn record(message: &Message, report: &Report) {
         };
     }
     match report.outcome {
-        Outcome::Duplicate if report.reason.is_some() => line!(warn),
+        Outcome::Processed | Outcome::Duplicate if report.reason.is_some() => line!(warn),
         Outcome::Processed | Outcome::Duplicate | Outcome::InProgress => line!(info),
         Outcome::Failed => line!(warn),
         Outcome::Terminal => line!(error),

@@ -1,7 +1,9 @@
 //! Every form a key can have.
 
 use serde::Deserialize;
-use sqs_once::{BusinessKey, HandlerError, KeyError, MessageAttribute, MessageGroup, MessageMeta};
+use sqs_once::{
+    BusinessKey, HandlerError, JsonPointer, KeyError, MessageAttribute, MessageGroup, MessageMeta,
+};
 
 #[derive(Deserialize)]
 struct OrderPlaced {
@@ -116,6 +118,11 @@ async fn attribute(order: OrderPlaced) {
 #[sqs_once::handler(key = MessageGroup)]
 async fn group(_: OrderPlaced, _meta: MessageMeta) {}
 
+#[sqs_once::handler(key = (MessageGroup, JsonPointer::new("/order_id"), OrderPlaced::business_key))]
+async fn several_extractors(order: OrderPlaced) {
+    drop(order);
+}
+
 fn main() {
     let _ = field::consumer();
     let _ = mutable::consumer();
@@ -133,4 +140,5 @@ fn main() {
     let _ = closure::consumer();
     let _ = attribute::consumer();
     let _ = group::consumer();
+    let _ = several_extractors::consumer();
 }

@@ -9,6 +9,7 @@ use sqs_once::{Consumer, FromRecord, HandlerError, RecordParts, State};
 #[derive(Deserialize)]
 struct OrderPlaced {
     order_id: String,
+    note: Option<String>,
 }
 
 #[derive(Clone)]
@@ -32,6 +33,9 @@ impl FromRecord<App> for Name {
     lease_margin = "500ms",
     retain = "28d",
     mode = record_after,
+    fingerprint = (order.order_id, order.note),
+    payload_mismatch = reject,
+    missing_key = process_unprotected,
 )]
 async fn all(order: OrderPlaced) {
     drop(order);
@@ -39,6 +43,25 @@ async fn all(order: OrderPlaced) {
 
 #[sqs_once::handler(retain = "12h", key = order.order_id, mode = claim_first, lease_margin = "0s")]
 async fn any_order(order: OrderPlaced) {
+    drop(order);
+}
+
+#[sqs_once::handler(key = order_id, fingerprint = note, payload_mismatch = warn, missing_key = terminal)]
+async fn destructured(OrderPlaced { order_id, note }: OrderPlaced) {
+    drop((order_id, note));
+}
+
+fn text(order: &OrderPlaced) -> String {
+    order.order_id.to_lowercase()
+}
+
+#[sqs_once::handler(key = order.order_id, fingerprint = text, missing_key = retry)]
+async fn fingerprint_by_function(order: OrderPlaced) {
+    drop(order);
+}
+
+#[sqs_once::handler(key = order.order_id, payload_mismatch = ignore)]
+async fn no_fingerprint(order: OrderPlaced) {
     drop(order);
 }
 
@@ -60,6 +83,9 @@ async fn state_of_an_option(order: OrderPlaced, name: Name) {
 fn main() {
     let _: Consumer<Ready<()>> = all::consumer();
     let _: Consumer<Ready<()>> = any_order::consumer();
+    let _: Consumer<Ready<()>> = destructured::consumer();
+    let _: Consumer<Ready<()>> = fingerprint_by_function::consumer();
+    let _: Consumer<Ready<()>> = no_fingerprint::consumer();
     let _: Consumer<Ready<App>> = state_of_an_argument::consumer();
     let _: Consumer<Ready<Arc<App>>> = state_by_its_path::consumer();
     let app = App { name: "app".into() };

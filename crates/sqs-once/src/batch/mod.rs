@@ -14,6 +14,6 @@ mod settling;
 pub(crate) use answer::run;
 pub(crate) use deadline::Deadline;
 pub(crate) use engine::Engine;
-pub use engine::{FifoFailure, InProgress, PayloadMismatch};
+pub use engine::{FifoFailure, InProgress, MissingKey, PayloadMismatch};
 pub use ledger::Outcome;
 pub(crate) use ledger::Report;

@@ -12,15 +12,15 @@ use tracing::{Instrument, error, info_span};
 
 use crate::disposition::Cause;
 use crate::error::chain;
-use crate::handler::{PrepareError, RecordParts};
+use crate::handler::{PrepareError, RecordParts, Start};
 use crate::idempotency::{Admission, Completion, Refusal, on_completed};
-use crate::key::{Fingerprint, ItemId};
+use crate::key::{BusinessKey, Fingerprint, ItemId, KeyError};
 use crate::store::{Claim, Fence, StoreError, StoreErrorKind};
 use crate::time::Timestamp;
 
 use super::Deadline;
 use super::claiming::{AHEAD, Admitted, CLAIMS, Candidate, Claimer};
-use super::engine::{Engine, FifoFailure, PayloadMismatch};
+use super::engine::{Engine, FifoFailure, MissingKey, PayloadMismatch};
 use super::guarded::{Guarded, caught};
 use super::handling::{Failure, Handling};
 use super::lanes::Lanes;
@@ -29,6 +29,18 @@ use super::settling::{Answered, Settler};
 
 const CANCELLED: &str = "cancelled at the deadline while its handler ran";
 const NOT_STARTED: &str = "the deadline came before it was started";
+const UNPROTECTED: &str = "without a business key: not protected against duplicates";
+
+/// A record whose handler may start.
+struct Startable {
+    record: usize,
+    key: BusinessKey,
+    item: ItemId,
+    /// None where the record runs without protection.
+    claim: Option<Claim>,
+    fence: Fence,
+    start: Guarded<Start<()>>,
+}
 
 /// What the batch remembers of a record that was taken up.
 #[derive(Clone, Default)]
@@ -36,6 +48,8 @@ struct Taken {
     item: Option<ItemId>,
     fingerprint: Option<Fingerprint>,
     taken_up: Option<Instant>,
+    /// It has no key, and runs without a claim.
+    unprotected: bool,
     /// Records that end as this one does, because they have its key.
     followers: Vec<usize>,
 }
@@ -43,7 +57,7 @@ struct Taken {
 /// A handler's end. A panic is an end like any other.
 struct Finished {
     record: usize,
-    claim: Claim,
+    claim: Option<Claim>,
     result: Result<(), Failure>,
 }
 
@@ -64,7 +78,7 @@ pub(super) struct Run<'a> {
     /// The record that stands for each key: the first of the batch that has it.
     leaders: HashMap<ItemId, usize>,
     claimer: Claimer<'a>,
-    claimed: VecDeque<(Candidate, Fence)>,
+    claimed: VecDeque<Startable>,
     running: FuturesUnordered<BoxFuture<'a, Finished>>,
     /// The records whose handlers `running` holds.
     handlers: HashSet<usize>,
@@ -156,7 +170,8 @@ impl<'a> Run<'a> {
                 return;
             }
             let mut candidates = Vec::new();
-            while candidates.len() < CLAIMS {
+            // A record without a key needs no claim, but room to wait.
+            while candidates.len() < CLAIMS && self.claimed.len() < limit {
                 let Some(record) = self.lanes.next() else {
                     break;
                 };
@@ -173,18 +188,23 @@ impl<'a> Run<'a> {
     fn take_up(&mut self, record: usize) -> Option<Candidate> {
         self.taken[record].taken_up = Some(Instant::now());
         let message = &self.ledger.messages()[record];
-        let prepared = caught(|| self.engine.handler.prepare(message))
+        let with_fingerprint = self.engine.mismatch != PayloadMismatch::Ignore;
+        let prepared = caught(|| self.engine.handler.prepare(message, with_fingerprint))
             .unwrap_or_else(|_| Err(PrepareError::Panic));
         let prepared = match prepared {
             Ok(prepared) => prepared,
             Err(error) => {
-                self.end_unusable(record, &error);
+                self.end_terminal(record, Cause::from(error.to_string()));
                 return None;
             }
         };
         let start = Guarded::new(prepared.start);
-        let item = self.engine.idempotency.item_id(&prepared.key);
-        let fingerprint = message.body().map(Fingerprint::of_body);
+        let Some(key) = prepared.key else {
+            self.without_key(record, start);
+            return None;
+        };
+        let item = self.engine.idempotency.item_id(&key);
+        let fingerprint = prepared.fingerprint;
         self.taken[record].item = Some(item.clone());
         self.taken[record].fingerprint.clone_from(&fingerprint);
         if let Some(&leader) = self.leaders.get(&item) {
@@ -195,29 +215,57 @@ impl<'a> Run<'a> {
             return None;
         }
         self.leaders.insert(item.clone(), record);
-        let lease_until = self.deadline.lease_until;
+        let idempotency = &self.engine.idempotency;
         Some(Candidate {
             record,
-            key: prepared.key,
-            claim: self
-                .engine
-                .idempotency
-                .new_claim(item, fingerprint, lease_until),
+            key,
+            claim: idempotency.new_claim(item, fingerprint, self.deadline.lease_until),
             start,
             pause: None,
             waits_until: None,
         })
     }
 
+    /// What becomes of a record without a key, by policy.
+    fn without_key(&mut self, record: usize, start: Guarded<Start<()>>) {
+        let reason = KeyError::Missing.to_string();
+        match self.engine.missing_key {
+            MissingKey::Terminal => self.end_terminal(record, Cause::from(reason)),
+            MissingKey::Retry => self.end(record, Report::new(Outcome::Failed).because(reason)),
+            MissingKey::ProcessUnprotected => {
+                let message_id = self.ledger.messages()[record].id();
+                // The extractors see a key of the message's own; the store never does.
+                let key = match BusinessKey::of(&("sqs-once message", message_id)) {
+                    Ok(key) => key,
+                    Err(error) => return self.end_terminal(record, Cause::from(error.to_string())),
+                };
+                self.taken[record].unprotected = true;
+                self.claimed.push_back(Startable {
+                    record,
+                    item: self.engine.idempotency.item_id(&key),
+                    key,
+                    claim: None,
+                    fence: Fence::first(self.engine.idempotency.clock.now()),
+                    start,
+                });
+            }
+        }
+    }
+
     fn admitted(&mut self, admitted: Admitted) {
         for (candidate, admission) in admitted {
             match (admission, self.returning) {
                 (Ok(Admission::Run { .. }), Some(reason)) => {
-                    self.return_unstarted(candidate, reason);
+                    self.return_unstarted(candidate.record, Some(&candidate.claim), reason);
                 }
-                (Ok(Admission::Run { fence }), None) => {
-                    self.claimed.push_back((candidate, fence));
-                }
+                (Ok(Admission::Run { fence }), None) => self.claimed.push_back(Startable {
+                    record: candidate.record,
+                    key: candidate.key,
+                    item: candidate.claim.id.clone(),
+                    claim: Some(candidate.claim),
+                    fence,
+                    start: candidate.start,
+                }),
                 (Ok(Admission::Refused(refusal)), _) => self.refused(candidate.record, refusal),
                 (Err(error), _) => {
                     self.log_once(&error);
@@ -277,22 +325,27 @@ impl<'a> Run<'a> {
 
     fn start_handlers(&mut self) {
         while self.running.len() < self.engine.concurrency.get() {
-            let Some((mut candidate, fence)) = self.claimed.pop_front() else {
+            let Some(mut startable) = self.claimed.pop_front() else {
                 return;
             };
-            let Some(start) = candidate.start.take() else {
+            let Some(start) = startable.start.take() else {
                 continue;
             };
-            let Candidate {
-                record, key, claim, ..
-            } = candidate;
+            let Startable {
+                record,
+                key,
+                item,
+                claim,
+                fence,
+                ..
+            } = startable;
             let message = Arc::clone(&self.ledger.messages()[record]);
-            let span = info_span!("record", message_id = message.id(), key = claim.id.short());
+            let span = info_span!("record", message_id = message.id(), key = item.short());
             let cancel_at = self.deadline.cancel_at;
             let parts = RecordParts {
                 message,
                 key: Arc::new(key),
-                item: claim.id.clone(),
+                item,
                 fence,
                 cancelled_at: cancel_at,
                 state: (),
@@ -318,14 +371,16 @@ impl<'a> Run<'a> {
         } = finished;
         self.handlers.remove(&record);
         let Err(failure) = result else {
+            let Some(claim) = claim else {
+                return self.end(record, Report::new(Outcome::Processed));
+            };
             let completion = self.engine.idempotency.completion(&claim);
             return self.settler.push(Some(record), completion);
         };
         // A cancelled handler's effect may be on its way: its claim is left to lapse.
         let was_cancelled = matches!(failure, Failure::Timeout(_) | Failure::Deadline);
-        let release = self.engine.idempotency.release(&claim);
-        if let Some(release) = release.filter(|_| !was_cancelled) {
-            self.settler.push(None, release);
+        if !was_cancelled {
+            self.release(claim.as_ref());
         }
         let report = Report::new(Outcome::Failed);
         let report = match failure {
@@ -386,18 +441,15 @@ impl<'a> Run<'a> {
         self.return_rest(NOT_STARTED);
     }
 
-    fn return_unstarted(&mut self, candidate: Candidate, reason: &str) {
-        if let Some(release) = self.engine.idempotency.release(&candidate.claim) {
-            self.settler.push(None, release);
-        }
-        self.end(
-            candidate.record,
-            Report::new(Outcome::Failed).because(reason),
-        );
+    fn return_unstarted(&mut self, record: usize, claim: Option<&Claim>, reason: &str) {
+        self.release(claim);
+        self.end(record, Report::new(Outcome::Failed).because(reason));
     }
 
-    fn end_unusable(&mut self, record: usize, error: &PrepareError) {
-        self.end_terminal(record, Cause::from(error.to_string()));
+    fn release(&mut self, claim: Option<&Claim>) {
+        if let Some(release) = claim.and_then(|claim| self.engine.idempotency.release(claim)) {
+            self.settler.push(None, release);
+        }
     }
 
     /// Ends a record that no retry can help: in the dead-letter queue at once where one is
@@ -439,6 +491,11 @@ impl<'a> Run<'a> {
         let taken = &mut self.taken[record];
         report.key = taken.item.clone();
         report.duration = taken.taken_up.map(|taken_up| taken_up.elapsed());
+        if taken.unprotected {
+            let reason = report.reason.iter().map(String::as_str);
+            let reason: Vec<_> = reason.chain([UNPROTECTED]).collect();
+            report.reason = Some(reason.join("; "));
+        }
         let followers = std::mem::take(&mut taken.followers);
         if report.outcome == Outcome::Failed && report.wait.is_none() {
             report.wait = self.backoff(record);
@@ -465,8 +522,8 @@ impl<'a> Run<'a> {
     fn return_rest(&mut self, reason: &'static str) {
         self.returning = Some(reason);
         self.claimer.stop();
-        for (candidate, _) in std::mem::take(&mut self.claimed) {
-            self.return_unstarted(candidate, reason);
+        for startable in std::mem::take(&mut self.claimed) {
+            self.return_unstarted(startable.record, startable.claim.as_ref(), reason);
         }
         for record in self.lanes.drain() {
             self.end(record, Report::new(Outcome::Failed).because(reason));
@@ -503,7 +560,7 @@ impl<'a> Run<'a> {
 
 fn mismatched(mismatch: PayloadMismatch) -> Report {
     let outcome = match mismatch {
-        PayloadMismatch::Warn => Outcome::Duplicate,
+        PayloadMismatch::Warn | PayloadMismatch::Ignore => Outcome::Duplicate,
         PayloadMismatch::Reject => Outcome::Failed,
     };
     Report::new(outcome)

@@ -8,11 +8,11 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use tokio::sync::OnceCell;
 
-use crate::batch::{self, FifoFailure, InProgress, PayloadMismatch, Report};
+use crate::batch::{self, FifoFailure, InProgress, MissingKey, PayloadMismatch, Report};
 use crate::config::ConfigError;
-use crate::handler::{Bound, Handler, PrepareRecord, Stateful};
+use crate::handler::{Bound, Handler, PrepareRecord, Stateful, TakeFingerprint};
 use crate::idempotency::Mode;
-use crate::key::Namespace;
+use crate::key::{Fingerprint, KeyError, KeyPart, Namespace};
 use crate::random::Random;
 use crate::record::{KeyExtractor, Message};
 use crate::store::Store;
@@ -25,11 +25,19 @@ use super::settings::{Core, Settings};
 pub struct Keyless<T>(PhantomData<fn(T)>);
 
 /// A consumer that needs its handler next: [`Consumer::handler`].
-#[derive(Debug)]
 pub struct Keyed<T, K, S = ()> {
     key: K,
+    fingerprint: Option<TakeFingerprint<T>>,
     state: S,
-    payload: PhantomData<fn(T)>,
+}
+
+impl<T, K: std::fmt::Debug, S: std::fmt::Debug> std::fmt::Debug for Keyed<T, K, S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Keyed")
+            .field("key", &self.key)
+            .field("state", &self.state)
+            .finish_non_exhaustive()
+    }
 }
 
 /// A consumer with its handler. It can run as soon as it needs no more state, that is, when `S` is
@@ -67,6 +75,10 @@ impl<S> std::fmt::Debug for Ready<S> {
 /// | [`retention`](Consumer::retention) | `SQS_ONCE_RETENTION` | `28d` |
 /// | [`lease_margin`](Consumer::lease_margin) | `SQS_ONCE_LEASE_MARGIN` | `3s` |
 /// | [`deadline_margin`](Consumer::deadline_margin) | `SQS_ONCE_DEADLINE_MARGIN` | `1s`, at most a tenth of the time |
+/// | [`mode`](Consumer::mode) | | [`Mode::ClaimFirst`] |
+/// | [`fingerprint`](Consumer::fingerprint) | | the whole body |
+/// | [`payload_mismatch`](Consumer::payload_mismatch) | | [`PayloadMismatch::Warn`] |
+/// | [`missing_key`](Consumer::missing_key) | | [`MissingKey::Terminal`] |
 /// | `dead_letter_queue` (feature `sqs`) | `SQS_ONCE_DLQ_URL`: where terminal records are sent at once | none: they stay in the queue until its redrive policy moves them |
 /// | `backoff` (feature `sqs`) | | none: failed records come back when the queue's visibility timeout ends |
 /// | `queue_url` (feature `sqs`) | `SQS_ONCE_QUEUE_URL`: the queue, for `backoff` | what the messages' queue ARN says |
@@ -112,10 +124,10 @@ impl<T> Consumer<Keyless<T>> {
     /// There is no default. The message id would be a wrong one: a message that is sent again, or
     /// comes back from a dead-letter queue, has a new one.
     pub fn key<K: KeyExtractor<T>>(self, key: K) -> Consumer<Keyed<T, K>> {
-        self.into_phase(|Keyless(payload)| Keyed {
+        self.into_phase(|Keyless(_)| Keyed {
             key,
+            fingerprint: None,
             state: (),
-            payload,
         })
     }
 }
@@ -125,12 +137,51 @@ where
     T: DeserializeOwned + Send + 'static,
     K: KeyExtractor<T>,
 {
+    /// Sets which part of the payload tells two messages with one key apart: anything that can be a
+    /// key, and `None` and empty text besides. Default: the whole body. What becomes of a message that
+    /// differs is set by [`Consumer::payload_mismatch`]; a function that fails or panics makes its record
+    /// terminal.
+    ///
+    /// For payloads with fields that change from one copy of an event to the next, such as the time of
+    /// sending. Events that were completed under another choice differ from their duplicates until
+    /// their retention ends.
+    ///
+    /// ```
+    /// # #[derive(serde::Deserialize)]
+    /// # struct OrderPlaced { order_id: String, amount_cents: u64, currency: Option<String> }
+    /// let consumer = sqs_once::consumer::<OrderPlaced>()
+    ///     .key(|order: &OrderPlaced| order.order_id.clone())
+    ///     .fingerprint(|order: &OrderPlaced| (order.amount_cents, order.currency.clone()))
+    ///     .handler(async |_order: OrderPlaced| {});
+    /// ```
+    #[must_use]
+    pub fn fingerprint<F, P>(self, part: F) -> Self
+    where
+        F: Fn(&T) -> P + Send + Sync + 'static,
+        P: KeyPart,
+    {
+        self.fingerprint_with(move |payload| Fingerprint::of(&part(payload)))
+    }
+
+    /// As [`fingerprint`](Self::fingerprint), for a part that borrows from its payload.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn fingerprint_with<F>(self, take: F) -> Self
+    where
+        F: Fn(&T) -> Result<Fingerprint, KeyError> + Send + Sync + 'static,
+    {
+        self.into_phase(|keyed| Keyed {
+            fingerprint: Some(Arc::new(take)),
+            ..keyed
+        })
+    }
+
     /// Gives the handler's [`State`](crate::State) extractor its value.
     pub fn state<S2>(self, state: S2) -> Consumer<Keyed<T, K, S2>> {
-        self.into_phase(|Keyed { key, payload, .. }| Keyed {
-            key,
+        self.into_phase(|keyed| Keyed {
+            key: keyed.key,
+            fingerprint: keyed.fingerprint,
             state,
-            payload,
         })
     }
 
@@ -141,11 +192,11 @@ where
         H: Handler<T, S, X>,
         X: 'static,
     {
-        self.into_phase(|Keyed { key, state, .. }| {
-            let bound = Bound::<T, K, H, X>::new(key, handler);
+        self.into_phase(|keyed| {
+            let bound = Bound::<T, K, H, X>::new(keyed.key, keyed.fingerprint, handler);
             ready(Arc::new(Stateful {
                 inner: Arc::new(bound) as Arc<dyn PrepareRecord<S>>,
-                state,
+                state: keyed.state,
             }))
         })
     }
@@ -157,7 +208,10 @@ where
         H: Handler<T, S2, X>,
         X: 'static,
     {
-        self.into_phase(|Keyed { key, .. }| ready(Arc::new(Bound::<T, K, H, X>::new(key, handler))))
+        self.into_phase(|keyed| {
+            let bound = Bound::<T, K, H, X>::new(keyed.key, keyed.fingerprint, handler);
+            ready(Arc::new(bound))
+        })
     }
 }
 
@@ -301,6 +355,12 @@ impl<Phase> Consumer<Phase> {
     #[must_use]
     pub fn payload_mismatch(self, mismatch: PayloadMismatch) -> Self {
         self.set(|settings| settings.mismatch = mismatch)
+    }
+
+    /// What becomes of a record without a business key. Default: [`MissingKey::Terminal`].
+    #[must_use]
+    pub fn missing_key(self, missing_key: MissingKey) -> Self {
+        self.set(|settings| settings.missing_key = missing_key)
     }
 
     /// The clock that leases and expiry are compared with, for tests and simulators.

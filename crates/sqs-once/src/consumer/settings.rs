@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tracing::warn;
 
-use crate::batch::{Deadline, Engine, FifoFailure, InProgress, PayloadMismatch};
+use crate::batch::{Deadline, Engine, FifoFailure, InProgress, MissingKey, PayloadMismatch};
 use crate::config::{ConfigError, EnvSettings, missing_namespace, process_env};
 use crate::disposition::{Disposition, DispositionSettings};
 use crate::handler::PrepareRecord;
@@ -36,6 +36,7 @@ pub(super) struct Settings {
     pub(super) fifo_failure: FifoFailure,
     pub(super) in_progress: InProgress,
     pub(super) disposition: DispositionSettings,
+    pub(super) missing_key: MissingKey,
     pub(super) clock: Option<Arc<dyn Clock>>,
     pub(super) random: Option<Arc<dyn Random>>,
 }
@@ -96,6 +97,7 @@ impl Settings {
                 mismatch: self.mismatch,
                 fifo_failure: self.fifo_failure,
                 in_progress: self.in_progress,
+                missing_key: self.missing_key,
                 dead_letters,
                 visibility,
             }),

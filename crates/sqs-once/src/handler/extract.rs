@@ -94,6 +94,9 @@ impl<S: Clone> FromRecord<S> for State<S> {
 ///
 /// It closes the one window that a claim can't: the process dies after the effect and before the
 /// effect is recorded.
+///
+/// A record that runs without a key ([`MissingKey::ProcessUnprotected`](crate::MissingKey)) has a token
+/// of its own, the same for every delivery of its message, and another when the message is sent again.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct IdempotencyToken(Arc<str>);
 

@@ -12,7 +12,9 @@ pub use extract::{
     Attempt, FromRecord, IdempotencyToken, Key, MessageMeta, RecordParts, Remaining, State,
 };
 pub use outcome::IntoOutcome;
-pub(crate) use prepare::{Bound, HandlerFuture, PrepareError, PrepareRecord, Start, Stateful};
+pub(crate) use prepare::{
+    Bound, HandlerFuture, PrepareError, PrepareRecord, Start, Stateful, TakeFingerprint,
+};
 
 /// An async function that handles one record.
 ///

@@ -4,11 +4,12 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
+use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use thiserror::Error;
 
-use crate::key::{BusinessKey, KeyError};
+use crate::key::{BusinessKey, Fingerprint, KeyError};
 use crate::record::{BodyError, KeyExtractor, Message, decode_json};
 
 use super::{Handler, HandlerError, RecordParts};
@@ -18,9 +19,10 @@ pub(crate) type HandlerFuture = Pin<Box<dyn Future<Output = Result<(), HandlerEr
 /// Calls the handler with the payload that was decoded for it.
 pub(crate) type Start<S> = Box<dyn FnOnce(RecordParts<S>) -> HandlerFuture + Send>;
 
-/// A record whose key is known and whose payload is decoded.
+/// A record whose payload is decoded, and whose key is known, or known to be missing.
 pub(crate) struct Prepared<S> {
-    pub(crate) key: BusinessKey,
+    pub(crate) key: Option<BusinessKey>,
+    pub(crate) fingerprint: Option<Fingerprint>,
     pub(crate) start: Start<S>,
 }
 
@@ -31,30 +33,58 @@ pub(crate) enum PrepareError {
     Body(#[from] BodyError),
     #[error(transparent)]
     Key(#[from] KeyError),
+    #[error("the payload has no usable fingerprint: {0}")]
+    Fingerprint(KeyError),
     #[error("the payload type or the state panicked")]
     Panic,
 }
 
 /// Decodes records and starts the handler on them.
 pub(crate) trait PrepareRecord<S>: Send + Sync {
-    fn prepare(&self, message: &Message) -> Result<Prepared<S>, PrepareError>;
+    /// Decodes a record and takes its key, and its fingerprint where that is wanted.
+    fn prepare(
+        &self,
+        message: &Message,
+        with_fingerprint: bool,
+    ) -> Result<Prepared<S>, PrepareError>;
 }
+
+/// Takes the part of a payload that its fingerprint is made of.
+pub(crate) type TakeFingerprint<T> = Arc<dyn Fn(&T) -> Result<Fingerprint, KeyError> + Send + Sync>;
 
 /// A handler bound to its payload type and its key.
 pub(crate) struct Bound<T, K, H, X> {
     key: K,
+    /// None where the whole body counts.
+    fingerprint: Option<TakeFingerprint<T>>,
     handler: H,
-    types: PhantomData<fn(T, X)>,
+    types: PhantomData<fn(X)>,
 }
 
 impl<T, K, H, X> Bound<T, K, H, X> {
-    pub(crate) fn new(key: K, handler: H) -> Self {
+    pub(crate) fn new(key: K, fingerprint: Option<TakeFingerprint<T>>, handler: H) -> Self {
         Self {
             key,
+            fingerprint,
             handler,
             types: PhantomData,
         }
     }
+}
+
+impl<T, K, H, X> Bound<T, K, H, X> {
+    fn fingerprint(&self, payload: &T, message: &Message) -> Result<Option<Fingerprint>, KeyError> {
+        let Some(take) = &self.fingerprint else {
+            return Ok(message.body().map(Fingerprint::of_body));
+        };
+        caught(|| take(payload)).map(Some)
+    }
+}
+
+/// Calls what the user gave. What a panic said is left out: it may hold the key, and this is logged.
+fn caught<R>(take: impl FnOnce() -> Result<R, KeyError>) -> Result<R, KeyError> {
+    catch_unwind(AssertUnwindSafe(take))
+        .unwrap_or_else(|_| Err(KeyError::Extractor("it panicked".to_owned())))
 }
 
 impl<T, K, S, H, X> PrepareRecord<S> for Bound<T, K, H, X>
@@ -63,14 +93,26 @@ where
     K: KeyExtractor<T>,
     H: Handler<T, S, X>,
 {
-    fn prepare(&self, message: &Message) -> Result<Prepared<S>, PrepareError> {
+    fn prepare(
+        &self,
+        message: &Message,
+        with_fingerprint: bool,
+    ) -> Result<Prepared<S>, PrepareError> {
         let payload: T = decode_json(message)?;
-        let key = catch_unwind(AssertUnwindSafe(|| self.key.key(&payload, message)))
-            // What it said is left out: it may hold the key, and this is logged.
-            .map_err(|_| KeyError::Extractor("it panicked".to_owned()))??;
+        let key = match caught(|| self.key.key(&payload, message)) {
+            Err(KeyError::Missing) => None,
+            key => Some(key?),
+        };
+        let fingerprint = match key {
+            Some(_) if with_fingerprint => self
+                .fingerprint(&payload, message)
+                .map_err(PrepareError::Fingerprint)?,
+            _ => None,
+        };
         let handler = self.handler.clone();
         Ok(Prepared {
             key,
+            fingerprint,
             start: Box::new(move |parts| Box::pin(handler.call(payload, parts))),
         })
     }
@@ -78,16 +120,25 @@ where
 
 /// A handler that was given its state.
 pub(crate) struct Stateful<S> {
-    pub(crate) inner: std::sync::Arc<dyn PrepareRecord<S>>,
+    pub(crate) inner: Arc<dyn PrepareRecord<S>>,
     pub(crate) state: S,
 }
 
 impl<S: Clone + Send + Sync + 'static> PrepareRecord<()> for Stateful<S> {
-    fn prepare(&self, message: &Message) -> Result<Prepared<()>, PrepareError> {
-        let Prepared { key, start } = self.inner.prepare(message)?;
+    fn prepare(
+        &self,
+        message: &Message,
+        with_fingerprint: bool,
+    ) -> Result<Prepared<()>, PrepareError> {
+        let Prepared {
+            key,
+            fingerprint,
+            start,
+        } = self.inner.prepare(message, with_fingerprint)?;
         let state = self.state.clone();
         Ok(Prepared {
             key,
+            fingerprint,
             start: Box::new(move |parts| start(parts.with_state(state))),
         })
     }

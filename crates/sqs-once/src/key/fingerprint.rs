@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
-use super::hex;
+use super::{KeyError, KeyPart, KeyWriter, hex};
 
 /// A hash of a message's payload, kept with its key: a second message with the same key and another
 /// fingerprint is not a duplicate but a mix-up.
@@ -41,6 +41,17 @@ impl Fingerprint {
             Err(_) => hash.update(body.as_bytes()),
         }
         Self(hex(&hash.finalize()).into())
+    }
+
+    /// The fingerprint of a part of a payload. Other than in a key, `None` and empty text are values
+    /// like any other, and the length does not matter.
+    ///
+    /// # Errors
+    /// What `part` itself says: [`KeyError::Extractor`] when it is an `Err`.
+    pub fn of<K: KeyPart + ?Sized>(part: &K) -> Result<Self, KeyError> {
+        let mut writer = KeyWriter::for_fingerprint();
+        part.write(&mut writer)?;
+        Ok(Self(hex(&Sha256::digest(writer.encoded())).into()))
     }
 
     /// Takes a fingerprint as it stands in the table.

@@ -29,6 +29,8 @@ pub use part::{KeyPart, KeyWriter};
 /// assert!(BusinessKey::of("").is_err());
 /// # Ok::<(), sqs_once::KeyError>(())
 /// ```
+///
+/// The derive of the same name makes a payload its own key, by its fields marked `#[key]`.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct BusinessKey {
     encoded: Vec<u8>,
@@ -80,6 +82,12 @@ pub enum KeyError {
     TooLong {
         /// The length found, in bytes.
         len: usize,
+    },
+    /// The value found is of a kind that can't be a key.
+    #[error("the business key is {found}: only text, an integer or a boolean can be one")]
+    WrongType {
+        /// What was found, such as `an object`.
+        found: &'static str,
     },
     /// The user's extractor returned an error or panicked. What it said is not shown, since it may
     /// hold the key, and this is logged.

@@ -1,5 +1,6 @@
 //! What a business key can be made of.
 
+use std::any::Any;
 use std::borrow::Cow;
 use std::fmt::Display;
 use std::rc::Rc;
@@ -14,7 +15,8 @@ use super::{BusinessKey, KeyError};
 /// the record fail instead of giving it a wrong key. Floats are left out on purpose: two different
 /// integers become one float.
 ///
-/// For a type of your own, write its text:
+/// A struct derives it by [`#[derive(BusinessKey)]`](derive@crate::BusinessKey) and its fields marked
+/// `#[key]`. For any other type of your own, write its parts:
 ///
 /// ```
 /// use sqs_once::{BusinessKey, KeyError, key::{KeyPart, KeyWriter}};
@@ -35,6 +37,7 @@ use super::{BusinessKey, KeyError};
     label = "not usable as a business key",
     note = "a key is text, an integer, a bool, a char, bytes, or a tuple of these",
     note = "floats are refused because different integers become one float: declare the field as an integer or a `String`",
+    note = "for a struct of your own, derive `sqs_once::BusinessKey` and mark its fields `#[key]`",
     note = "for a type of your own, implement `sqs_once::key::KeyPart`, or use its text: `key = order.id.to_string()`"
 )]
 pub trait KeyPart {
@@ -49,6 +52,8 @@ pub trait KeyPart {
 #[derive(Debug, Default)]
 pub struct KeyWriter {
     encoded: Vec<u8>,
+    /// Whether nothing is a value too, as it is in a fingerprint.
+    nothing_counts: bool,
 }
 
 impl KeyWriter {
@@ -57,7 +62,7 @@ impl KeyWriter {
     /// # Errors
     /// [`KeyError::Empty`] when it is empty or blank.
     pub fn text(&mut self, text: &str) -> Result<(), KeyError> {
-        if text.trim().is_empty() {
+        if text.trim().is_empty() && !self.nothing_counts {
             return Err(KeyError::Empty);
         }
         self.part(b's', text.as_bytes());
@@ -69,11 +74,26 @@ impl KeyWriter {
     /// # Errors
     /// [`KeyError::Empty`] when there are none.
     pub fn bytes(&mut self, bytes: &[u8]) -> Result<(), KeyError> {
-        if bytes.is_empty() {
+        if bytes.is_empty() && !self.nothing_counts {
             return Err(KeyError::Empty);
         }
         self.part(b'x', bytes);
         Ok(())
+    }
+
+    /// Notes that a part has no value.
+    fn nothing(&mut self) -> Result<(), KeyError> {
+        if !self.nothing_counts {
+            return Err(KeyError::Missing);
+        }
+        self.part(b'n', b"");
+        Ok(())
+    }
+
+    /// Appends an integer, as its decimal digits.
+    pub(crate) fn integer(&mut self, digits: &str) {
+        let digits = if digits == "-0" { "0" } else { digits };
+        self.part(b'i', digits.as_bytes());
     }
 
     fn part(&mut self, kind: u8, bytes: &[u8]) {
@@ -81,6 +101,18 @@ impl KeyWriter {
         self.encoded
             .extend_from_slice(&(bytes.len() as u64).to_be_bytes());
         self.encoded.extend_from_slice(bytes);
+    }
+
+    /// For a fingerprint: `None` and empty text are values, and the length does not matter.
+    pub(super) fn for_fingerprint() -> Self {
+        Self {
+            nothing_counts: true,
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn encoded(&self) -> &[u8] {
+        &self.encoded
     }
 
     pub(super) fn finish(self) -> Result<Vec<u8>, KeyError> {
@@ -144,15 +176,22 @@ impl KeyPart for BusinessKey {
 
 impl<K: KeyPart> KeyPart for Option<K> {
     fn write(&self, key: &mut KeyWriter) -> Result<(), KeyError> {
-        self.as_ref().ok_or(KeyError::Missing)?.write(key)
+        match self {
+            Some(part) => part.write(key),
+            None => key.nothing(),
+        }
     }
 }
 
-impl<K: KeyPart, E: Display> KeyPart for Result<K, E> {
+/// A [`KeyError`] is handed on as it is; any other error becomes [`KeyError::Extractor`].
+impl<K: KeyPart, E: Display + 'static> KeyPart for Result<K, E> {
     fn write(&self, key: &mut KeyWriter) -> Result<(), KeyError> {
         match self {
             Ok(part) => part.write(key),
-            Err(error) => Err(KeyError::Extractor(error.to_string())),
+            Err(error) => Err(match (error as &dyn Any).downcast_ref::<KeyError>() {
+                Some(error) => error.clone(),
+                None => KeyError::Extractor(error.to_string()),
+            }),
         }
     }
 }
@@ -161,7 +200,7 @@ macro_rules! integers {
     ($($integer:ty)*) => {$(
         impl KeyPart for $integer {
             fn write(&self, key: &mut KeyWriter) -> Result<(), KeyError> {
-                key.part(b'i', self.to_string().as_bytes());
+                key.integer(&self.to_string());
                 Ok(())
             }
         }

@@ -6,9 +6,26 @@ use super::Message;
 
 /// Takes the business key from a record.
 ///
-/// Every function from the payload to something that can be a key is one, and so are
-/// [`MessageAttribute`] and [`MessageGroup`]. An error, or a panic, makes that record terminal: it
-/// is never processed under another key.
+/// | extractor | the key is |
+/// |---|---|
+/// | a function of the payload | what it returns: anything that is a [`KeyPart`](crate::key::KeyPart) |
+/// | [`MessageAttribute`] | a message attribute that the producer set |
+/// | [`SystemAttribute`] | an attribute that SQS set, such as `MessageDeduplicationId` |
+/// | [`MessageGroup`] | the message group |
+/// | [`JsonPointer`](crate::JsonPointer) | a place in the body's JSON, whatever the payload type |
+/// | [`MessageId`] | the message id, which is rarely the right one |
+/// | a tuple of two to six extractors | all of theirs together |
+///
+/// An error, or a panic, makes that record terminal: it is never processed under another key. What
+/// becomes of a record without a key is set by [`Consumer::missing_key`](crate::Consumer::missing_key).
+///
+/// ```
+/// use sqs_once::{JsonPointer, MessageAttribute};
+///
+/// let consumer = sqs_once::consumer::<serde_json::Value>()
+///     .key((MessageAttribute::new("tenant"), JsonPointer::new("/order/id")))
+///     .handler(async |_order: serde_json::Value| {});
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not extract a business key from `{T}`",
     label = "not a key extractor for this payload",
@@ -61,6 +78,30 @@ impl<T> KeyExtractor<T> for MessageAttribute {
     }
 }
 
+/// The key is a system attribute, which SQS set: `MessageDeduplicationId`, `SequenceNumber` or
+/// `SenderId`.
+///
+/// Choose one that names the event. `MessageDeduplicationId` does where the producer sets it, or the
+/// queue makes it of the body; SQS itself forgets it after five minutes. Attributes that say when or
+/// how often a message was delivered change with every delivery: nothing would be a duplicate.
+#[derive(Clone, Debug)]
+pub struct SystemAttribute {
+    name: String,
+}
+
+impl SystemAttribute {
+    /// The attribute called `name`, as SQS spells it.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into() }
+    }
+}
+
+impl<T> KeyExtractor<T> for SystemAttribute {
+    fn key(&self, _: &T, message: &Message) -> Result<BusinessKey, KeyError> {
+        BusinessKey::of(&message.system_attribute(&self.name))
+    }
+}
+
 /// The key is the message group: for queues where a group holds one event.
 #[derive(Clone, Copy, Debug)]
 pub struct MessageGroup;
@@ -70,3 +111,32 @@ impl<T> KeyExtractor<T> for MessageGroup {
         BusinessKey::of(&message.group_id())
     }
 }
+
+/// The key is the message id: only for messages that name no event.
+///
+/// **It recognises repeated deliveries of one message, and nothing else.** A message that the
+/// producer sends again, or that is redriven from a dead-letter queue, has a new id: its effect
+/// happens a second time. Take the id of the event itself wherever there is one.
+#[derive(Clone, Copy, Debug)]
+pub struct MessageId;
+
+impl<T> KeyExtractor<T> for MessageId {
+    fn key(&self, _: &T, message: &Message) -> Result<BusinessKey, KeyError> {
+        BusinessKey::of(message.id())
+    }
+}
+
+macro_rules! tuples {
+    ($(($($part:ident)*))*) => {$(
+        /// A key of several parts: the record needs every one of them.
+        impl<T, $($part: KeyExtractor<T>),*> KeyExtractor<T> for ($($part,)*) {
+            fn key(&self, payload: &T, message: &Message) -> Result<BusinessKey, KeyError> {
+                #[allow(non_snake_case, reason = "the macro names each variable after its type")]
+                let ($($part,)*) = self;
+                BusinessKey::of(&($($part.key(payload, message)?,)*))
+            }
+        }
+    )*};
+}
+
+tuples! { (A B) (A B C) (A B C D) (A B C D E) (A B C D E F) }

@@ -1,0 +1,67 @@
+//! A payload that is its own key.
+
+use serde::Deserialize;
+use sqs_once::{BusinessKey, MessageGroup};
+
+#[derive(Deserialize, BusinessKey)]
+struct OrderPlaced {
+    #[key]
+    tenant: Tenant,
+    #[key]
+    number: Option<u64>,
+    note: String,
+    amount: f64,
+}
+
+#[derive(Deserialize, BusinessKey)]
+struct Tenant(#[key] String);
+
+#[derive(Deserialize, BusinessKey)]
+struct Envelope<'a, T: Clone>
+where
+    T: Copy,
+{
+    #[key]
+    r#type: std::borrow::Cow<'a, str>,
+    #[key]
+    id: T,
+}
+
+#[sqs_once::handler(key = order)]
+async fn whole(order: OrderPlaced) {
+    drop(order);
+}
+
+#[sqs_once::handler(key = (order, order.note))]
+async fn part(order: OrderPlaced) {
+    drop(order);
+}
+
+#[sqs_once::handler(key = envelope)]
+async fn generic(envelope: Envelope<'static, u32>) {
+    drop(envelope);
+}
+
+#[sqs_once::handler(key = (MessageGroup, |order: &OrderPlaced| BusinessKey::of(order)))]
+async fn beside_an_extractor(order: OrderPlaced) {
+    drop(order);
+}
+
+fn main() {
+    let _ = whole::consumer();
+    let _ = part::consumer();
+    let _ = generic::consumer();
+    let _ = beside_an_extractor::consumer();
+
+    let order = |number, note: &str| OrderPlaced {
+        tenant: Tenant("t".to_owned()),
+        number,
+        note: note.to_owned(),
+        amount: 1.5,
+    };
+    let key = BusinessKey::of(&order(Some(7), "a"));
+    assert_eq!(key, BusinessKey::of(&("t", 7)));
+    assert_eq!(key, BusinessKey::of(&order(Some(7), "b")));
+    assert!(BusinessKey::of(&order(None, "a")).is_err());
+    assert!(order(None, "a").amount > 1.0);
+}

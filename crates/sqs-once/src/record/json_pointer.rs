@@ -1,0 +1,136 @@
+//! A key from a place in the body's JSON, for any payload type.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::key::{BusinessKey, KeyError, KeyPart, KeyWriter};
+
+use super::{KeyExtractor, Message};
+
+/// The key is the value at a place in the body, written as a JSON pointer (RFC 6901): `/order/id`,
+/// `/lines/0/sku`. It reads the body itself, so the payload type need not have the field.
+///
+/// Text, integers and booleans are keys, each of its own kind: `1`, `"1"` and `true` are three. An
+/// integer is taken by its text, however large, and never through a float. A place that is absent or
+/// null is [`KeyError::Missing`], blank text is [`KeyError::Empty`]; an object, an array, and a number
+/// with a fraction or an exponent are [`KeyError::WrongType`]. Of a field that is there twice the last
+/// counts, as it does for [`serde_json::Value`].
+///
+/// ```
+/// use sqs_once::JsonPointer;
+///
+/// let consumer = sqs_once::consumer::<serde_json::Value>()
+///     .key(JsonPointer::new("/order/id"))
+///     .handler(async |_order: serde_json::Value| {});
+/// ```
+#[derive(Clone, Debug)]
+pub struct JsonPointer {
+    /// The names on the way, unescaped.
+    path: Vec<String>,
+}
+
+impl JsonPointer {
+    /// The place that `pointer` names; the empty pointer names the whole body. In a name, `~1` stands
+    /// for `/` and `~0` for `~`.
+    ///
+    /// # Panics
+    /// If it is neither empty nor starts with `/`, or has a `~` that is not followed by `0` or `1`.
+    pub fn new(pointer: &str) -> Self {
+        assert!(
+            pointer.is_empty() || pointer.starts_with('/'),
+            "JSON pointer {pointer:?} must start with `/`, such as \"/order/id\""
+        );
+        let names = pointer.split('/').skip(1);
+        let path = names.map(|name| {
+            unescape(name).unwrap_or_else(|| {
+                panic!("JSON pointer {pointer:?}: write `~` as `~0`, and a `/` in a name as `~1`")
+            })
+        });
+        Self {
+            path: path.collect(),
+        }
+    }
+}
+
+fn unescape(name: &str) -> Option<String> {
+    let mut pieces = name.split('~');
+    let mut unescaped = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        unescaped.push(match piece.chars().next()? {
+            '0' => '~',
+            '1' => '/',
+            _ => return None,
+        });
+        unescaped.push_str(&piece[1..]);
+    }
+    Some(unescaped)
+}
+
+impl<T> KeyExtractor<T> for JsonPointer {
+    fn key(&self, _: &T, message: &Message) -> Result<BusinessKey, KeyError> {
+        let body = message.body().ok_or(KeyError::Missing)?;
+        let mut json: &RawValue = read(body)?;
+        for name in &self.path {
+            json = inside(json, name)?.ok_or(KeyError::Missing)?;
+        }
+        BusinessKey::of(&Scalar(json.get().trim()))
+    }
+}
+
+/// The value called `name` in an object, or at that index of an array.
+fn inside<'a>(json: &'a RawValue, name: &str) -> Result<Option<&'a RawValue>, KeyError> {
+    let json = json.get().trim();
+    match json.as_bytes().first() {
+        Some(b'{') => {
+            let mut fields: BTreeMap<Cow<'a, str>, &'a RawValue> = read(json)?;
+            Ok(fields.remove(name))
+        }
+        Some(b'[') => {
+            let Some(index) = index(name) else {
+                return Ok(None);
+            };
+            let values: Vec<&'a RawValue> = read(json)?;
+            Ok(values.get(index).copied())
+        }
+        _ => Ok(None),
+    }
+}
+
+/// The standard has no signs and no leading zeros in an index.
+fn index(name: &str) -> Option<usize> {
+    let digits = name.bytes().all(|byte| byte.is_ascii_digit());
+    let plain = digits && (name == "0" || !name.starts_with('0'));
+    plain.then(|| name.parse().ok())?
+}
+
+/// serde's own message may quote the body, which is not for logs.
+fn read<'a, J: Deserialize<'a>>(json: &'a str) -> Result<J, KeyError> {
+    serde_json::from_str(json)
+        .map_err(|_| KeyError::Extractor("the body is not valid JSON on the way to it".to_owned()))
+}
+
+/// One JSON value, as its text.
+struct Scalar<'a>(&'a str);
+
+impl KeyPart for Scalar<'_> {
+    fn write(&self, key: &mut KeyWriter) -> Result<(), KeyError> {
+        let wrong = |found| Err(KeyError::WrongType { found });
+        match self.0.as_bytes().first() {
+            Some(b'"') => read::<String>(self.0)?.write(key),
+            Some(b't' | b'f') => (self.0 == "true").write(key),
+            Some(b'{') => wrong("an object"),
+            Some(b'[') => wrong("an array"),
+            Some(b'-' | b'0'..=b'9') if self.0.contains(['.', 'e', 'E']) => {
+                wrong("a number with a fraction or an exponent")
+            }
+            Some(b'-' | b'0'..=b'9') => {
+                key.integer(self.0);
+                Ok(())
+            }
+            _ => Err(KeyError::Missing),
+        }
+    }
+}
