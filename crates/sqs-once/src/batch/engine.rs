@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use crate::disposition::{DeadLetters, Visibility};
+use crate::disposition::{AfterDeadLetter, DeadLetters, Visibility};
 use crate::handler::PrepareRecord;
 use crate::idempotency::Idempotency;
 
@@ -25,4 +25,5 @@ pub(crate) struct Engine {
     pub(crate) mismatch: PayloadMismatch,
     pub(crate) dead_letters: Option<Arc<dyn DeadLetters>>,
     pub(crate) visibility: Option<Arc<dyn Visibility>>,
+    pub(crate) after_dead_letter: AfterDeadLetter,
 }

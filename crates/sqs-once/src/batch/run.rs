@@ -11,7 +11,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::time::{Instant, Sleep, sleep_until};
 use tracing::{Instrument, error, info_span};
 
-use crate::disposition::Cause;
+use crate::disposition::{AfterDeadLetter, Cause};
 use crate::error::chain;
 use crate::handler::{HandlerError, PrepareError, RecordParts, Start, panic_message};
 use crate::idempotency::{Admission, Completion, Refusal, on_completed};
@@ -455,9 +455,15 @@ impl<'a> Run<'a> {
         if report.outcome == Outcome::Failed && report.wait.is_none() {
             report.wait = self.backoff(record);
         }
-        let succeeded = matches!(report.outcome, Outcome::Processed | Outcome::Duplicate);
+        let group_goes_on = match report.outcome {
+            Outcome::Processed | Outcome::Duplicate => true,
+            Outcome::Terminal => {
+                report.acknowledged && self.engine.after_dead_letter == AfterDeadLetter::GoOn
+            }
+            Outcome::InProgress | Outcome::Failed => false,
+        };
         self.ledger.enter(record, report.clone());
-        for rest in self.lanes.finish(record, succeeded) {
+        for rest in self.lanes.finish(record, group_goes_on) {
             // Its group comes back together: SQS delivers none of it while one is away.
             let report = Report::new(Outcome::Failed)
                 .because("an earlier record of its message group failed")

@@ -33,6 +33,7 @@ pub(super) struct Settings {
     pub(super) mode: Mode,
     pub(super) mismatch: PayloadMismatch,
     pub(super) disposition: DispositionSettings,
+    pub(super) raise_on_total_failure: bool,
     pub(super) clock: Option<Arc<dyn Clock>>,
     pub(super) random: Option<Arc<dyn Random>>,
 }
@@ -66,6 +67,7 @@ impl Settings {
         let Disposition {
             dead_letters,
             visibility,
+            after_dead_letter,
         } = self.disposition.resolve(&env, &clock, &random).await?;
         let idempotency = Idempotency {
             store,
@@ -90,6 +92,7 @@ impl Settings {
                 mismatch: self.mismatch,
                 dead_letters,
                 visibility,
+                after_dead_letter,
             }),
             clock,
             lease_margin: lease_margin.unwrap_or(DEFAULT_LEASE_MARGIN),
