@@ -66,6 +66,7 @@ mod time;
 pub use batch::{FifoFailure, InProgress, MissingKey, Outcome, PayloadMismatch};
 pub use config::ConfigError;
 pub use consumer::{Consumer, consumer};
+pub use disposition::AfterDeadLetter;
 #[cfg(feature = "sqs")]
 pub use disposition::Backoff;
 pub use error::Error;

@@ -7,7 +7,7 @@ mod support;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use sqs_once::{Consumer, HandlerError, ResultExt, consumer};
+use sqs_once::{AfterDeadLetter, Consumer, EventError, HandlerError, ResultExt, consumer};
 use support::sqs::{Sqs, Turn};
 use support::{Bench, Order, event, failures, grouped, order, outcomes};
 use tokio::sync::Notify;
@@ -285,6 +285,74 @@ async fn a_message_without_a_body_is_left_to_redrive() {
         .await;
     assert_eq!(failed, ["m-0", "m-1"]);
     assert!(sqs.requests().is_empty());
+}
+
+/// Orders called `bad…` are terminal.
+fn group_of_a(bench: &Bench, sqs: &Sqs) -> Consumer {
+    let consumer = consumer::<Order>()
+        .key(|order: &Order| order.id.clone())
+        .dead_letter_queue(&format!("{DLQ}.fifo"))
+        .sqs_client(sqs.client())
+        .handler(async |order: Order| -> Result<(), HandlerError> {
+            if order.id.starts_with("bad") {
+                Err("no such card").terminal()?;
+            }
+            Ok(())
+        });
+    bench.consumer(consumer)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_group_stops_after_a_dead_letter_unless_it_is_to_go_on() {
+    let records = || event(["a1", "bad", "a2"].map(|id| grouped("a", id)));
+    for (after, failed) in [
+        (None, vec!["m-2"]),
+        (Some(AfterDeadLetter::Stop), vec!["m-2"]),
+        (Some(AfterDeadLetter::GoOn), vec![]),
+    ] {
+        let (bench, sqs) = (Bench::new(), Sqs::default());
+        let mut consumer = group_of_a(&bench, &sqs);
+        if let Some(after) = after {
+            consumer = consumer.after_dead_letter(after);
+        }
+        assert_eq!(bench.invoke(&consumer, records()).await, failed);
+        assert_eq!(sqs.asked("SendMessage").len(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_group_never_goes_on_past_a_record_that_could_not_be_moved() {
+    let bench = Bench::new();
+    let sqs = Sqs::always(Turn::LoseAnswer);
+    let consumer = group_of_a(&bench, &sqs).after_dead_letter(AfterDeadLetter::GoOn);
+    let records = ["bad", "a2"].map(|id| grouped("a", id));
+    let failed = bench.invoke(&consumer, event(records)).await;
+    assert_eq!(failed, ["m-0", "m-1"]);
+    assert!(bench.store.item("a2").is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_invocation_fails_when_every_record_did_only_by_request() {
+    let bench = Bench::new();
+    let failing = |sqs: &Sqs| refusing(&bench, sqs, DLQ, no_such_card);
+    let two = || event([order("o-1"), order("o-2")]);
+    let nowhere = Sqs::always(Turn::LoseAnswer);
+    assert_eq!(bench.invoke(&failing(&nowhere), two()).await.len(), 2);
+
+    let raising = failing(&nowhere).raise_on_total_failure(true);
+    let error = bench.try_invoke(&raising, two()).await.unwrap_err();
+    assert!(matches!(
+        error,
+        EventError::EveryRecordFailed { records: 2 }
+    ));
+    // None failed of an empty batch, nor of one that is in the dead-letter queue.
+    assert!(bench.invoke(&raising, event([])).await.is_empty());
+    let moved = failing(&Sqs::default()).raise_on_total_failure(true);
+    assert!(bench.invoke(&moved, two()).await.is_empty());
+    // One that was moved is enough.
+    let one = Sqs::turns([Turn::Refuse("AccessDenied")]);
+    let one = failing(&one).raise_on_total_failure(true);
+    assert_eq!(bench.invoke(&one, two()).await.len(), 1);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::disposition::{DeadLetters, Visibility};
+use crate::disposition::{AfterDeadLetter, DeadLetters, Visibility};
 use crate::handler::PrepareRecord;
 use crate::idempotency::Idempotency;
 
@@ -74,4 +74,5 @@ pub(crate) struct Engine {
     pub(crate) missing_key: MissingKey,
     pub(crate) dead_letters: Option<Arc<dyn DeadLetters>>,
     pub(crate) visibility: Option<Arc<dyn Visibility>>,
+    pub(crate) after_dead_letter: AfterDeadLetter,
 }

@@ -63,9 +63,9 @@ impl Lanes {
         }
     }
 
-    /// Ends a record that was taken up. After a failure the rest of its group may not run: it is
-    /// returned, and leaves its lane.
-    pub(crate) fn finish(&mut self, index: usize, succeeded: bool) -> Vec<usize> {
+    /// Ends a record that was taken up. Where its group does not go on, as after a failure, the rest of
+    /// it is returned, and leaves its lane.
+    pub(crate) fn finish(&mut self, index: usize, group_goes_on: bool) -> Vec<usize> {
         let Self::Fifo {
             lane_of,
             lanes,
@@ -75,7 +75,7 @@ impl Lanes {
             return Vec::new();
         };
         let lane = lane_of[index];
-        if !succeeded {
+        if !group_goes_on {
             return lanes[lane].drain(..).collect();
         }
         if !lanes[lane].is_empty() {

@@ -80,6 +80,8 @@ impl<S> std::fmt::Debug for Ready<S> {
 /// | [`payload_mismatch`](Consumer::payload_mismatch) | | [`PayloadMismatch::Warn`] |
 /// | [`missing_key`](Consumer::missing_key) | | [`MissingKey::Terminal`] |
 /// | `dead_letter_queue` (feature `sqs`) | `SQS_ONCE_DLQ_URL`: where terminal records are sent at once | none: they stay in the queue until its redrive policy moves them |
+/// | `after_dead_letter` (feature `sqs`) | | the rest of a FIFO group stops |
+/// | [`raise_on_total_failure`](Consumer::raise_on_total_failure) | | off |
 /// | `backoff` (feature `sqs`) | | none: failed records come back when the queue's visibility timeout ends |
 /// | `queue_url` (feature `sqs`) | `SQS_ONCE_QUEUE_URL`: the queue, for `backoff` | what the messages' queue ARN says |
 /// | | `SQS_ONCE_DISABLED`: `true` bypasses the store, for tests; only duplicates inside a batch are still recognised | `false` |
@@ -361,6 +363,21 @@ impl<Phase> Consumer<Phase> {
     #[must_use]
     pub fn missing_key(self, missing_key: MissingKey) -> Self {
         self.set(|settings| settings.missing_key = missing_key)
+    }
+
+    /// Whether the invocation fails when every record of its batch failed, so that Lambda's `Errors`
+    /// metric shows it. Default: off, and the answer names the records that failed.
+    ///
+    /// The messages fare no worse: all of them return to the queue either way. Records that were moved to
+    /// the dead-letter queue did not fail in this sense. Mind that Lambda polls a queue more slowly while
+    /// its function's invocations fail.
+    #[must_use]
+    pub fn raise_on_total_failure(self, raise: bool) -> Self {
+        self.set(|settings| settings.raise_on_total_failure = raise)
+    }
+
+    pub(crate) fn raises_on_total_failure(&self) -> bool {
+        self.settings.raise_on_total_failure
     }
 
     /// The clock that leases and expiry are compared with, for tests and simulators.

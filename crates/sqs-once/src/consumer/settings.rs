@@ -37,6 +37,7 @@ pub(super) struct Settings {
     pub(super) in_progress: InProgress,
     pub(super) disposition: DispositionSettings,
     pub(super) missing_key: MissingKey,
+    pub(super) raise_on_total_failure: bool,
     pub(super) clock: Option<Arc<dyn Clock>>,
     pub(super) random: Option<Arc<dyn Random>>,
 }
@@ -72,6 +73,7 @@ impl Settings {
         let Disposition {
             dead_letters,
             visibility,
+            after_dead_letter,
         } = self.disposition.resolve(&env, &clock, &random).await?;
         let idempotency = Idempotency {
             store,
@@ -100,6 +102,7 @@ impl Settings {
                 missing_key: self.missing_key,
                 dead_letters,
                 visibility,
+                after_dead_letter,
             }),
             clock,
             lease_margin: lease_margin.unwrap_or(DEFAULT_LEASE_MARGIN),

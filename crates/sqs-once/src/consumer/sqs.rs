@@ -1,6 +1,6 @@
 //! The settings that need SQS's client.
 
-use crate::disposition::Backoff;
+use crate::disposition::{AfterDeadLetter, Backoff};
 
 use super::Consumer;
 
@@ -36,6 +36,15 @@ impl<Phase> Consumer<Phase> {
     pub fn dead_letter_queue(self, url: &str) -> Self {
         let url = checked(url);
         self.set(|settings| settings.disposition.dead_letter_queue = Some(url))
+    }
+
+    /// What becomes of the rest of a FIFO message group when a terminal record of it was moved to the
+    /// dead-letter queue. Default: [`AfterDeadLetter::Stop`].
+    ///
+    /// A record that could not be moved, or has no dead-letter queue to go to, always stops its group.
+    #[must_use]
+    pub fn after_dead_letter(self, after: AfterDeadLetter) -> Self {
+        self.set(|settings| settings.disposition.after_dead_letter = after)
     }
 
     /// Keeps messages that go back to the queue away for a while, longer with every delivery, through

@@ -55,6 +55,18 @@ impl From<String> for Cause {
     }
 }
 
+/// What becomes of the rest of a FIFO message group when a terminal record of it was moved to the
+/// dead-letter queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AfterDeadLetter {
+    /// It is returned to the queue unprocessed, as after any failure (the default): it comes back at the
+    /// next delivery, without the record that was moved.
+    #[default]
+    Stop,
+    /// It goes on at once.
+    GoOn,
+}
+
 /// The dead-letter queue.
 pub(crate) trait DeadLetters: Send + Sync {
     /// Sends a copy of the message there, with the cause; only after that may it leave its queue.

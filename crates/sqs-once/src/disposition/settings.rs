@@ -8,9 +8,9 @@ use crate::config::{ConfigError, EnvSettings};
 use crate::random::Random;
 use crate::time::Clock;
 
+use super::{AfterDeadLetter, DeadLetters, Visibility};
 #[cfg(feature = "sqs")]
 use super::{Backoff, dead_letters::DeadLetterQueue, sqs, visibility::SourceQueue};
-use super::{DeadLetters, Visibility};
 
 /// What the code sets; `None` leaves it to the environment.
 #[derive(Clone, Default)]
@@ -23,6 +23,8 @@ pub(crate) struct DispositionSettings {
     pub(crate) queue: Option<String>,
     #[cfg(feature = "sqs")]
     pub(crate) backoff: Option<Backoff>,
+    #[cfg(feature = "sqs")]
+    pub(crate) after_dead_letter: AfterDeadLetter,
 }
 
 /// What a consumer does about records that did not succeed.
@@ -30,6 +32,7 @@ pub(crate) struct DispositionSettings {
 pub(crate) struct Disposition {
     pub(crate) dead_letters: Option<Arc<dyn DeadLetters>>,
     pub(crate) visibility: Option<Arc<dyn Visibility>>,
+    pub(crate) after_dead_letter: AfterDeadLetter,
 }
 
 impl DispositionSettings {
@@ -65,6 +68,7 @@ impl DispositionSettings {
         Ok(Disposition {
             dead_letters,
             visibility,
+            after_dead_letter: self.after_dead_letter,
         })
     }
 

@@ -58,7 +58,10 @@ impl HandlerError {
         self
     }
 
-    /// The same error, to be tried again no sooner than `delay` from now.
+    /// The same error, to be tried again when `delay` from now is over.
+    ///
+    /// SQS is told with the feature `sqs`, in whole seconds and at most 12 hours. Without it, or where SQS
+    /// refuses, the message comes back when the queue's visibility timeout ends.
     #[must_use]
     pub fn into_retry_after(mut self, delay: Duration) -> Self {
         self.disposition = Disposition::Retry { after: Some(delay) };
@@ -114,7 +117,7 @@ pub trait ResultExt<T> {
     /// The error, as terminal.
     fn terminal(self) -> Result<T, HandlerError>;
 
-    /// Try again no sooner than `delay` from now.
+    /// Try again when `delay` from now is over: see [`HandlerError::into_retry_after`].
     ///
     /// # Errors
     /// The error, with the delay.

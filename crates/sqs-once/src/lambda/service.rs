@@ -41,6 +41,14 @@ impl Service<LambdaEvent<SqsEvent>> for Consumer {
             let ends_at = Timestamp::from_millis(context.deadline);
             let reports = consumer.process(messages, ends_at).await?;
 
+            if consumer.raises_on_total_failure()
+                && !reports.is_empty()
+                && reports.iter().all(|report| !report.acknowledged)
+            {
+                let records = reports.len();
+                return Err(EventError::EveryRecordFailed { records });
+            }
+
             let mut reported = HashSet::new();
             let mut response = SqsBatchResponse::default();
             for (id, report) in ids.iter().zip(&reports) {
