@@ -41,6 +41,8 @@ pub(crate) enum Error {
     Response(#[from] ResponseError),
     #[error("the response can't be written")]
     Output(#[source] io::Error),
+    #[error("interrupted: the function was ended")]
+    Interrupted,
 }
 
 impl Error {
@@ -51,6 +53,9 @@ impl Error {
                 Some("--reset starts with an empty database")
             }
             Error::Invoke(InvokeError::TimedOut { .. }) => Some("--timeout gives it more time"),
+            Error::Invoke(InvokeError::Exited { .. }) => Some(
+                "what it had claimed stays claimed until the lease ends; --reset forgets it at once",
+            ),
             _ => None,
         }
     }

@@ -71,15 +71,21 @@ pub(crate) async fn invoke(args: InvokeArgs) -> Result<(), Error> {
     }
     let answer = answer?;
 
-    print::response(&answer)?;
-    let response = BatchResponse::parse(&answer, event.message_ids())?;
-    let report = Report::new(event.message_ids(), lines, &response);
-    if args.json {
-        print::json(&report, &response);
-    } else {
-        print::table(&report, &response);
+    match BatchResponse::parse(&answer, event.message_ids()) {
+        Ok(response) => {
+            let report = Report::new(event.message_ids(), lines, &response);
+            if args.json {
+                print::json(&report, &response);
+            } else {
+                print::table(&report, &response);
+            }
+            print::response(&answer)
+        }
+        Err(error) => {
+            print::response(&answer)?;
+            Err(error.into())
+        }
     }
-    Ok(())
 }
 
 fn read_event(path: &Path) -> Result<String, Error> {

@@ -13,8 +13,11 @@ use std::process::ExitCode;
 #[tokio::main]
 async fn main() -> ExitCode {
     let Cli { command } = Cli::parse_from(arguments());
-    let done = match command {
-        Command::Invoke(arguments) => invoke::invoke(arguments).await,
+    let Command::Invoke(arguments) = command;
+    // Dropping the invocation ends the function, which may not listen to the signal itself.
+    let done = tokio::select! {
+        done = invoke::invoke(arguments) => done,
+        Ok(()) = tokio::signal::ctrl_c() => Err(error::Error::Interrupted),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

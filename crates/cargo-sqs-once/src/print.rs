@@ -40,7 +40,7 @@ fn log_text(line: &str) -> Option<String> {
     );
     for (name, value) in &fields {
         // When and where it was said does not matter here.
-        if ["level", "message", "timestamp", "target", "span"].contains(&name.as_str()) {
+        if ["level", "message", "timestamp", "target", "span", "spans"].contains(&name.as_str()) {
             continue;
         }
         match value.as_str() {
@@ -65,12 +65,12 @@ pub(crate) fn table(report: &Report, response: &BatchResponse) {
         .unwrap_or(0);
     let width = width.max("message id".len());
     let mut text = format!(
-        "\n{:width$}  {:11}  {:>10}  reason\n",
+        "\n{:width$}  {:12}  {:>10}  reason\n",
         "message id", "outcome", "time"
     );
     for row in &report.rows {
         let line = format!(
-            "{:width$}  {:11}  {:>10}  {}",
+            "{:width$}  {:12}  {:>10}  {}",
             one_line(&row.message_id),
             row.outcome,
             row.duration_ms
@@ -101,6 +101,7 @@ pub(crate) fn json(report: &Report, response: &BatchResponse) {
             "in_progress": count(Outcome::InProgress),
             "failed": count(Outcome::Failed),
             "terminal": count(Outcome::Terminal),
+            "acknowledged": count(Outcome::Acknowledged),
         },
         "batch_item_failures": response.failures(),
     });

@@ -36,12 +36,9 @@ struct Service {
 #[derive(Debug, Error)]
 pub(crate) enum SetupError {
     #[error(
-        "PAYMENTS_URL is {url:?}: expected the base URL of the payments service, such as https://payments.example"
+        "PAYMENTS_URL is no URL: expected the base URL of the payments service, such as https://payments.example"
     )]
-    Url {
-        url: String,
-        source: hyper::http::uri::InvalidUri,
-    },
+    Url(#[source] hyper::http::uri::InvalidUri),
     #[error("the system's root certificates can't be loaded")]
     Certificates(#[source] std::io::Error),
 }
@@ -53,6 +50,8 @@ pub(crate) enum ChargeError {
     Answered(StatusCode),
     #[error("the payments service did not answer within {TIMEOUT:?}")]
     Unanswered,
+    #[error("the payments service can't be reached")]
+    Unreachable(#[source] hyper_util::client::legacy::Error),
 }
 
 impl Payments {
@@ -63,7 +62,7 @@ impl Payments {
         };
         let charges = format!("{}/charges", url.trim_end_matches('/'))
             .parse()
-            .map_err(|source| SetupError::Url { url, source })?;
+            .map_err(SetupError::Url)?;
         let connector = HttpsConnectorBuilder::new()
             .with_native_roots()
             .map_err(SetupError::Certificates)?
@@ -95,7 +94,8 @@ impl Payments {
             .body(Full::from(serde_json::to_vec(order)?))?;
         let answer = timeout(TIMEOUT, service.client.request(request))
             .await
-            .map_err(|_| ChargeError::Unanswered)??;
+            .map_err(|_| ChargeError::Unanswered)?
+            .map_err(ChargeError::Unreachable)?;
         outcome(answer.status(), answer.headers())
     }
 }

@@ -100,6 +100,14 @@ impl Launch {
                 command.env_remove(name);
             }
         }
+        // Whatever level the developer's shell asks for, the record lines are read here.
+        let level = ["RUST_LOG", "AWS_LAMBDA_LOG_LEVEL"]
+            .iter()
+            .find_map(|name| std::env::var(name).ok().filter(|level| !level.is_empty()));
+        if let Some(level) = level {
+            let level = level.to_lowercase();
+            command.env("RUST_LOG", format!("{level},sqs_once::record=info"));
+        }
         let name = &self.name;
         command
             .env("AWS_LAMBDA_RUNTIME_API", runtime_api)

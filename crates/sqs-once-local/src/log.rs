@@ -20,16 +20,19 @@ pub enum Outcome {
     Failed,
     /// It failed and retrying can't help.
     Terminal,
+    /// Lambda would delete it, and no log line says why.
+    Acknowledged,
 }
 
 impl Outcome {
     /// Every outcome, in the order in which summaries list them.
-    pub const ALL: [Outcome; 5] = [
+    pub const ALL: [Outcome; 6] = [
         Outcome::Processed,
         Outcome::Duplicate,
         Outcome::InProgress,
         Outcome::Failed,
         Outcome::Terminal,
+        Outcome::Acknowledged,
     ];
 }
 
@@ -42,6 +45,7 @@ impl fmt::Display for Outcome {
             Outcome::InProgress => "in progress",
             Outcome::Failed => "failed",
             Outcome::Terminal => "terminal",
+            Outcome::Acknowledged => "acknowledged",
         })
     }
 }

@@ -56,7 +56,7 @@ impl Report {
                         outcome: if response.failures().contains(message_id) {
                             Outcome::Failed
                         } else {
-                            Outcome::Processed
+                            Outcome::Acknowledged
                         },
                         duration_ms: None,
                         reason: Some(NO_LINE.to_owned()),

@@ -85,13 +85,14 @@ impl Template {
         Ok(Self { functions, tables })
     }
 
-    /// The function whose binary is `binary`; failing that, the template's only function.
+    /// The function whose binary is `binary`; failing that, the template's only function, unless that
+    /// names another binary: one function never runs with another's settings.
     pub fn function(&self, binary: Option<&str>) -> Option<&FunctionResource> {
         self.functions
             .iter()
             .find(|function| binary.is_some() && function.binary.as_deref() == binary)
             .or(match self.functions.as_slice() {
-                [only] => Some(only),
+                [only] if binary.is_none() || only.binary.is_none() => Some(only),
                 _ => None,
             })
     }

@@ -113,7 +113,7 @@ fn a_record_without_a_line_is_what_the_answer_says() {
     assert_eq!(
         rows,
         [
-            (Outcome::Processed, Some("no record line")),
+            (Outcome::Acknowledged, Some("no record line")),
             (Outcome::Failed, Some("no record line"))
         ]
     );

@@ -84,8 +84,3 @@ pub use record::{
 pub use sqs_once_macros::{BusinessKey, handler};
 pub use store::{DynamoDbStore, MemoryStore, Store};
 pub use time::{Clock, SystemClock, Timestamp};
-
-#[doc(hidden)]
-pub mod __private {
-    pub use serde::de::DeserializeOwned;
-}

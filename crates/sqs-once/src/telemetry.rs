@@ -1,17 +1,12 @@
-//! Logs: one line a record, in Lambda's format.
+//! Logs in Lambda's format.
 
 use std::env;
 
 use tracing::level_filters::LevelFilter;
-use tracing::{error, info, warn};
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, fmt};
-
-use crate::batch::{Outcome, Report};
-use crate::key::ItemId;
-use crate::record::Message;
 
 /// Sets up logging on stdout, unless the program did so already: JSON lines where Lambda is
 /// configured for them (`AWS_LAMBDA_LOG_FORMAT=JSON`), text otherwise. `RUST_LOG` or
@@ -21,10 +16,7 @@ pub(crate) fn init() {
         env::var("AWS_LAMBDA_LOG_FORMAT").is_ok_and(|format| format.eq_ignore_ascii_case("json"));
     let lines = if json {
         // Lambda reads `timestamp` (RFC 3339) and `level` at the top of each line.
-        let lines = fmt::layer()
-            .json()
-            .flatten_event(true)
-            .with_span_list(false);
+        let lines = fmt::layer().json().flatten_event(true).with_span_list(true);
         lines.boxed()
     } else {
         fmt::layer().with_ansi(false).boxed()
@@ -51,28 +43,4 @@ fn levels() -> Targets {
     Targets::new()
         .with_default(level)
         .with_targets(quiet_targets.map(|target| (target, quiet)))
-}
-
-/// The line of one record at its end.
-pub(crate) fn record(message: &Message, report: &Report) {
-    macro_rules! line {
-        ($level:ident) => {
-            $level!(
-                target: "sqs_once::record",
-                outcome = report.outcome.as_str(),
-                message_id = message.id(),
-                duration_ms = report.duration.map(|duration| duration.as_secs_f64() * 1000.0),
-                reason = report.reason,
-                key = report.key.as_ref().map(ItemId::short),
-                receive_count = message.receive_count(),
-                "record {}", report.outcome.as_str().replace('_', " "),
-            )
-        };
-    }
-    match report.outcome {
-        Outcome::Processed | Outcome::Duplicate if report.reason.is_some() => line!(warn),
-        Outcome::Processed | Outcome::Duplicate | Outcome::InProgress => line!(info),
-        Outcome::Failed => line!(warn),
-        Outcome::Terminal => line!(error),
-    }
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use crate::key::ItemId;
 use crate::record::Message;
-use crate::telemetry;
+
+use super::line;
 
 /// The most bytes of a reason that are kept: an error's text has no limit of its own.
 const MAX_REASON: usize = 1024;
@@ -125,7 +126,7 @@ impl Ledger {
     pub(crate) fn enter(&self, index: usize, report: Report) {
         let mut entries = self.entries();
         if !entries.closed && entries.reports[index].is_none() {
-            telemetry::record(&self.messages[index], &report);
+            line::log(&self.messages[index], &report);
             entries.reports[index] = Some(report);
             entries.open -= 1;
         }
@@ -151,7 +152,7 @@ impl Ledger {
             .map(|(report, message)| {
                 report.clone().unwrap_or_else(|| {
                     let report = Report::new(Outcome::Failed).because(reason);
-                    telemetry::record(message, &report);
+                    line::log(message, &report);
                     report
                 })
             })

@@ -8,6 +8,7 @@ mod guarded;
 mod handling;
 mod lanes;
 mod ledger;
+mod line;
 mod run;
 mod settling;
 

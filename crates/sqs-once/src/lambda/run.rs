@@ -14,7 +14,8 @@ use super::shutdown::Shutdown;
 /// until Lambda ends the process.
 ///
 /// Several events at a time are handled where Lambda sends them (Lambda Managed Instances). On
-/// `SIGTERM` or `SIGINT` the events at hand are finished and answered first.
+/// `SIGTERM` or `SIGINT` the events at hand are finished and answered, and the process ends; a second
+/// signal ends it at once.
 ///
 /// # Errors
 /// A [`ConfigError`](crate::ConfigError) that names the variable, when the environment lacks something or has it wrong; the
@@ -46,6 +47,7 @@ pub async fn run(consumer: Consumer) -> Result<(), Error> {
         .layer(shutdown.layer());
     tokio::select! {
         ended = runtime.run_concurrent() => Ok(ended?),
-        () = shutdown.requested_and_idle() => Ok(()),
+        // Not by returning: the runtime would wait for handlers that block their thread.
+        () = shutdown.requested_and_idle() => std::process::exit(0),
     }
 }

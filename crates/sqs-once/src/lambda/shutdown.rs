@@ -34,7 +34,7 @@ impl Shutdown {
         self.clone()
     }
 
-    /// Ends when the process was asked to end and no event is at hand.
+    /// Ends when the process was asked to end and no event is at hand, or was asked twice.
     pub(super) async fn requested_and_idle(&self) {
         if let Err(error) = requested().await {
             warn!(%error, "no signal can be received: shutdown won't be graceful");
@@ -43,8 +43,11 @@ impl Shutdown {
         self.is_requested.store(true, Ordering::SeqCst);
         info!("asked to end: finishing the events at hand");
         let mut at_hand = self.at_hand.subscribe();
-        // Fails only when the sender is gone, and `self` holds it.
-        let _ = at_hand.wait_for(|count| *count == 0).await;
+        tokio::select! {
+            // Fails only when the sender is gone, and `self` holds it.
+            _ = at_hand.wait_for(|count| *count == 0) => {}
+            _ = requested() => warn!("asked to end again: not waiting any longer"),
+        }
     }
 }
 

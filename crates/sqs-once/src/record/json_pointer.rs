@@ -108,8 +108,9 @@ fn index(name: &str) -> Option<usize> {
 
 /// serde's own message may quote the body, which is not for logs.
 fn read<'a, J: Deserialize<'a>>(json: &'a str) -> Result<J, KeyError> {
-    serde_json::from_str(json)
-        .map_err(|_| KeyError::Extractor("the body is not valid JSON on the way to it".to_owned()))
+    serde_json::from_str(json).map_err(|_| KeyError::WrongType {
+        found: "not valid JSON",
+    })
 }
 
 /// One JSON value, as its text.

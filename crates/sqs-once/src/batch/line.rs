@@ -1,0 +1,32 @@
+//! The log's one line a record.
+
+use tracing::{error, info, warn};
+
+use crate::key::ItemId;
+use crate::record::Message;
+
+use super::ledger::{Outcome, Report};
+
+/// The line of one record at its end.
+pub(super) fn log(message: &Message, report: &Report) {
+    macro_rules! line {
+        ($level:ident) => {
+            $level!(
+                target: "sqs_once::record",
+                outcome = report.outcome.as_str(),
+                message_id = message.id(),
+                duration_ms = report.duration.map(|duration| duration.as_secs_f64() * 1000.0),
+                reason = report.reason,
+                key = report.key.as_ref().map(ItemId::short),
+                receive_count = message.receive_count(),
+                "record {}", report.outcome.as_str().replace('_', " "),
+            )
+        };
+    }
+    match report.outcome {
+        Outcome::Processed | Outcome::Duplicate if report.reason.is_some() => line!(warn),
+        Outcome::Processed | Outcome::Duplicate | Outcome::InProgress => line!(info),
+        Outcome::Failed => line!(warn),
+        Outcome::Terminal => line!(error),
+    }
+}
