@@ -84,6 +84,11 @@ fn the_function_is_found_with_its_settings() {
         "from Globals"
     );
     assert_eq!(function.memory_mb, Some(256));
+    let other = template.function(Some("mail"));
+    assert!(
+        other.is_none(),
+        "another binary never runs with its settings"
+    );
 }
 
 #[test]
