@@ -90,6 +90,7 @@ impl<'a> Claimer<'a> {
     pub(super) async fn next(&mut self) -> Admitted {
         loop {
             let answered = tokio::select! {
+                biased;
                 Some(answered) = self.asking.next() => answered,
                 Some(answered) = self.postponed.next() => answered,
                 else => std::future::pending().await,

@@ -2,7 +2,7 @@
 
 mod ending;
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -79,7 +79,7 @@ pub(super) struct Run<'a> {
     claimed: VecDeque<Startable>,
     running: FuturesUnordered<BoxFuture<'a, Finished>>,
     /// The records whose handlers `running` holds.
-    handlers: HashSet<usize>,
+    handlers: BTreeSet<usize>,
     /// Terminal records, each with its cause, that wait to be moved to the dead-letter queue.
     to_move: VecDeque<(usize, Cause)>,
     /// Terminal records on their way there.
@@ -105,7 +105,7 @@ impl<'a> Run<'a> {
             claimer: Claimer::new(&engine.idempotency, engine.in_progress, deadline.cancel_at),
             claimed: VecDeque::new(),
             running: FuturesUnordered::new(),
-            handlers: HashSet::new(),
+            handlers: BTreeSet::new(),
             to_move: VecDeque::new(),
             moving: FuturesUnordered::new(),
             settler: Settler::new(&engine.idempotency, deadline.answer_by),

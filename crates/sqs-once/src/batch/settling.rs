@@ -88,6 +88,7 @@ impl<'a> Settler<'a> {
     /// The answers of the next write that ends; pending for ever when none is under way.
     pub(super) async fn next(&mut self) -> Vec<Answered> {
         tokio::select! {
+            biased;
             Some(answers) = self.under_way.next() => {
                 let answered = self.take_answers(answers);
                 self.send_full_groups();
