@@ -24,6 +24,14 @@ impl ConfigError {
     }
 }
 
+/// The shortest retention that code and environment may set.
+pub(crate) const SHORTEST_RETENTION: Duration = Duration::from_secs(1);
+
+/// Whether a text can be a queue's URL, for code and environment alike.
+pub(crate) fn is_url(text: &str) -> bool {
+    text.starts_with("https://") || text.starts_with("http://")
+}
+
 /// Looks an environment variable up.
 pub(crate) type Env<'a> = dyn Fn(&str) -> Option<String> + Sync + 'a;
 
@@ -52,8 +60,7 @@ impl EnvSettings {
         let duration = |variable| read(env, variable, DURATION, duration_from);
         let url = |variable| {
             read(env, variable, "the URL of an SQS queue", |text| {
-                let is_url = text.starts_with("https://") || text.starts_with("http://");
-                is_url.then(|| text.to_owned())
+                is_url(text).then(|| text.to_owned())
             })
         };
         Ok(Self {
@@ -73,7 +80,7 @@ impl EnvSettings {
                 env,
                 "SQS_ONCE_RETENTION",
                 "1s or more, such as 12h or 28d",
-                |text| duration_from(text).filter(|retention| *retention >= Duration::from_secs(1)),
+                |text| duration_from(text).filter(|retention| *retention >= SHORTEST_RETENTION),
             )?,
             lease_margin: duration("SQS_ONCE_LEASE_MARGIN")?,
             deadline_margin: duration("SQS_ONCE_DEADLINE_MARGIN")?,

@@ -143,7 +143,7 @@ impl<'a> Claimer<'a> {
             _ => return,
         };
         if now < until {
-            candidate.pause = Some(self.idempotency.longer(last));
+            candidate.pause = Some(Idempotency::longer(last));
         }
     }
 

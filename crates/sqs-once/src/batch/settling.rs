@@ -115,7 +115,7 @@ impl<'a> Settler<'a> {
         let mut again = Vec::new();
         let mut longest = Duration::ZERO;
         for (mut entry, answer) in answers {
-            let pause = self.idempotency.longer(entry.pause);
+            let pause = Idempotency::longer(entry.pause);
             let is_worth_it = entry.record.is_some() || entry.pause.is_none();
             let is_transient = matches!(&answer, Err(error) if error.is_transient());
             if is_transient && is_worth_it && Instant::now() + pause < self.until {

@@ -59,15 +59,8 @@ async fn lapsed_lease<F: Fixture>(fixture: &F, road: Road) {
     let trial = Trial::new(fixture, road, promise);
     let first = trial.claim(NOW);
     let earlier = trial.runs(&first).await;
-    let left = trial.item().await;
     let second = trial.claim(NOW + LEASE + SECOND);
-    let later = trial.runs(&second).await;
-    trial.grows(earlier, later);
-    trial.same(
-        "the item",
-        &trial.item().await,
-        &Some(second.write(left.as_ref())),
-    );
+    trial.takes_over(&second, earlier).await;
 }
 
 async fn slow_clock<F: Fixture>(fixture: &F, road: Road) {
@@ -126,15 +119,8 @@ async fn expired_completion<F: Fixture>(fixture: &F, road: Road) {
     trial
         .settles(&first, Settling::Complete { expiration, data })
         .await;
-    let left = trial.item().await;
     let second = trial.claim(NOW + SECOND);
-    let later = trial.runs(&second).await;
-    trial.grows(earlier, later);
-    trial.same(
-        "the item",
-        &trial.item().await,
-        &Some(second.write(left.as_ref())),
-    );
+    trial.takes_over(&second, earlier).await;
 }
 
 async fn lost_answer<F: Fixture>(fixture: &F, road: Road) {

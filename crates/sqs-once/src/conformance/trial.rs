@@ -171,6 +171,15 @@ impl<'a, F: Fixture> Trial<'a, F> {
         }
     }
 
+    /// The claim runs over the item that stands, with a larger fence, and leaves what the reference does.
+    pub(super) async fn takes_over(&self, claim: &Claim, earlier: Fence) {
+        let left = self.item().await;
+        let later = self.runs(claim).await;
+        self.grows(earlier, later);
+        let expected = Some(claim.write(left.as_ref()));
+        self.same("the item", &self.item().await, &expected);
+    }
+
     pub(super) fn grows(&self, earlier: Fence, later: Fence) {
         if later <= earlier {
             self.broken("the fence does not grow", &(earlier, later));

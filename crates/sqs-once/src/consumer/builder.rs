@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::OnceCell;
 
 use crate::batch::{self, FifoFailure, InProgress, MissingKey, PayloadMismatch, Report};
-use crate::config::ConfigError;
+use crate::config::{ConfigError, SHORTEST_RETENTION};
 use crate::handler::{Bound, Handler, PrepareRecord, Stateful, TakeFingerprint};
 use crate::idempotency::Mode;
 use crate::key::{Fingerprint, KeyError, KeyPart, Namespace};
@@ -301,10 +301,9 @@ impl<Phase> Consumer<Phase> {
     /// If it is less than a second.
     #[must_use]
     pub fn retention(self, retention: Duration) -> Self {
-        let at_least = Duration::from_secs(1);
         assert!(
-            retention >= at_least,
-            "retention must be at least {at_least:?}"
+            retention >= SHORTEST_RETENTION,
+            "retention must be at least {SHORTEST_RETENTION:?}"
         );
         self.set(|settings| settings.retention = Some(retention))
     }

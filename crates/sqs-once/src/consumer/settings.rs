@@ -45,7 +45,6 @@ pub(super) struct Settings {
 /// A consumer with everything decided.
 pub(super) struct Core {
     pub(super) engine: Arc<Engine>,
-    pub(super) clock: Arc<dyn Clock>,
     pub(super) lease_margin: Duration,
     pub(super) deadline_margin: Option<Duration>,
 }
@@ -77,7 +76,7 @@ impl Settings {
         } = self.disposition.resolve(&env, &clock, &random).await?;
         let idempotency = Idempotency {
             store,
-            clock: Arc::clone(&clock),
+            clock,
             random,
             namespace: namespace
                 .or_else(|| self.default_namespace.clone())
@@ -104,7 +103,6 @@ impl Settings {
                 visibility,
                 after_dead_letter,
             }),
-            clock,
             lease_margin: lease_margin.unwrap_or(DEFAULT_LEASE_MARGIN),
             deadline_margin: self.deadline_margin.or(env.deadline_margin),
         })
@@ -116,7 +114,7 @@ const LONGEST_INVOCATION: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl Core {
     pub(super) fn deadline(&self, ends_at: Timestamp) -> Deadline {
-        let now = self.clock.now();
+        let now = self.engine.idempotency.clock.now();
         let since_epoch = ends_at.since(Timestamp::default());
         let left = if since_epoch < LONGEST_INVOCATION {
             // `cargo lambda watch` sends the time that is left where Lambda sends the moment.

@@ -1,5 +1,6 @@
 //! The settings that need SQS's client.
 
+use crate::config::is_url;
 use crate::disposition::{AfterDeadLetter, Backoff};
 
 use super::Consumer;
@@ -91,7 +92,6 @@ impl<Phase> Consumer<Phase> {
 }
 
 fn checked(url: &str) -> String {
-    let is_url = url.starts_with("https://") || url.starts_with("http://");
-    assert!(is_url, "{url:?} is not the URL of an SQS queue");
+    assert!(is_url(url), "{url:?} is not the URL of an SQS queue");
     url.to_owned()
 }

@@ -70,9 +70,7 @@ impl<T, K, H, X> Bound<T, K, H, X> {
             types: PhantomData,
         }
     }
-}
 
-impl<T, K, H, X> Bound<T, K, H, X> {
     fn fingerprint(&self, payload: &T, message: &Message) -> Result<Option<Fingerprint>, KeyError> {
         let Some(take) = &self.fingerprint else {
             return Ok(message.body().map(Fingerprint::of_body));

@@ -16,7 +16,6 @@ const FIRST_PAUSE: Duration = Duration::from_millis(25);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// What every record of a consumer goes through the store with.
-#[derive(Clone)]
 pub(crate) struct Idempotency {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -111,7 +110,7 @@ impl Idempotency {
     }
 
     /// The pause that follows a pause of `last`.
-    pub(crate) fn longer(&self, last: Option<Duration>) -> Duration {
+    pub(crate) fn longer(last: Option<Duration>) -> Duration {
         last.map_or(FIRST_PAUSE, |pause| (pause * 2).min(LONGEST_PAUSE))
     }
 
