@@ -71,8 +71,8 @@ pub use disposition::AfterDeadLetter;
 pub use disposition::Backoff;
 pub use error::Error;
 pub use handler::{
-    Attempt, FromRecord, Handler, HandlerError, IdempotencyToken, IntoOutcome, Key, MessageMeta,
-    RecordParts, Remaining, ResultExt, State,
+    Attempt, Done, FromRecord, Handler, HandlerError, IdempotencyToken, IntoOutcome, Key,
+    MessageMeta, RecordParts, Recorded, Remaining, ResultExt, State,
 };
 pub use idempotency::Mode;
 pub use key::{BusinessKey, KeyError};

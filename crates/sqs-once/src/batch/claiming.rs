@@ -8,7 +8,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::time::{Instant, sleep_until};
 
 use crate::handler::Start;
-use crate::idempotency::{Admission, Idempotency, Refusal};
+use crate::idempotency::{Admission, Driver, Refusal};
 use crate::key::BusinessKey;
 use crate::store::{Claim, StoreError};
 
@@ -36,7 +36,7 @@ pub(super) struct Candidate {
 pub(super) type Admitted = Vec<(Candidate, Result<Admission, StoreError>)>;
 
 pub(super) struct Claimer<'a> {
-    idempotency: &'a Idempotency,
+    idempotency: &'a Driver,
     policy: InProgress,
     cancel_at: Instant,
     asking: FuturesUnordered<BoxFuture<'a, Admitted>>,
@@ -48,11 +48,7 @@ pub(super) struct Claimer<'a> {
 }
 
 impl<'a> Claimer<'a> {
-    pub(super) fn new(
-        idempotency: &'a Idempotency,
-        policy: InProgress,
-        cancel_at: Instant,
-    ) -> Self {
+    pub(super) fn new(idempotency: &'a Driver, policy: InProgress, cancel_at: Instant) -> Self {
         Self {
             idempotency,
             policy,
@@ -143,7 +139,7 @@ impl<'a> Claimer<'a> {
             _ => return,
         };
         if now < until {
-            candidate.pause = Some(Idempotency::longer(last));
+            candidate.pause = Some(Driver::longer(last));
         }
     }
 
@@ -167,7 +163,7 @@ impl<'a> Claimer<'a> {
     }
 }
 
-async fn ask(idempotency: &Idempotency, candidates: Vec<Candidate>) -> Admitted {
+async fn ask(idempotency: &Driver, candidates: Vec<Candidate>) -> Admitted {
     let claims: Vec<_> = candidates.iter().map(|one| one.claim.clone()).collect();
     let answers = idempotency.admit(&claims).await;
     candidates.into_iter().zip(answers).collect()

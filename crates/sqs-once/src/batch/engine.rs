@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::disposition::{AfterDeadLetter, DeadLetters, Visibility};
 use crate::handler::PrepareRecord;
-use crate::idempotency::Idempotency;
+use crate::idempotency::Driver;
 
 /// What becomes of a message whose key was completed for another payload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,7 +65,7 @@ pub enum InProgress {
 /// What every batch of a consumer runs with.
 pub(crate) struct Engine {
     pub(crate) handler: Arc<dyn PrepareRecord<()>>,
-    pub(crate) idempotency: Idempotency,
+    pub(crate) idempotency: Driver,
     pub(crate) concurrency: NonZeroUsize,
     pub(crate) record_timeout: Option<Duration>,
     pub(crate) mismatch: PayloadMismatch,

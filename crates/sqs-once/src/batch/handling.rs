@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep};
 
 use crate::disposition::Cause;
-use crate::handler::{HandlerFuture, RecordParts, Start};
+use crate::handler::{Done, HandlerFuture, RecordParts, Start};
 
 use super::guarded::{Guarded, caught};
 
@@ -60,7 +60,7 @@ impl Handling {
     }
 
     /// Calls the handler at the first poll, and not before.
-    fn poll_handler(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+    fn poll_handler(&mut self, context: &mut Context<'_>) -> Poll<Result<Done, Failure>> {
         if let Some((start, mut parts)) = self.start.take() {
             if let Some(limit) = self.limit {
                 self.timer = Some(Box::pin(sleep(limit)));
@@ -88,7 +88,7 @@ impl Handling {
 }
 
 impl Future for Handling {
-    type Output = Result<(), Failure>;
+    type Output = Result<Done, Failure>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;

@@ -12,7 +12,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use tracing::{Instrument, info_span};
 
 use crate::disposition::Cause;
-use crate::handler::{PrepareError, RecordParts, Start};
+use crate::handler::{Done, PrepareError, RecordParts, Start};
 use crate::idempotency::Admission;
 use crate::key::{BusinessKey, Fingerprint, ItemId, KeyError};
 use crate::store::{Claim, Fence, StoreErrorKind};
@@ -27,6 +27,7 @@ use super::ledger::{Ledger, Outcome, Report};
 use super::settling::{Answered, Settler};
 
 const CANCELLED: &str = "cancelled at the deadline while its handler ran";
+const UNPROTECTED: &str = "without a business key: not protected against duplicates";
 const NOT_STARTED: &str = "the deadline came before it was started";
 
 /// A record whose handler may start.
@@ -46,8 +47,8 @@ struct Taken {
     item: Option<ItemId>,
     fingerprint: Option<Fingerprint>,
     taken_up: Option<Instant>,
-    /// It has no key, and runs without a claim.
-    unprotected: bool,
+    /// What its line in the log should warn of, whatever its outcome.
+    warnings: Vec<String>,
     /// Records that end as this one does, because they have its key.
     followers: Vec<usize>,
 }
@@ -56,7 +57,7 @@ struct Taken {
 struct Finished {
     record: usize,
     claim: Option<Claim>,
-    result: Result<(), Failure>,
+    result: Result<Done, Failure>,
 }
 
 enum Event {
@@ -237,7 +238,7 @@ impl<'a> Run<'a> {
                     Ok(key) => key,
                     Err(error) => return self.end_terminal(record, Cause::from(error.to_string())),
                 };
-                self.taken[record].unprotected = true;
+                self.taken[record].warnings.push(UNPROTECTED.to_owned());
                 self.claimed.push_back(Startable {
                     record,
                     item: self.engine.idempotency.item_id(&key),

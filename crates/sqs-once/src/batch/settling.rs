@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use tokio::time::{Instant, sleep_until};
 
-use crate::idempotency::Idempotency;
+use crate::idempotency::Driver;
 use crate::store::{Settled, Settlement, StoreError};
 
 /// How many settlements a write carries, and how many full writes may be under way at once.
@@ -34,7 +34,7 @@ type Answers = Vec<(Entry, Result<Settled, StoreError>)>;
 /// Sends settlements in groups. One that the store could not answer is sent again apart from the
 /// others, which it does not hold up.
 pub(super) struct Settler<'a> {
-    idempotency: &'a Idempotency,
+    idempotency: &'a Driver,
     until: Instant,
     waiting: Vec<Entry>,
     waiting_since: Option<Instant>,
@@ -43,7 +43,7 @@ pub(super) struct Settler<'a> {
 }
 
 impl<'a> Settler<'a> {
-    pub(super) fn new(idempotency: &'a Idempotency, until: Instant) -> Self {
+    pub(super) fn new(idempotency: &'a Driver, until: Instant) -> Self {
         Self {
             idempotency,
             until,
@@ -115,7 +115,7 @@ impl<'a> Settler<'a> {
         let mut again = Vec::new();
         let mut longest = Duration::ZERO;
         for (mut entry, answer) in answers {
-            let pause = Idempotency::longer(entry.pause);
+            let pause = Driver::longer(entry.pause);
             let is_worth_it = entry.record.is_some() || entry.pause.is_none();
             let is_transient = matches!(&answer, Err(error) if error.is_transient());
             if is_transient && is_worth_it && Instant::now() + pause < self.until {

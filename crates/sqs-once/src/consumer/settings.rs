@@ -10,7 +10,7 @@ use crate::batch::{Deadline, Engine, FifoFailure, InProgress, MissingKey, Payloa
 use crate::config::{ConfigError, EnvSettings, missing_namespace, process_env};
 use crate::disposition::{Disposition, DispositionSettings};
 use crate::handler::PrepareRecord;
-use crate::idempotency::{Idempotency, Mode};
+use crate::idempotency::{Driver, Mode};
 use crate::key::Namespace;
 use crate::random::{OsRandom, Random};
 use crate::store::{DynamoDbStore, OffStore, Store};
@@ -74,7 +74,7 @@ impl Settings {
             visibility,
             after_dead_letter,
         } = self.disposition.resolve(&env, &clock, &random).await?;
-        let idempotency = Idempotency {
+        let idempotency = Driver {
             store,
             clock,
             random,

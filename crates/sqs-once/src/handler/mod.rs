@@ -11,7 +11,7 @@ pub use error::{HandlerError, ResultExt};
 pub use extract::{
     Attempt, FromRecord, IdempotencyToken, Key, MessageMeta, RecordParts, Remaining, State,
 };
-pub use outcome::IntoOutcome;
+pub use outcome::{Done, IntoOutcome, Recorded};
 pub(crate) use prepare::{
     Bound, HandlerFuture, PrepareError, PrepareRecord, Start, Stateful, TakeFingerprint,
 };
@@ -19,7 +19,7 @@ pub(crate) use prepare::{
 /// An async function that handles one record.
 ///
 /// Its first argument is the payload; up to eight extractors ([`FromRecord`]) may follow. It returns
-/// something that is [`IntoOutcome`]: usually `Result<(), HandlerError>`.
+/// something that is [`IntoOutcome`]: usually `Result<(), HandlerError>`, or a [`Recorded`] result.
 ///
 /// The handlers of a batch share one task, and take turns at every `await`. A handler is cancelled (its
 /// future is dropped at an `await`) shortly before the function's deadline. Code that blocks can't be
@@ -39,7 +39,7 @@ pub trait Handler<T, S, X>: Clone + Send + Sync + 'static {
         &self,
         payload: T,
         parts: RecordParts<S>,
-    ) -> impl Future<Output = Result<(), HandlerError>> + Send + 'static;
+    ) -> impl Future<Output = Result<Done, HandlerError>> + Send + 'static;
 }
 
 macro_rules! handlers {
@@ -57,7 +57,7 @@ macro_rules! handlers {
                 &self,
                 payload: T,
                 parts: RecordParts<S>,
-            ) -> impl Future<Output = Result<(), HandlerError>> + Send + 'static {
+            ) -> impl Future<Output = Result<Done, HandlerError>> + Send + 'static {
                 let handler = self.clone();
                 async move {
                     $(let $extractor = $extractor::from_record(&parts)?;)*

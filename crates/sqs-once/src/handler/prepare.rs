@@ -12,9 +12,9 @@ use thiserror::Error;
 use crate::key::{BusinessKey, Fingerprint, KeyError};
 use crate::record::{BodyError, KeyExtractor, Message, decode_json};
 
-use super::{Handler, HandlerError, RecordParts};
+use super::{Done, Handler, HandlerError, RecordParts};
 
-pub(crate) type HandlerFuture = Pin<Box<dyn Future<Output = Result<(), HandlerError>> + Send>>;
+pub(crate) type HandlerFuture = Pin<Box<dyn Future<Output = Result<Done, HandlerError>> + Send>>;
 
 /// Calls the handler with the payload that was decoded for it.
 pub(crate) type Start<S> = Box<dyn FnOnce(RecordParts<S>) -> HandlerFuture + Send>;

@@ -16,7 +16,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(25);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// What every record of a consumer goes through the store with.
-pub(crate) struct Idempotency {
+pub(crate) struct Driver {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) random: Arc<dyn Random>,
@@ -25,7 +25,7 @@ pub(crate) struct Idempotency {
     pub(crate) mode: Mode,
 }
 
-impl Idempotency {
+impl Driver {
     pub(crate) fn item_id(&self, key: &BusinessKey) -> ItemId {
         self.namespace.item_id(key)
     }
@@ -71,14 +71,11 @@ impl Idempotency {
     }
 
     /// The settlement that records a claim's effect as done.
-    pub(crate) fn completion(&self, claim: &Claim) -> Settlement {
+    pub(crate) fn completion(&self, claim: &Claim, data: Option<Arc<str>>) -> Settlement {
         let now = self.clock.now();
         let expiration = now + self.retention;
         let settling = match self.mode {
-            Mode::ClaimFirst => Settling::Complete {
-                expiration,
-                data: None,
-            },
+            Mode::ClaimFirst => Settling::Complete { expiration, data },
             Mode::RecordAfter => Settling::Record {
                 now,
                 expiration,

@@ -3,5 +3,5 @@
 mod driver;
 mod protocol;
 
-pub(crate) use driver::Idempotency;
+pub(crate) use driver::Driver;
 pub use protocol::{Admission, Completion, Mode, Refusal, on_claimed, on_completed, on_found};

@@ -7,6 +7,7 @@ use tracing::error;
 
 use crate::disposition::{AfterDeadLetter, Cause};
 use crate::error::chain;
+use crate::handler::Done;
 use crate::idempotency::{Completion, Refusal, on_completed};
 use crate::store::{Claim, StoreError};
 use crate::time::Timestamp;
@@ -16,8 +17,6 @@ use super::super::handling::Failure;
 use super::super::ledger::{Outcome, Report};
 use super::super::settling::Answered;
 use super::{CANCELLED, Finished, NOT_STARTED, Run};
-
-const UNPROTECTED: &str = "without a business key: not protected against duplicates";
 
 impl Run<'_> {
     pub(super) fn refused(&mut self, record: usize, refusal: Refusal) {
@@ -71,12 +70,9 @@ impl Run<'_> {
             result,
         } = finished;
         self.handlers.remove(&record);
-        let Err(failure) = result else {
-            let Some(claim) = claim else {
-                return self.end(record, Report::new(Outcome::Processed));
-            };
-            let completion = self.engine.idempotency.completion(&claim);
-            return self.settler.push(Some(record), completion);
+        let failure = match result {
+            Ok(done) => return self.succeeded(record, claim.as_ref(), done),
+            Err(failure) => failure,
         };
         // A cancelled handler's effect may be on its way: its claim is left to lapse.
         let was_cancelled = matches!(failure, Failure::Timeout(_) | Failure::Deadline);
@@ -98,6 +94,17 @@ impl Run<'_> {
                 .wait(self.backoff_past_lease(record)),
         };
         self.end(record, report);
+    }
+
+    fn succeeded(&mut self, record: usize, claim: Option<&Claim>, done: Done) {
+        self.taken[record].warnings.extend(done.left_out);
+        match claim {
+            Some(claim) => {
+                let completion = self.engine.idempotency.completion(claim, done.data);
+                self.settler.push(Some(record), completion);
+            }
+            None => self.end(record, Report::new(Outcome::Processed)),
+        }
     }
 
     pub(super) fn settled(&mut self, answered: Vec<Answered>) {
@@ -174,10 +181,10 @@ impl Run<'_> {
         let taken = &mut self.taken[record];
         report.key = taken.item.clone();
         report.duration = taken.taken_up.map(|taken_up| taken_up.elapsed());
-        if taken.unprotected {
-            let reason = report.reason.iter().map(String::as_str);
-            let reason: Vec<_> = reason.chain([UNPROTECTED]).collect();
-            report.reason = Some(reason.join("; "));
+        let warnings = std::mem::take(&mut taken.warnings);
+        if !warnings.is_empty() {
+            let reason: Vec<_> = report.reason.take().into_iter().chain(warnings).collect();
+            report = report.because(reason.join("; "));
         }
         let followers = std::mem::take(&mut taken.followers);
         if report.outcome == Outcome::Failed && report.wait.is_none() {
