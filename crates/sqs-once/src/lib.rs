@@ -40,6 +40,7 @@
 //! - [`Consumer`]: settings and their defaults, by code and by environment variable.
 //! - [`Handler`], [`FromRecord`], [`HandlerError`]: what a handler takes and returns.
 //! - [`KeyExtractor`], [`BusinessKey`](struct@BusinessKey): choosing a key.
+//! - [`Decode`]: bodies that are not JSON.
 //! - [`store`]: where claims live, and how to bring a store of your own.
 
 #![forbid(unsafe_code)]
@@ -65,7 +66,7 @@ mod time;
 
 pub use batch::{FifoFailure, InProgress, MissingKey, Outcome, PayloadMismatch};
 pub use config::ConfigError;
-pub use consumer::{Consumer, consumer};
+pub use consumer::{Consumer, consumer, consumer_with};
 pub use disposition::AfterDeadLetter;
 #[cfg(feature = "sqs")]
 pub use disposition::Backoff;
@@ -79,7 +80,8 @@ pub use key::{BusinessKey, KeyError};
 pub use lambda::{EventError, run};
 pub use random::{OsRandom, Random};
 pub use record::{
-    JsonPointer, KeyExtractor, Message, MessageAttribute, MessageGroup, MessageId, SystemAttribute,
+    Bytes, Decode, DecodeError, Json, JsonPointer, KeyExtractor, Message, MessageAttribute,
+    MessageGroup, MessageId, SystemAttribute, Text,
 };
 pub use sqs_once_macros::{BusinessKey, handler};
 pub use store::{DynamoDbStore, MemoryStore, Store};

@@ -1,6 +1,5 @@
 //! Building a consumer, phase by phase: a payload, a key, a handler, its state.
 
-use std::marker::PhantomData;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,18 +13,24 @@ use crate::handler::{Bound, Handler, PrepareRecord, Stateful, TakeFingerprint};
 use crate::idempotency::Mode;
 use crate::key::{Fingerprint, KeyError, KeyPart, Namespace};
 use crate::random::Random;
-use crate::record::{KeyExtractor, Message};
+use crate::record::{Decode, Json, KeyExtractor, Message};
 use crate::store::Store;
 use crate::time::{Clock, Timestamp};
 
 use super::settings::{Core, Settings};
 
 /// A consumer that needs a key next: [`Consumer::key`].
-#[derive(Debug)]
-pub struct Keyless<T>(PhantomData<fn(T)>);
+pub struct Keyless<T>(Arc<dyn Decode<T>>);
+
+impl<T> std::fmt::Debug for Keyless<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Keyless").finish_non_exhaustive()
+    }
+}
 
 /// A consumer that needs its handler next: [`Consumer::handler`].
 pub struct Keyed<T, K, S = ()> {
+    decoder: Arc<dyn Decode<T>>,
     key: K,
     fingerprint: Option<TakeFingerprint<T>>,
     state: S,
@@ -112,8 +117,22 @@ pub struct Consumer<Phase = Ready> {
 
 /// Starts a consumer of messages whose body is a `T` in JSON.
 pub fn consumer<T: DeserializeOwned + Send + 'static>() -> Consumer<Keyless<T>> {
+    consumer_with(Json)
+}
+
+/// Starts a consumer of messages whose body is what `decoder` reads: [`Text`](crate::Text),
+/// [`Bytes`](crate::Bytes), or a [`Decode`] of your own.
+///
+/// ```
+/// use sqs_once::Bytes;
+///
+/// let consumer = sqs_once::consumer_with(Bytes)
+///     .key(|image: &Vec<u8>| image.clone())
+///     .handler(async |image: Vec<u8>| {});
+/// ```
+pub fn consumer_with<T: Send + 'static>(decoder: impl Decode<T>) -> Consumer<Keyless<T>> {
     Consumer {
-        phase: Keyless(PhantomData),
+        phase: Keyless(Arc::new(decoder)),
         settings: Settings::default(),
         core: Arc::default(),
     }
@@ -126,7 +145,8 @@ impl<T> Consumer<Keyless<T>> {
     /// There is no default. The message id would be a wrong one: a message that is sent again, or
     /// comes back from a dead-letter queue, has a new one.
     pub fn key<K: KeyExtractor<T>>(self, key: K) -> Consumer<Keyed<T, K>> {
-        self.into_phase(|Keyless(_)| Keyed {
+        self.into_phase(|Keyless(decoder)| Keyed {
+            decoder,
             key,
             fingerprint: None,
             state: (),
@@ -136,7 +156,7 @@ impl<T> Consumer<Keyless<T>> {
 
 impl<T, K, S> Consumer<Keyed<T, K, S>>
 where
-    T: DeserializeOwned + Send + 'static,
+    T: Send + 'static,
     K: KeyExtractor<T>,
 {
     /// Sets which part of the payload tells two messages with one key apart: anything that can be a
@@ -181,6 +201,7 @@ where
     /// Gives the handler's [`State`](crate::State) extractor its value.
     pub fn state<S2>(self, state: S2) -> Consumer<Keyed<T, K, S2>> {
         self.into_phase(|keyed| Keyed {
+            decoder: keyed.decoder,
             key: keyed.key,
             fingerprint: keyed.fingerprint,
             state,
@@ -195,10 +216,16 @@ where
         X: 'static,
     {
         self.into_phase(|keyed| {
-            let bound = Bound::<T, K, H, X>::new(keyed.key, keyed.fingerprint, handler);
+            let Keyed {
+                decoder,
+                key,
+                fingerprint,
+                state,
+            } = keyed;
+            let bound = Bound::<T, K, H, X>::new(decoder, key, fingerprint, handler);
             ready(Arc::new(Stateful {
                 inner: Arc::new(bound) as Arc<dyn PrepareRecord<S>>,
-                state: keyed.state,
+                state,
             }))
         })
     }
@@ -211,7 +238,13 @@ where
         X: 'static,
     {
         self.into_phase(|keyed| {
-            let bound = Bound::<T, K, H, X>::new(keyed.key, keyed.fingerprint, handler);
+            let Keyed {
+                decoder,
+                key,
+                fingerprint,
+                ..
+            } = keyed;
+            let bound = Bound::<T, K, H, X>::new(decoder, key, fingerprint, handler);
             ready(Arc::new(bound))
         })
     }

@@ -5,4 +5,4 @@ mod settings;
 #[cfg(feature = "sqs")]
 mod sqs;
 
-pub use builder::{Consumer, Keyed, Keyless, Ready, consumer};
+pub use builder::{Consumer, Keyed, Keyless, Ready, consumer, consumer_with};

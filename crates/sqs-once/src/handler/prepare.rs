@@ -6,11 +6,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 
-use serde::de::DeserializeOwned;
 use thiserror::Error;
 
 use crate::key::{BusinessKey, Fingerprint, KeyError};
-use crate::record::{BodyError, KeyExtractor, Message, decode_json};
+use crate::record::{Decode, DecodeError, KeyExtractor, Message};
 
 use super::{Done, Handler, HandlerError, RecordParts};
 
@@ -29,13 +28,15 @@ pub(crate) struct Prepared<S> {
 /// Why a record can never be handled.
 #[derive(Debug, Error)]
 pub(crate) enum PrepareError {
+    #[error("the message has no body")]
+    NoBody,
     #[error(transparent)]
-    Body(#[from] BodyError),
+    Body(#[from] DecodeError),
     #[error(transparent)]
     Key(#[from] KeyError),
     #[error("the payload has no usable fingerprint: {0}")]
     Fingerprint(KeyError),
-    #[error("the payload type or the state panicked")]
+    #[error("the decoder, the payload type or the state panicked")]
     Panic,
 }
 
@@ -54,6 +55,7 @@ pub(crate) type TakeFingerprint<T> = Arc<dyn Fn(&T) -> Result<Fingerprint, KeyEr
 
 /// A handler bound to its payload type and its key.
 pub(crate) struct Bound<T, K, H, X> {
+    decoder: Arc<dyn Decode<T>>,
     key: K,
     /// None where the whole body counts.
     fingerprint: Option<TakeFingerprint<T>>,
@@ -62,8 +64,14 @@ pub(crate) struct Bound<T, K, H, X> {
 }
 
 impl<T, K, H, X> Bound<T, K, H, X> {
-    pub(crate) fn new(key: K, fingerprint: Option<TakeFingerprint<T>>, handler: H) -> Self {
+    pub(crate) fn new(
+        decoder: Arc<dyn Decode<T>>,
+        key: K,
+        fingerprint: Option<TakeFingerprint<T>>,
+        handler: H,
+    ) -> Self {
         Self {
+            decoder,
             key,
             fingerprint,
             handler,
@@ -71,11 +79,11 @@ impl<T, K, H, X> Bound<T, K, H, X> {
         }
     }
 
-    fn fingerprint(&self, payload: &T, message: &Message) -> Result<Option<Fingerprint>, KeyError> {
-        let Some(take) = &self.fingerprint else {
-            return Ok(message.body().map(Fingerprint::of_body));
-        };
-        caught(|| take(payload)).map(Some)
+    fn fingerprint(&self, payload: &T, body: &str) -> Result<Fingerprint, KeyError> {
+        match &self.fingerprint {
+            Some(take) => caught(|| take(payload)),
+            None => Ok(Fingerprint::of_body(body)),
+        }
     }
 }
 
@@ -87,7 +95,7 @@ fn caught<R>(take: impl FnOnce() -> Result<R, KeyError>) -> Result<R, KeyError> 
 
 impl<T, K, S, H, X> PrepareRecord<S> for Bound<T, K, H, X>
 where
-    T: DeserializeOwned + Send + 'static,
+    T: Send + 'static,
     K: KeyExtractor<T>,
     H: Handler<T, S, X>,
 {
@@ -96,15 +104,17 @@ where
         message: &Message,
         with_fingerprint: bool,
     ) -> Result<Prepared<S>, PrepareError> {
-        let payload: T = decode_json(message)?;
+        let body = message.body().ok_or(PrepareError::NoBody)?;
+        let payload = self.decoder.decode(body, message)?;
         let key = match caught(|| self.key.key(&payload, message)) {
             Err(KeyError::Missing) => None,
             key => Some(key?),
         };
         let fingerprint = match key {
-            Some(_) if with_fingerprint => self
-                .fingerprint(&payload, message)
-                .map_err(PrepareError::Fingerprint)?,
+            Some(_) if with_fingerprint => Some(
+                self.fingerprint(&payload, body)
+                    .map_err(PrepareError::Fingerprint)?,
+            ),
             _ => None,
         };
         let handler = self.handler.clone();
