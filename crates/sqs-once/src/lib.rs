@@ -40,7 +40,7 @@
 //! - [`Consumer`]: settings and their defaults, by code and by environment variable.
 //! - [`Handler`], [`FromRecord`], [`HandlerError`]: what a handler takes and returns.
 //! - [`KeyExtractor`], [`BusinessKey`](struct@BusinessKey): choosing a key.
-//! - [`Decode`]: bodies that are not JSON.
+//! - [`Decode`], [`Envelope`]: bodies that are not JSON, and what SNS, EventBridge and S3 wrap around them.
 //! - [`store`]: where claims live, and how to bring a store of your own.
 
 #![forbid(unsafe_code)]
@@ -80,8 +80,9 @@ pub use key::{BusinessKey, KeyError};
 pub use lambda::{EventError, run};
 pub use random::{OsRandom, Random};
 pub use record::{
-    Bytes, Decode, DecodeError, Json, JsonPointer, KeyExtractor, Message, MessageAttribute,
-    MessageGroup, MessageId, SystemAttribute, Text,
+    Auto, Bytes, Decode, DecodeError, Envelope, EnvelopeError, EventBridge, EventBridgeId,
+    EventBridgeMeta, Json, JsonPointer, KeyExtractor, Message, MessageAttribute, MessageGroup,
+    MessageId, Opened, S3, S3EventId, S3Object, Sns, SnsMessageId, SnsMeta, SystemAttribute, Text,
 };
 pub use sqs_once_macros::{BusinessKey, handler};
 pub use store::{DynamoDbStore, MemoryStore, Store};

@@ -13,7 +13,7 @@ use crate::handler::{Bound, Handler, PrepareRecord, Stateful, TakeFingerprint};
 use crate::idempotency::Mode;
 use crate::key::{Fingerprint, KeyError, KeyPart, Namespace};
 use crate::random::Random;
-use crate::record::{Decode, Json, KeyExtractor, Message};
+use crate::record::{Decode, Envelope, Json, KeyExtractor, Message};
 use crate::store::Store;
 use crate::time::{Clock, Timestamp};
 
@@ -84,6 +84,7 @@ impl<S> std::fmt::Debug for Ready<S> {
 /// | [`fingerprint`](Consumer::fingerprint) | | the whole body |
 /// | [`payload_mismatch`](Consumer::payload_mismatch) | | [`PayloadMismatch::Warn`] |
 /// | [`missing_key`](Consumer::missing_key) | | [`MissingKey::Terminal`] |
+/// | [`envelope`](Consumer::envelope) | | none: the body is the payload |
 /// | `dead_letter_queue` (feature `sqs`) | `SQS_ONCE_DLQ_URL`: where terminal records are sent at once | none: they stay in the queue until its redrive policy moves them |
 /// | `after_dead_letter` (feature `sqs`) | | the rest of a FIFO group stops |
 /// | [`raise_on_total_failure`](Consumer::raise_on_total_failure) | | off |
@@ -395,6 +396,32 @@ impl<Phase> Consumer<Phase> {
     #[must_use]
     pub fn missing_key(self, missing_key: MissingKey) -> Self {
         self.set(|settings| settings.missing_key = missing_key)
+    }
+
+    /// What the services between producer and queue wrap around the payload: [`Sns`](crate::Sns),
+    /// [`EventBridge`](crate::EventBridge), [`S3`](crate::S3), a tuple of these, outermost first,
+    /// [`Auto`](crate::Auto), or an [`Envelope`] of your own. Default: none, the body is the payload.
+    ///
+    /// Payload, key and fingerprint are then taken from what is inside. Handlers that ask for
+    /// [`SnsMeta`](crate::SnsMeta), [`EventBridgeMeta`](crate::EventBridgeMeta) or
+    /// [`S3Object`](crate::S3Object) get what the envelope says.
+    ///
+    /// ```
+    /// use serde::Deserialize;
+    /// use sqs_once::{EventBridge, Sns};
+    ///
+    /// #[derive(Deserialize)]
+    /// struct OrderPlaced { order_id: String }
+    ///
+    /// // EventBridge sends to a topic, and the queue subscribes to it.
+    /// let consumer = sqs_once::consumer::<OrderPlaced>()
+    ///     .envelope((Sns, EventBridge))
+    ///     .key(|order: &OrderPlaced| order.order_id.clone())
+    ///     .handler(async |order: OrderPlaced| {});
+    /// ```
+    #[must_use]
+    pub fn envelope(self, envelope: impl Envelope) -> Self {
+        self.set(|settings| settings.envelope = Some(Arc::new(envelope)))
     }
 
     /// Whether the invocation fails when every record of its batch failed, so that Lambda's `Errors`

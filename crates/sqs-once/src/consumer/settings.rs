@@ -9,10 +9,11 @@ use tracing::warn;
 use crate::batch::{Deadline, Engine, FifoFailure, InProgress, MissingKey, PayloadMismatch};
 use crate::config::{ConfigError, EnvSettings, missing_namespace, process_env};
 use crate::disposition::{Disposition, DispositionSettings};
-use crate::handler::PrepareRecord;
+use crate::handler::{Enveloped, PrepareRecord};
 use crate::idempotency::{Driver, Mode};
 use crate::key::Namespace;
 use crate::random::{OsRandom, Random};
+use crate::record::Envelope;
 use crate::store::{DynamoDbStore, OffStore, Store};
 use crate::time::{Clock, SystemClock, Timestamp};
 
@@ -37,6 +38,7 @@ pub(super) struct Settings {
     pub(super) in_progress: InProgress,
     pub(super) disposition: DispositionSettings,
     pub(super) missing_key: MissingKey,
+    pub(super) envelope: Option<Arc<dyn Envelope>>,
     pub(super) raise_on_total_failure: bool,
     pub(super) clock: Option<Arc<dyn Clock>>,
     pub(super) random: Option<Arc<dyn Random>>,
@@ -86,6 +88,13 @@ impl Settings {
                 .or(env.retention)
                 .unwrap_or(DEFAULT_RETENTION),
             mode: self.mode,
+        };
+        let handler = match self.envelope.clone() {
+            Some(envelope) => Arc::new(Enveloped {
+                inner: handler,
+                envelope,
+            }),
+            None => handler,
         };
         let concurrency = self.concurrency.or(env.concurrency);
         let lease_margin = self.lease_margin.or(env.lease_margin);

@@ -2,6 +2,7 @@
 
 mod error;
 mod extract;
+mod metadata;
 mod outcome;
 mod prepare;
 
@@ -13,7 +14,7 @@ pub use extract::{
 };
 pub use outcome::{Done, IntoOutcome, Recorded};
 pub(crate) use prepare::{
-    Bound, HandlerFuture, PrepareError, PrepareRecord, Start, Stateful, TakeFingerprint,
+    Bound, Enveloped, HandlerFuture, PrepareError, PrepareRecord, Start, Stateful, TakeFingerprint,
 };
 
 /// An async function that handles one record.

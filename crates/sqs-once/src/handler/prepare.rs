@@ -9,7 +9,7 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use crate::key::{BusinessKey, Fingerprint, KeyError};
-use crate::record::{Decode, DecodeError, KeyExtractor, Message};
+use crate::record::{Decode, DecodeError, Envelope, EnvelopeError, KeyExtractor, Message};
 
 use super::{Done, Handler, HandlerError, RecordParts};
 
@@ -25,9 +25,14 @@ pub(crate) struct Prepared<S> {
     pub(crate) start: Start<S>,
 }
 
-/// Why a record can never be handled.
+/// Why a record is not handled, ever.
 #[derive(Debug, Error)]
 pub(crate) enum PrepareError {
+    /// There is nothing wrong with it, and no event in it.
+    #[error("{0}")]
+    Ignored(String),
+    #[error(transparent)]
+    Envelope(#[from] EnvelopeError),
     #[error("the message has no body")]
     NoBody,
     #[error(transparent)]
@@ -36,7 +41,7 @@ pub(crate) enum PrepareError {
     Key(#[from] KeyError),
     #[error("the payload has no usable fingerprint: {0}")]
     Fingerprint(KeyError),
-    #[error("the decoder, the payload type or the state panicked")]
+    #[error("the envelope, the decoder, the payload type or the state panicked")]
     Panic,
 }
 
@@ -104,7 +109,7 @@ where
         message: &Message,
         with_fingerprint: bool,
     ) -> Result<Prepared<S>, PrepareError> {
-        let body = message.body().ok_or(PrepareError::NoBody)?;
+        let body = message.content().ok_or(PrepareError::NoBody)?;
         let payload = self.decoder.decode(body, message)?;
         let key = match caught(|| self.key.key(&payload, message)) {
             Err(KeyError::Missing) => None,
@@ -149,5 +154,25 @@ impl<S: Clone + Send + Sync + 'static> PrepareRecord<()> for Stateful<S> {
             fingerprint,
             start: Box::new(move |parts| start(parts.with_state(state))),
         })
+    }
+}
+
+/// A handler whose messages come in an envelope.
+pub(crate) struct Enveloped {
+    pub(crate) inner: Arc<dyn PrepareRecord<()>>,
+    pub(crate) envelope: Arc<dyn Envelope>,
+}
+
+impl PrepareRecord<()> for Enveloped {
+    fn prepare(
+        &self,
+        message: &Message,
+        with_fingerprint: bool,
+    ) -> Result<Prepared<()>, PrepareError> {
+        message.open(&*self.envelope)?;
+        match message.ignored_because() {
+            Some(reason) => Err(PrepareError::Ignored(reason.to_owned())),
+            None => self.inner.prepare(message, with_fingerprint),
+        }
     }
 }

@@ -191,7 +191,7 @@ impl Run<'_> {
             report.wait = self.backoff(record);
         }
         let group_goes_on = match report.outcome {
-            Outcome::Processed | Outcome::Duplicate => true,
+            Outcome::Processed | Outcome::Duplicate | Outcome::Ignored => true,
             Outcome::Terminal => {
                 report.acknowledged && self.engine.after_dead_letter == AfterDeadLetter::GoOn
             }
@@ -239,7 +239,8 @@ impl Run<'_> {
                 wait: report.wait,
                 ..Report::new(Outcome::InProgress)
             },
-            Outcome::Failed | Outcome::Terminal => Report::new(Outcome::Failed)
+            // What is ignored has no key, and nobody follows it.
+            Outcome::Failed | Outcome::Terminal | Outcome::Ignored => Report::new(Outcome::Failed)
                 .because("the record with the same key in this batch failed")
                 .wait(report.wait),
         };
