@@ -11,7 +11,7 @@ use tokio::sync::OnceCell;
 use crate::batch::{self, FifoFailure, InProgress, MissingKey, PayloadMismatch, Report};
 use crate::config::{ConfigError, SHORTEST_RETENTION};
 use crate::handler::{Bound, Handler, PrepareRecord, Stateful, TakeFingerprint};
-use crate::idempotency::Mode;
+use crate::idempotency::{Cache, Mode};
 use crate::key::{Fingerprint, KeyError, KeyPart, Namespace};
 use crate::random::Random;
 use crate::record::{KeyExtractor, Message};
@@ -76,6 +76,7 @@ impl<S> std::fmt::Debug for Ready<S> {
 /// | [`lease_margin`](Consumer::lease_margin) | `SQS_ONCE_LEASE_MARGIN` | `3s` |
 /// | [`deadline_margin`](Consumer::deadline_margin) | `SQS_ONCE_DEADLINE_MARGIN` | `1s`, at most a tenth of the time |
 /// | [`mode`](Consumer::mode) | | [`Mode::ClaimFirst`] |
+/// | [`cache`](Consumer::cache) | | none: every key is asked of the store |
 /// | [`fingerprint`](Consumer::fingerprint) | | the whole body |
 /// | [`payload_mismatch`](Consumer::payload_mismatch) | | [`PayloadMismatch::Warn`] |
 /// | [`missing_key`](Consumer::missing_key) | | [`MissingKey::Terminal`] |
@@ -349,6 +350,13 @@ impl<Phase> Consumer<Phase> {
     #[must_use]
     pub fn mode(self, mode: Mode) -> Self {
         self.set(|settings| settings.mode = mode)
+    }
+
+    /// Remembers completed keys in this process, so that their duplicates cost no request. Default: no
+    /// cache. Each consumer has its own, shared by its clones.
+    #[must_use]
+    pub fn cache(self, cache: Cache) -> Self {
+        self.set(|settings| settings.cache = Some(cache))
     }
 
     /// What becomes of a message whose key was completed for another payload. Default:

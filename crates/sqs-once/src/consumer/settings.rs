@@ -10,7 +10,7 @@ use crate::batch::{Deadline, Engine, FifoFailure, InProgress, MissingKey, Payloa
 use crate::config::{ConfigError, EnvSettings, missing_namespace, process_env};
 use crate::disposition::{Disposition, DispositionSettings};
 use crate::handler::PrepareRecord;
-use crate::idempotency::{Driver, Mode};
+use crate::idempotency::{Cache, CompletedKeys, Driver, Mode};
 use crate::key::Namespace;
 use crate::random::{OsRandom, Random};
 use crate::store::{DynamoDbStore, OffStore, Store};
@@ -31,6 +31,7 @@ pub(super) struct Settings {
     pub(super) lease_margin: Option<Duration>,
     pub(super) deadline_margin: Option<Duration>,
     pub(super) mode: Mode,
+    pub(super) cache: Option<Cache>,
     pub(super) record_timeout: Option<Duration>,
     pub(super) mismatch: PayloadMismatch,
     pub(super) fifo_failure: FifoFailure,
@@ -86,6 +87,7 @@ impl Settings {
                 .or(env.retention)
                 .unwrap_or(DEFAULT_RETENTION),
             mode: self.mode,
+            completed: self.cache.filter(|_| !env.disabled).map(CompletedKeys::new),
         };
         let concurrency = self.concurrency.or(env.concurrency);
         let lease_margin = self.lease_margin.or(env.lease_margin);
