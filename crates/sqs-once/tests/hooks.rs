@@ -248,6 +248,21 @@ async fn a_failing_failure_hook_changes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_answer_waits_for_a_failure_hook_and_no_longer() {
+    for (takes, waits) in [(2, 2_000), (3600, 29_500)] {
+        let bench = Bench::new();
+        let consumer = receipts(&bench).on_failure(move |_| async move {
+            sleep(Duration::from_secs(takes)).await;
+            Ok(())
+        });
+        let begun = bench.clock.now();
+        bench.invoke(&consumer, event([order("bad-1")])).await;
+        let waited = bench.clock.now().since(begun);
+        assert_eq!(waited, Duration::from_millis(waits));
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn no_failure_hook_is_called_for_records_that_return_untried() {
     let bench = Bench::new();
     let failures = Ends::default();

@@ -75,20 +75,20 @@ impl<'a> Hooking<'a> {
         self.waiting.is_empty() && self.running.is_empty()
     }
 
-    /// The next record whose outcome its hook decided; pending for ever when there is none.
-    pub(super) async fn next(&mut self) -> Hooked {
-        loop {
-            let Some(hooked) = self.running.next().await else {
-                std::future::pending().await
-            };
-            self.start();
-            if !matches!(hooked.report.outcome, Outcome::Failed | Outcome::Terminal) {
-                return hooked;
-            }
-            if let Err(failure) = hooked.result {
-                warn!(reason = %failure, "a failure hook failed, which changes nothing");
-            }
+    /// The next hook that ends, where it decides its record's outcome; pending for ever when there is
+    /// none.
+    pub(super) async fn next(&mut self) -> Option<Hooked> {
+        let Some(hooked) = self.running.next().await else {
+            return std::future::pending().await;
+        };
+        self.start();
+        if !matches!(hooked.report.outcome, Outcome::Failed | Outcome::Terminal) {
+            return Some(hooked);
         }
+        if let Err(failure) = hooked.result {
+            warn!(reason = %failure, "a failure hook failed, which changes nothing");
+        }
+        None
     }
 
     fn start(&mut self) {

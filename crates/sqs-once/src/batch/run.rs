@@ -67,7 +67,7 @@ enum Event {
     Moved(usize, Report),
     Admitted(Admitted),
     Settled(Vec<Answered>),
-    Hooked(Hooked),
+    Hooked(Option<Hooked>),
 }
 
 pub(super) struct Run<'a> {
@@ -144,12 +144,12 @@ impl<'a> Run<'a> {
                 }
             };
             match event {
-                Event::Deadline => {}
+                Event::Deadline | Event::Hooked(None) => {}
                 Event::Finished(finished) => self.finished(finished),
                 Event::Moved(record, report) => self.end(record, report),
                 Event::Admitted(admitted) => self.admitted(admitted),
                 Event::Settled(answered) => self.settled(answered),
-                Event::Hooked(hooked) => self.hooked(hooked),
+                Event::Hooked(Some(hooked)) => self.hooked(hooked),
             }
         }
     }
