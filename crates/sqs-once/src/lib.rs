@@ -63,7 +63,9 @@ pub mod store;
 mod telemetry;
 mod time;
 
-pub use batch::{FifoFailure, InProgress, MissingKey, Outcome, PayloadMismatch};
+pub use batch::{
+    FifoFailure, InProgress, InvalidRecord, MissingKey, Outcome, PayloadMismatch, RecordEnd,
+};
 pub use config::ConfigError;
 pub use consumer::{Consumer, consumer};
 pub use disposition::AfterDeadLetter;
