@@ -295,6 +295,30 @@ async fn the_key_that_was_not_needed_for_longest_makes_room() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_duplicate_told_from_the_cache_brings_what_was_recorded() {
+    let bench = Bench::new();
+    let told = Seen::default();
+    let recording = {
+        let told = Arc::clone(&told);
+        consumer::<Order>()
+            .key(|order: &Order| order.id.clone())
+            .cache(Cache::of(100))
+            .on_duplicate(move |end| {
+                let receipt: Option<String> = end.recorded().unwrap();
+                told.lock().unwrap().extend(receipt);
+                async { Ok(()) }
+            })
+            .handler(async |order: Order| Recorded(format!("r-{}", order.id)))
+    };
+    let consumer = bench.consumer(recording);
+    handle(&bench, &consumer, ["a"]).await;
+    bench.store.take_calls();
+    handle(&bench, &consumer, ["a"]).await;
+    assert_eq!(bench.store.take_calls(), []);
+    assert_eq!(*told.lock().unwrap(), ["r-a"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_key_with_much_recorded_data_is_not_remembered() {
     let bench = Bench::new();
     let recording = consumer::<Order>()

@@ -269,20 +269,20 @@ impl<Phase> Consumer<Phase> {
     /// If the name is empty, longer than 255 bytes, or has a `#` in it.
     #[must_use]
     pub fn namespace(self, namespace: &str) -> Self {
-        self.set(|settings| settings.namespace = Some(checked(namespace)))
+        self.set(|settings| settings.idempotency.namespace = Some(checked(namespace)))
     }
 
     /// The namespace where nothing else names one.
     #[doc(hidden)]
     #[must_use]
     pub fn default_namespace(self, namespace: &str) -> Self {
-        self.set(|settings| settings.default_namespace = Some(checked(namespace)))
+        self.set(|settings| settings.idempotency.default_namespace = Some(checked(namespace)))
     }
 
     /// Keeps claims in `store` instead of the DynamoDB table that the environment names.
     #[must_use]
     pub fn store(self, store: impl Store) -> Self {
-        self.set(|settings| settings.store = Some(Arc::new(store)))
+        self.set(|settings| settings.idempotency.store = Some(Arc::new(store)))
     }
 
     /// How many handlers of a batch run at once. Default: 10. In a FIFO queue each message group has
@@ -307,21 +307,21 @@ impl<Phase> Consumer<Phase> {
             retention >= SHORTEST_RETENTION,
             "retention must be at least {SHORTEST_RETENTION:?}"
         );
-        self.set(|settings| settings.retention = Some(retention))
+        self.set(|settings| settings.idempotency.retention = Some(retention))
     }
 
     /// How far the lease of a claim reaches beyond the invocation's deadline. Default: 3 s. It covers
     /// Lambda killing a little late, and clocks that differ.
     #[must_use]
     pub fn lease_margin(self, margin: Duration) -> Self {
-        self.set(|settings| settings.lease_margin = Some(margin))
+        self.set(|settings| settings.margins.lease = Some(margin))
     }
 
     /// How long before the invocation's deadline handlers are cancelled, so that the answer goes out in
     /// time. Default: 1 s, or a tenth of the invocation's time where that is less; at most half of it.
     #[must_use]
     pub fn deadline_margin(self, margin: Duration) -> Self {
-        self.set(|settings| settings.deadline_margin = Some(margin))
+        self.set(|settings| settings.margins.deadline = Some(margin))
     }
 
     /// How long one handler may run. Default: until the invocation's deadline is near.
@@ -350,14 +350,14 @@ impl<Phase> Consumer<Phase> {
     /// When the effect is recorded. Default: [`Mode::ClaimFirst`].
     #[must_use]
     pub fn mode(self, mode: Mode) -> Self {
-        self.set(|settings| settings.mode = mode)
+        self.set(|settings| settings.idempotency.mode = mode)
     }
 
     /// Remembers completed keys in this process, so that their duplicates cost no request. Default: no
     /// cache. Each consumer has its own, shared by its clones.
     #[must_use]
     pub fn cache(self, cache: Cache) -> Self {
-        self.set(|settings| settings.cache = Some(cache))
+        self.set(|settings| settings.idempotency.cache = Some(cache))
     }
 
     /// What becomes of a message whose key was completed for another payload. Default:
@@ -455,13 +455,13 @@ impl<Phase> Consumer<Phase> {
     /// The clock that leases and expiry are compared with, for tests and simulators.
     #[must_use]
     pub fn clock(self, clock: impl Clock) -> Self {
-        self.set(|settings| settings.clock = Some(Arc::new(clock)))
+        self.set(|settings| settings.idempotency.clock = Some(Arc::new(clock)))
     }
 
     /// The source of owners and jitter, for tests and simulators.
     #[must_use]
     pub fn random(self, random: impl Random) -> Self {
-        self.set(|settings| settings.random = Some(Arc::new(random)))
+        self.set(|settings| settings.idempotency.random = Some(Arc::new(random)))
     }
 
     fn into_phase<P2>(self, phase: impl FnOnce(Phase) -> P2) -> Consumer<P2> {

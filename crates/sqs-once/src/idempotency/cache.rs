@@ -74,7 +74,7 @@ struct Entry {
 }
 
 impl CompletedKeys {
-    pub(crate) fn new(limits: Cache) -> Self {
+    pub(super) fn new(limits: Cache) -> Self {
         Self {
             limits,
             // Its own bound would reserve all of its memory at once.

@@ -10,7 +10,8 @@ use crate::store::{
 };
 use crate::time::{Clock, Timestamp};
 
-use super::{Admission, CompletedKeys, Mode, on_claimed, on_found};
+use super::cache::CompletedKeys;
+use super::{Admission, Mode, on_claimed, on_found};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(25);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);

@@ -3,8 +3,9 @@
 mod cache;
 mod driver;
 mod protocol;
+mod settings;
 
 pub use cache::Cache;
-pub(crate) use cache::CompletedKeys;
 pub(crate) use driver::{Driver, Ending};
 pub use protocol::{Admission, Completion, Mode, Refusal, on_claimed, on_completed, on_found};
+pub(crate) use settings::DriverSettings;
