@@ -80,6 +80,7 @@ impl Driver {
                 now,
                 expiration,
                 fingerprint: claim.fingerprint.clone(),
+                data,
             },
         };
         Settlement {

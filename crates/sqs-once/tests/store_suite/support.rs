@@ -244,5 +244,6 @@ pub(crate) fn recording() -> Settling {
         now: NOW,
         expiration: NOW + Duration::from_secs(3600),
         fingerprint: None,
+        data: None,
     }
 }

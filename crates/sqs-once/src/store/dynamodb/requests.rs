@@ -30,6 +30,22 @@ use super::errors;
 /// What one statement of a batch came to.
 type StatementResult = Result<(), BatchStatementError>;
 
+/// What a claim or a recording keeps besides, if anything.
+#[derive(Clone, Copy)]
+struct Kept<'a> {
+    fingerprint: Option<&'a str>,
+    data: Option<&'a str>,
+}
+
+impl<'a> Kept<'a> {
+    fn new(fingerprint: Option<&'a Fingerprint>, data: Option<&'a str>) -> Self {
+        Self {
+            fingerprint: fingerprint.map(Fingerprint::as_str),
+            data,
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Requests {
     client: Client,
@@ -58,7 +74,7 @@ impl Requests {
         let set = "SET #status = :inprogress, #lease = :lease, #expiration = :expiration, \
                    #owner = :me, #fence = if_not_exists(#fence, :before_first) + :one";
         let first = Fence::first(claim.now).get();
-        self.update(&claim.id, set, claim.fingerprint.as_ref())
+        self.update(&claim.id, set, Kept::new(claim.fingerprint.as_ref(), None))
             // The counterpart of `Claim::admitted_by`.
             .condition_expression(
                 "attribute_not_exists(#id) \
@@ -94,7 +110,7 @@ impl Requests {
                     (OWNER, text(claim.owner.to_string())),
                     (FENCE, number(Fence::first(claim.now))),
                 ],
-                claim.fingerprint.as_ref(),
+                Kept::new(claim.fingerprint.as_ref(), None),
             )
         });
         let results = match self.execute(statements.collect()).await {
@@ -143,10 +159,14 @@ impl Requests {
                         (
                             Err(error),
                             Settling::Record {
-                                now, expiration, ..
+                                now,
+                                expiration,
+                                fingerprint,
+                                data,
                             },
                         ) if is(&error, &BatchStatementErrorCodeEnum::DuplicateItem) => {
-                            self.record_over(settlement, *now, *expiration).await
+                            let kept = Kept::new(fingerprint.as_ref(), data.as_deref());
+                            self.record_over(settlement, *now, *expiration, kept).await
                         }
                         (Err(error), _) => Err(errors::statement(&error)),
                     },
@@ -236,6 +256,7 @@ impl Requests {
                 now,
                 expiration: until,
                 fingerprint,
+                data,
             } => self.insert(
                 vec![
                     (ID, id),
@@ -244,7 +265,7 @@ impl Requests {
                     (OWNER, text(owner)),
                     (FENCE, number(Fence::first(*now))),
                 ],
-                fingerprint.as_ref(),
+                Kept::new(fingerprint.as_ref(), data.as_deref()),
             ),
         }
     }
@@ -255,16 +276,13 @@ impl Requests {
         settlement: &Settlement,
         now: Timestamp,
         until: Timestamp,
+        kept: Kept<'_>,
     ) -> Result<Settled, StoreError> {
-        let fingerprint = match &settlement.settling {
-            Settling::Record { fingerprint, .. } => fingerprint.as_ref(),
-            Settling::Complete { .. } | Settling::Release => None,
-        };
         let set = "SET #status = :completed, #expiration = :expiration, #owner = :me, \
                    #fence = if_not_exists(#fence, :before_first) + :one";
         let first = Fence::first(now).get();
         let request = self
-            .update(&settlement.id, set, fingerprint)
+            .update(&settlement.id, set, kept)
             // The counterpart of `Settlement::admitted_by`.
             .condition_expression(
                 "attribute_not_exists(#id) OR #status = :inprogress OR (#status = :completed \
@@ -283,22 +301,27 @@ impl Requests {
         }
     }
 
-    /// An update that leaves of an older item neither its data nor its fingerprint.
-    fn update(
-        &self,
-        id: &ItemId,
-        set: &str,
-        fingerprint: Option<&Fingerprint>,
-    ) -> UpdateItemFluentBuilder {
-        let rest = match fingerprint {
-            Some(_) => ", #fingerprint = :fingerprint REMOVE #data",
-            None => " REMOVE #data, #fingerprint",
-        };
+    /// An update that leaves `kept` in place of an older item's fingerprint and data.
+    fn update(&self, id: &ItemId, set: &str, kept: Kept<'_>) -> UpdateItemFluentBuilder {
+        let (mut set, mut remove) = (set.to_owned(), Vec::new());
+        let mut values = HashMap::new();
+        for (name, value) in [("fingerprint", kept.fingerprint), ("data", kept.data)] {
+            match value {
+                Some(value) => {
+                    set.push_str(&format!(", #{name} = :{name}"));
+                    values.insert(format!(":{name}"), text(value));
+                }
+                None => remove.push(format!("#{name}")),
+            }
+        }
+        if !remove.is_empty() {
+            set.push_str(&format!(" REMOVE {}", remove.join(", ")));
+        }
         self.client
             .update_item()
             .table_name(&self.table)
             .key(ID, text(id.as_str()))
-            .update_expression(format!("{set}{rest}"))
+            .update_expression(set)
             .expression_attribute_names("#status", STATUS)
             .expression_attribute_names("#expiration", EXPIRATION)
             .expression_attribute_names("#owner", OWNER)
@@ -306,18 +329,17 @@ impl Requests {
             .expression_attribute_names("#id", ID)
             .expression_attribute_names("#data", DATA)
             .expression_attribute_names("#fingerprint", FINGERPRINT)
-            .set_expression_attribute_values(fingerprint.map(|fingerprint| {
-                HashMap::from([(":fingerprint".to_owned(), text(fingerprint.as_str()))])
-            }))
+            .set_expression_attribute_values(Some(values))
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
     }
 
     fn insert(
         &self,
         mut attributes: Vec<(&str, AttributeValue)>,
-        fingerprint: Option<&Fingerprint>,
+        kept: Kept<'_>,
     ) -> BatchStatementRequest {
-        attributes.extend(fingerprint.map(|value| (FINGERPRINT, text(value.as_str()))));
+        attributes.extend(kept.fingerprint.map(|value| (FINGERPRINT, text(value))));
+        attributes.extend(kept.data.map(|value| (DATA, text(value))));
         let (names, values): (Vec<_>, Vec<_>) = attributes.into_iter().unzip();
         let names: Vec<_> = names.iter().map(|name| format!("'{name}': ?")).collect();
         let table = &self.table;
