@@ -37,6 +37,7 @@ pub(super) struct Settings {
     pub(super) in_progress: InProgress,
     pub(super) disposition: DispositionSettings,
     pub(super) missing_key: MissingKey,
+    pub(super) readable_keys: bool,
     pub(super) raise_on_total_failure: bool,
     pub(super) clock: Option<Arc<dyn Clock>>,
     pub(super) random: Option<Arc<dyn Random>>,
@@ -80,7 +81,8 @@ impl Settings {
             random,
             namespace: namespace
                 .or_else(|| self.default_namespace.clone())
-                .ok_or_else(missing_namespace)?,
+                .ok_or_else(missing_namespace)?
+                .readable_keys(self.readable_keys),
             retention: self
                 .retention
                 .or(env.retention)

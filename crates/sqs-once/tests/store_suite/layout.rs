@@ -4,10 +4,12 @@ use std::process::Command;
 
 use serde_json::json;
 use sqs_once::DynamoDbStore;
+use sqs_once::conformance::Fixture;
+use sqs_once::key::ItemId;
 use sqs_once::store::{Claimed, LayoutError, Store, StoreErrorKind, TableLayout};
 use sqs_once_local::{KeyAttribute, TableDescription};
 
-use crate::support::{dynamodb, new_claims, other_table, store_at};
+use crate::support::{OnDynamoDb, dynamodb, new_claims, other_table, store_at};
 
 type Setting = (&'static str, fn(TableLayout, &str) -> TableLayout);
 
@@ -119,6 +121,22 @@ fn a_sort_key_without_a_partition_value_is_refused_outside_a_function() {
     let refusal = refusal(layout).unwrap();
     assert_eq!(refusal, LayoutError::NoPartitionValue);
     assert!(refusal.to_string().contains("AWS_LAMBDA_FUNCTION_NAME"));
+}
+
+#[tokio::test]
+async fn the_longest_readable_key_fits_into_a_partition_key_and_into_a_sort_key() {
+    let start = [
+        OnDynamoDb::start().await,
+        OnDynamoDb::with_other_layout().await,
+    ];
+    for (table, longest_fits) in start.into_iter().zip([true, false]) {
+        for (len, fits) in [(ItemId::MAX_READABLE_LEN, true), (1025, longest_fits)] {
+            let mut claims = new_claims(2);
+            claims[1].id = ItemId::from_stored("k".repeat(len));
+            let claimed = table.store().claim(&claims).await;
+            assert_eq!(claimed[1].is_ok(), fits, "{len} bytes: {claimed:?}");
+        }
+    }
 }
 
 /// Runs this test once more in a process with the environment of a function.
