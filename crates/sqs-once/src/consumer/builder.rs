@@ -80,6 +80,7 @@ impl<S> std::fmt::Debug for Ready<S> {
 /// | [`fingerprint`](Consumer::fingerprint) | | the whole body |
 /// | [`payload_mismatch`](Consumer::payload_mismatch) | | [`PayloadMismatch::Warn`] |
 /// | [`missing_key`](Consumer::missing_key) | | [`MissingKey::Terminal`] |
+/// | [`readable_keys`](Consumer::readable_keys) | | off: the table holds a hash of each key |
 /// | `dead_letter_queue` (feature `sqs`) | `SQS_ONCE_DLQ_URL`: where terminal records are sent at once | none: they stay in the queue until its redrive policy moves them |
 /// | `after_dead_letter` (feature `sqs`) | | the rest of a FIFO group stops |
 /// | [`on_success`](Consumer::on_success), [`on_duplicate`](Consumer::on_duplicate), [`on_failure`](Consumer::on_failure) | | none |
@@ -435,6 +436,25 @@ impl<Phase> Consumer<Phase> {
         Fut: Future<Output = Result<(), HandlerError>> + Send + 'static,
     {
         self.set(|settings| settings.hooks.failure = Some(batch::hook(hook)))
+    }
+
+    /// Whether the table shows keys as they are. Default: off, and it holds a hash of each.
+    ///
+    /// An item's id is then its namespace and its key's parts, each with its kind, such as
+    /// `payments#s:tenant-7,i:42`: `s` for text, `i` for an integer, `b` for a boolean, `x` for bytes in
+    /// hexadecimal digits. `%`, `,` and whatever is not visible ASCII are escaped as in a URL. Different
+    /// keys have different ids, as with hashes. A key whose id would have more than 1024 bytes
+    /// ([`ItemId::MAX_READABLE_LEN`](crate::key::ItemId::MAX_READABLE_LEN)) is hashed all the same.
+    ///
+    /// Switching it on or off changes every id, and so forgets every key, as renaming the namespace
+    /// does. The [`IdempotencyToken`](crate::IdempotencyToken) of an event stays the same. Logs don't
+    /// show keys in either case: their `key` ends in the first digits of the id's SHA-256.
+    ///
+    /// Mind that keys may name people, and that a table is read by more than its function: backups,
+    /// exports and streams show them too.
+    #[must_use]
+    pub fn readable_keys(self, readable: bool) -> Self {
+        self.set(|settings| settings.idempotency.readable_keys = readable)
     }
 
     /// Whether the invocation fails when every record of its batch failed, so that Lambda's `Errors`

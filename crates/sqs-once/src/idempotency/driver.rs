@@ -157,6 +157,7 @@ impl Driver {
                 now,
                 expiration,
                 fingerprint: claim.fingerprint.clone(),
+                data,
             },
         };
         Ending::new(claim, settling)
