@@ -46,7 +46,7 @@ impl Bench {
         let bench = Self {
             consumer: consumer.clone(),
             store: TestStore::default(),
-            clock: TestClock::start(),
+            clock: TestClock::new(),
             chance: Counter::default(),
             timeout: TIMEOUT,
         };

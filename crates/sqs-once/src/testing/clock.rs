@@ -25,7 +25,8 @@ pub struct TestClock {
 }
 
 impl TestClock {
-    pub(super) fn start() -> Self {
+    /// A clock that starts now, for a consumer without a [`Bench`](super::Bench).
+    pub fn new() -> Self {
         Self {
             started: Instant::now(),
             added: Arc::default(),
@@ -41,6 +42,12 @@ impl TestClock {
         let _ = self
             .added
             .fetch_update(Ordering::SeqCst, Ordering::SeqCst, add);
+    }
+}
+
+impl Default for TestClock {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
