@@ -66,7 +66,9 @@ mod telemetry;
 pub mod testing;
 mod time;
 
-pub use batch::{FifoFailure, InProgress, MissingKey, Outcome, PayloadMismatch};
+pub use batch::{
+    FifoFailure, InProgress, InvalidRecord, MissingKey, Outcome, PayloadMismatch, RecordEnd,
+};
 pub use config::ConfigError;
 pub use consumer::{Consumer, consumer};
 pub use disposition::AfterDeadLetter;

@@ -15,6 +15,8 @@ const DEFAULT_SHARE: u32 = 10;
 pub(crate) struct Deadline {
     /// From here on nothing starts, and handlers still running are cancelled.
     pub(crate) cancel_at: Instant,
+    /// Hooks end here, which leaves time for what they decide.
+    pub(crate) hooks_by: Instant,
     /// The answer goes out here at the latest, whatever is still under way.
     pub(crate) answer_by: Instant,
     /// The lease of every claim of this batch: no handler of it runs longer.
@@ -36,6 +38,7 @@ impl Deadline {
         let start = Instant::now();
         Self {
             cancel_at: start + left.saturating_sub(margin),
+            hooks_by: start + left.saturating_sub(margin / 2),
             answer_by: start + left.saturating_sub(margin / 4),
             lease_until: now + left + lease_margin,
         }

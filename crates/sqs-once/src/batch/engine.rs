@@ -8,6 +8,8 @@ use crate::disposition::{AfterDeadLetter, DeadLetters, Visibility};
 use crate::handler::PrepareRecord;
 use crate::idempotency::Driver;
 
+use super::hooks::Hooks;
+
 /// What becomes of a message whose key was completed for another payload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PayloadMismatch {
@@ -75,4 +77,5 @@ pub(crate) struct Engine {
     pub(crate) dead_letters: Option<Arc<dyn DeadLetters>>,
     pub(crate) visibility: Option<Arc<dyn Visibility>>,
     pub(crate) after_dead_letter: AfterDeadLetter,
+    pub(crate) hooks: Hooks,
 }

@@ -8,9 +8,9 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use tokio::sync::OnceCell;
 
-use crate::batch::{self, FifoFailure, InProgress, MissingKey, PayloadMismatch, Report};
+use crate::batch::{self, FifoFailure, InProgress, MissingKey, PayloadMismatch, RecordEnd, Report};
 use crate::config::{ConfigError, SHORTEST_RETENTION};
-use crate::handler::{Bound, Handler, PrepareRecord, Stateful, TakeFingerprint};
+use crate::handler::{Bound, Handler, HandlerError, PrepareRecord, Stateful, TakeFingerprint};
 use crate::idempotency::Mode;
 use crate::key::{Fingerprint, KeyError, KeyPart, Namespace};
 use crate::random::Random;
@@ -81,6 +81,7 @@ impl<S> std::fmt::Debug for Ready<S> {
 /// | [`missing_key`](Consumer::missing_key) | | [`MissingKey::Terminal`] |
 /// | `dead_letter_queue` (feature `sqs`) | `SQS_ONCE_DLQ_URL`: where terminal records are sent at once | none: they stay in the queue until its redrive policy moves them |
 /// | `after_dead_letter` (feature `sqs`) | | the rest of a FIFO group stops |
+/// | [`on_success`](Consumer::on_success), [`on_duplicate`](Consumer::on_duplicate), [`on_failure`](Consumer::on_failure) | | none |
 /// | [`raise_on_total_failure`](Consumer::raise_on_total_failure) | | off |
 /// | `backoff` (feature `sqs`) | | none: failed records come back when the queue's visibility timeout ends |
 /// | `queue_url` (feature `sqs`) | `SQS_ONCE_QUEUE_URL`: the queue, for `backoff` | what the messages' queue ARN says |
@@ -362,6 +363,70 @@ impl<Phase> Consumer<Phase> {
     #[must_use]
     pub fn missing_key(self, missing_key: MissingKey) -> Self {
         self.set(|settings| settings.missing_key = missing_key)
+    }
+
+    /// Calls `hook` when a record's effect is done and on record, before its message leaves the queue,
+    /// with what the handler [recorded](crate::Recorded). Default: none.
+    ///
+    /// A hook that fails, panics or is still running half a deadline margin after the handlers were
+    /// cancelled fails its record, as a handler's error would, but never repeats the effect: when the
+    /// message comes back it is a duplicate, and [`on_duplicate`](Consumer::on_duplicate) is called. A
+    /// hook that must happen is therefore set for both. It may be called more than once for an event.
+    ///
+    /// ```
+    /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
+    /// use sqs_once::{HandlerError, Recorded, RecordEnd};
+    ///
+    /// async fn reply(end: RecordEnd) -> Result<(), HandlerError> {
+    ///     let receipt: Option<String> = end.recorded()?;
+    ///     println!("{:?} for message {}", receipt, end.message().id());
+    ///     Ok(())
+    /// }
+    ///
+    /// let consumer = sqs_once::consumer::<OrderPlaced>()
+    ///     .key(|order: &OrderPlaced| order.order_id.clone())
+    ///     .on_success(reply)
+    ///     .on_duplicate(reply)
+    ///     .handler(async |order: OrderPlaced| Recorded(format!("receipt for {}", order.order_id)));
+    /// ```
+    #[must_use]
+    pub fn on_success<F, Fut>(self, hook: F) -> Self
+    where
+        F: Fn(RecordEnd) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), HandlerError>> + Send + 'static,
+    {
+        self.set(|settings| settings.hooks.success = Some(batch::hook(hook)))
+    }
+
+    /// Calls `hook` for a record whose event was handled before, with what the handler recorded then.
+    /// Default: none.
+    ///
+    /// It is called also when nothing was recorded, and for duplicates inside a batch; not for a message
+    /// whose payload differs from the one that its key was completed for. A hook that fails fails its
+    /// record, which comes back as a duplicate again.
+    #[must_use]
+    pub fn on_duplicate<F, Fut>(self, hook: F) -> Self
+    where
+        F: Fn(RecordEnd) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), HandlerError>> + Send + 'static,
+    {
+        self.set(|settings| settings.hooks.duplicate = Some(batch::hook(hook)))
+    }
+
+    /// Calls `hook` for a record that ended [`Failed`](crate::Outcome::Failed) or
+    /// [`Terminal`](crate::Outcome::Terminal), once that is settled. Default: none.
+    ///
+    /// It is not called for records that go back to the queue untried: in progress elsewhere, behind a
+    /// failed record of their group, or not started before the deadline. A hook that fails changes
+    /// nothing but a line in the log. It has until half the deadline margin is over; a process that is
+    /// killed calls nothing.
+    #[must_use]
+    pub fn on_failure<F, Fut>(self, hook: F) -> Self
+    where
+        F: Fn(RecordEnd) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), HandlerError>> + Send + 'static,
+    {
+        self.set(|settings| settings.hooks.failure = Some(batch::hook(hook)))
     }
 
     /// Whether the invocation fails when every record of its batch failed, so that Lambda's `Errors`

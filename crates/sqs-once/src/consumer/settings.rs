@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tracing::warn;
 
-use crate::batch::{Deadline, Engine, FifoFailure, InProgress, MissingKey, PayloadMismatch};
+use crate::batch::{Deadline, Engine, FifoFailure, Hooks, InProgress, MissingKey, PayloadMismatch};
 use crate::config::{ConfigError, EnvSettings, missing_namespace, process_env};
 use crate::disposition::{Disposition, DispositionSettings};
 use crate::handler::PrepareRecord;
@@ -37,6 +37,7 @@ pub(super) struct Settings {
     pub(super) in_progress: InProgress,
     pub(super) disposition: DispositionSettings,
     pub(super) missing_key: MissingKey,
+    pub(super) hooks: Hooks,
     pub(super) raise_on_total_failure: bool,
     pub(super) clock: Option<Arc<dyn Clock>>,
     pub(super) random: Option<Arc<dyn Random>>,
@@ -102,6 +103,7 @@ impl Settings {
                 dead_letters,
                 visibility,
                 after_dead_letter,
+                hooks: self.hooks.clone(),
             }),
             lease_margin: lease_margin.unwrap_or(DEFAULT_LEASE_MARGIN),
             deadline_margin: self.deadline_margin.or(env.deadline_margin),

@@ -101,7 +101,7 @@ impl<S: Clone> FromRecord<S> for State<S> {
 pub struct IdempotencyToken(Arc<str>);
 
 impl IdempotencyToken {
-    fn of(item: &ItemId) -> Self {
+    pub(crate) fn of(item: &ItemId) -> Self {
         let mut hash = Sha256::new();
         hash.update(b"sqs-once idempotency token\0");
         hash.update(item.as_str());

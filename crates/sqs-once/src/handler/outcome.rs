@@ -8,7 +8,7 @@ use super::HandlerError;
 
 /// A success whose result is recorded with the completion, for the duplicates that come later: the
 /// hooks [`on_success`](crate::Consumer::on_success) and
-/// `on_duplicate` get it.
+/// [`on_duplicate`](crate::Consumer::on_duplicate) get it.
 ///
 /// It is kept as JSON in the item's attribute `data`, 256 KiB at most. What is larger, or can't be
 /// serialized, is left out, because the effect is done: the record is processed, with a warning in its
