@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use sqs_once::store::{Status, StoreErrorKind};
 use sqs_once::testing::{Answer, Bench, Event, Operation, Record};
 use sqs_once::{
-    Backoff, Clock, Consumer, EventError, HandlerError, MessageMeta, Outcome, ResultExt, Timestamp,
-    consumer,
+    Backoff, Clock, Consumer, EventError, FromRecord, HandlerError, IdempotencyToken, MessageMeta,
+    Outcome, Remaining, ResultExt, State, Timestamp, consumer,
 };
 use tokio::sync::Notify;
 use tokio::time::sleep;
@@ -154,6 +154,32 @@ async fn an_event_says_what_sqs_says() {
         ("b-1".to_owned(), Some(3), None, true, group, true),
     ];
     assert_eq!(*seen.lock().unwrap(), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plain_function_gets_the_extractors_that_the_bench_would_give() {
+    let tokens = Arc::new(Mutex::new(Vec::new()));
+    let noting = {
+        let tokens = Arc::clone(&tokens);
+        consumer::<Value>()
+            .key(|order: &Value| order["id"].as_str().map(str::to_owned))
+            .handler(move |_: Value, token: IdempotencyToken| {
+                tokens.lock().unwrap().push(token);
+                async {}
+            })
+    };
+    let record = Record::json(&order("a")).message_id("first").fifo("g");
+    Bench::new(noting).run(Event::of([record.clone()])).await;
+
+    let parts = record.parts("a", 7);
+    let token = IdempotencyToken::from_record(&parts).unwrap();
+    assert_eq!(*tokens.lock().unwrap(), [token]);
+    assert_eq!(parts.message().id(), "first");
+    assert_eq!(parts.message().group_id(), Some("g"));
+    let State(state) = State::from_record(&parts).unwrap();
+    assert_eq!(state, 7);
+    let remaining = Remaining::from_record(&parts).unwrap();
+    assert_eq!(remaining.duration(), Duration::from_secs(29));
 }
 
 #[tokio::test(start_paused = true)]

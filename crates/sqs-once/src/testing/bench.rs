@@ -7,13 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use aws_lambda_events::event::sqs::SqsEvent;
 use lambda_runtime::{Context, LambdaEvent};
 
 use crate::config::ConfigError;
 use crate::consumer::Consumer;
 use crate::key::{BusinessKey, KeyPart};
-use crate::lambda::{EventError, LenientEvent};
+use crate::lambda::EventError;
 use crate::random::Random;
 use crate::store::{Claim, Item};
 use crate::time::{Clock, Timestamp};
@@ -22,7 +21,7 @@ use super::crash::Doomed;
 use super::{Answer, Event, TestClock, TestStore};
 
 /// How long an invocation may take where the test does not say.
-const TIMEOUT: Duration = Duration::from_secs(30);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Runs a consumer in memory, by the code that Lambda runs: on a store of its own, on a clock that the
 /// test moves, and without a queue. A dead-letter queue takes what it is sent, unless the consumer has
@@ -206,16 +205,8 @@ impl Bench {
     }
 }
 
-impl Event {
-    fn to_sqs(&self) -> SqsEvent {
-        // It was made of valid JSON, or read before.
-        let event: Result<LenientEvent, _> = serde_json::from_str(self.as_json());
-        event.expect("an event is an SQS event").0
-    }
-}
-
 #[track_caller]
-fn business_key<K: KeyPart + ?Sized>(key: &K) -> BusinessKey {
+pub(super) fn business_key<K: KeyPart + ?Sized>(key: &K) -> BusinessKey {
     BusinessKey::of(key).unwrap_or_else(|error| panic!("this can't be a business key: {error}"))
 }
 

@@ -1,5 +1,6 @@
 //! Events in a line.
 
+use aws_lambda_events::event::sqs::SqsEvent;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -64,6 +65,12 @@ impl Event {
     /// The event as JSON text, for whatever else takes one.
     pub fn as_json(&self) -> &str {
         &self.json
+    }
+
+    pub(super) fn to_sqs(&self) -> SqsEvent {
+        // It was written here, or read before.
+        let event: Result<LenientEvent, _> = serde_json::from_str(&self.json);
+        event.expect("an event is an SQS event").0
     }
 }
 
