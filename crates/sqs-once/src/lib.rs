@@ -41,6 +41,7 @@
 //! - [`Handler`], [`FromRecord`], [`HandlerError`]: what a handler takes and returns.
 //! - [`KeyExtractor`], [`BusinessKey`](struct@BusinessKey): choosing a key.
 //! - [`store`]: where claims live, and how to bring a store of your own.
+//! - `testing` (feature `testing`): testing a consumer without AWS and without waiting.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
@@ -61,6 +62,8 @@ mod random;
 mod record;
 pub mod store;
 mod telemetry;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod time;
 
 pub use batch::{

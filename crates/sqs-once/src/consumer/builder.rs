@@ -256,7 +256,7 @@ impl Consumer {
         Ok(batch::run(Arc::clone(&core.engine), messages, deadline).await)
     }
 
-    async fn core(&self) -> Result<&Core, ConfigError> {
+    pub(super) async fn core(&self) -> Result<&Core, ConfigError> {
         let resolve = || self.settings.resolve(Arc::clone(&self.phase.handler));
         self.core.get_or_try_init(resolve).await
     }

@@ -4,5 +4,7 @@ mod builder;
 mod settings;
 #[cfg(feature = "sqs")]
 mod sqs;
+#[cfg(feature = "testing")]
+mod testing;
 
 pub use builder::{Consumer, Keyed, Keyless, Ready, consumer};
