@@ -1,7 +1,5 @@
 //! What the attribute becomes: the function as it was written, and the consumer beside it.
 
-use std::time::Duration;
-
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use syn::ext::IdentExt;
@@ -149,7 +147,7 @@ fn body(
         payload_fingerprint(signature, part)
     });
     let default_namespace = format!(".{}", name.unraw());
-    let settings = settings(options);
+    let settings = &options.settings;
     // An error about the handler as a whole underlines its name.
     let inferred = Token![_](name.span());
     quote! {
@@ -159,7 +157,7 @@ fn body(
             .key(#key)
             #fingerprint
             .default_namespace(::core::concat!(::core::env!("CARGO_PKG_NAME"), #default_namespace))
-            #settings
+            #(#settings)*
             .handler_with_state::<#state, #inferred, _>(#name)
     }
 }
@@ -203,29 +201,4 @@ fn payload_fingerprint(signature: &Signature, part: &Key) -> (TokenStream, Token
         }
     };
     (function, quote!(.fingerprint_with(sqs_once_fingerprint)))
-}
-
-/// The calls for what the attribute sets.
-fn settings(options: &Options) -> TokenStream {
-    let namespace = options.namespace.iter();
-    let concurrency = options.concurrency.iter();
-    let lease_margin = options.lease_margin.map(duration).into_iter();
-    let retain = options.retain.map(duration).into_iter();
-    let mode = options.mode.iter();
-    let payload_mismatch = options.payload_mismatch.iter();
-    let missing_key = options.missing_key.iter();
-    quote! {
-        #(.namespace(#namespace))*
-        #(.concurrency(#concurrency))*
-        #(.lease_margin(#lease_margin))*
-        #(.retention(#retain))*
-        #(.mode(::sqs_once::Mode::#mode))*
-        #(.payload_mismatch(::sqs_once::PayloadMismatch::#payload_mismatch))*
-        #(.missing_key(::sqs_once::MissingKey::#missing_key))*
-    }
-}
-
-fn duration(duration: Duration) -> TokenStream {
-    let (secs, nanos) = (duration.as_secs(), duration.subsec_nanos());
-    quote!(::core::time::Duration::new(#secs, #nanos))
 }

@@ -317,8 +317,12 @@ impl<Phase> Consumer<Phase> {
 
     /// How long before the invocation's deadline handlers are cancelled, so that the answer goes out in
     /// time. Default: 1 s, or a tenth of the invocation's time where that is less; at most half of it.
+    ///
+    /// # Panics
+    /// If it is zero: Lambda would end the function before its answer is out.
     #[must_use]
     pub fn deadline_margin(self, margin: Duration) -> Self {
+        assert!(!margin.is_zero(), "deadline_margin can't be zero");
         self.set(|settings| settings.deadline_margin = Some(margin))
     }
 
@@ -326,8 +330,12 @@ impl<Phase> Consumer<Phase> {
     ///
     /// A handler that takes longer is cancelled, and its record fails. As at the deadline, its claim is
     /// left to lapse, because its effect may be on its way.
+    ///
+    /// # Panics
+    /// If it is zero: every handler would be cancelled at once.
     #[must_use]
     pub fn record_timeout(self, timeout: Duration) -> Self {
+        assert!(!timeout.is_zero(), "record_timeout can't be zero");
         self.set(|settings| settings.record_timeout = Some(timeout))
     }
 
