@@ -83,7 +83,7 @@ impl<S> std::fmt::Debug for Ready<S> {
 /// | `after_dead_letter` (feature `sqs`) | | the rest of a FIFO group stops |
 /// | [`raise_on_total_failure`](Consumer::raise_on_total_failure) | | off |
 /// | `backoff` (feature `sqs`) | | none: failed records come back when the queue's visibility timeout ends |
-/// | `queue_url` (feature `sqs`) | `SQS_ONCE_QUEUE_URL`: the queue, for `backoff` | what the messages' queue ARN says |
+/// | `queue_url` (feature `sqs`) | `SQS_ONCE_QUEUE_URL`: the queue, for records that stay away | what the messages' queue ARN says |
 /// | | `SQS_ONCE_DISABLED`: `true` bypasses the store, for tests; only duplicates inside a batch are still recognised | `false` |
 ///
 /// ```
