@@ -1,9 +1,9 @@
 //! What the attribute becomes: the function as it was written, and the consumer beside it.
 
 use proc_macro2::TokenStream;
-use quote::{ToTokens, quote};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
-use syn::{Attribute, Error, Expr, ItemFn, Token, Type, parse_quote};
+use syn::{Attribute, Error, Expr, Ident, ItemFn, Token, Type, parse_quote};
 
 use crate::key::{Key, by_reference};
 use crate::options::Options;
@@ -44,7 +44,7 @@ fn companion(attribute: TokenStream, function: &ItemFn) -> TokenStream {
         Ok(fingerprint) => fingerprint,
         Err(error) => return with_stub(function, Some(&state), &error),
     };
-    let checks = checks(&signature, &state, &kept(&function.attrs));
+    let checks = checks(function, &signature, &state);
     let extractors = (&key, fingerprint.as_ref());
     let body = body(function, &signature, &options, extractors, &state);
     let companion = companion_type(function, &state, &body);
@@ -99,7 +99,8 @@ fn kept(attributes: &[Attribute]) -> Vec<&Attribute> {
 
 /// Checks of each type by itself: the `Handler` trait could only say that the whole does not fit. The
 /// payload's own check is the call of `consumer`.
-fn checks(signature: &Signature, state: &Type, kept: &[&Attribute]) -> TokenStream {
+fn checks(function: &ItemFn, signature: &Signature, state: &Type) -> TokenStream {
+    let kept = kept(&function.attrs);
     let check = |ty: &Type, bound: &TokenStream| {
         quote! {{
             const fn check<SqsOnceChecked: #bound>() {}
@@ -117,12 +118,29 @@ fn checks(signature: &Signature, state: &Type, kept: &[&Attribute]) -> TokenStre
         // `impl …` can only be named where the function is declared.
         .filter(|output| !matches!(output, Type::ImplTrait(_)))
         .map(|output| check(output, &quote!(::sqs_once::IntoOutcome)));
+    let future = future_check(&function.sig.ident, signature);
     quote! {
         #(#kept)*
         const _: () = {
             #(#extractors)*
             #(#output)*
+            #future
         };
+    }
+}
+
+/// Has the compiler say what keeps the handler's future from being `Send`.
+fn future_check(name: &Ident, signature: &Signature) -> TokenStream {
+    let payload = &signature.payload.argument;
+    let arguments = std::iter::once(payload).chain(&signature.extractors);
+    let types: Vec<_> = arguments.map(|argument| &argument.ty).collect();
+    let arguments: Vec<_> = (0..types.len())
+        .map(|at| format_ident!("argument{at}"))
+        .collect();
+    let future = quote_spanned!(name.span()=> &#name(#(#arguments),*));
+    quote! {
+        const fn a_handlers_future_is_send<SqsOnceChecked: ::core::marker::Send>(_: &SqsOnceChecked) {}
+        let _ = |#(#arguments: #types),*| a_handlers_future_is_send(#future);
     }
 }
 

@@ -1,8 +1,10 @@
 //! The consumer: a handler with its key, its store and its settings.
 
 mod builder;
+mod runnable;
 mod settings;
 #[cfg(feature = "sqs")]
 mod sqs;
 
 pub use builder::{Consumer, Keyed, Keyless, Ready, consumer};
+pub use runnable::Runnable;
