@@ -86,7 +86,7 @@ impl<S> std::fmt::Debug for Ready<S> {
 /// | [`on_success`](Consumer::on_success), [`on_duplicate`](Consumer::on_duplicate), [`on_failure`](Consumer::on_failure) | | none |
 /// | [`raise_on_total_failure`](Consumer::raise_on_total_failure) | | off |
 /// | `backoff` (feature `sqs`) | | none: failed records come back when the queue's visibility timeout ends |
-/// | `queue_url` (feature `sqs`) | `SQS_ONCE_QUEUE_URL`: the queue, for `backoff` | what the messages' queue ARN says |
+/// | `queue_url` (feature `sqs`) | `SQS_ONCE_QUEUE_URL`: the queue, for records that stay away | what the messages' queue ARN says |
 /// | | `SQS_ONCE_DISABLED`: `true` bypasses the store, for tests; only duplicates inside a batch are still recognised | `false` |
 ///
 /// ```
@@ -320,8 +320,12 @@ impl<Phase> Consumer<Phase> {
 
     /// How long before the invocation's deadline handlers are cancelled, so that the answer goes out in
     /// time. Default: 1 s, or a tenth of the invocation's time where that is less; at most half of it.
+    ///
+    /// # Panics
+    /// If it is zero: Lambda would end the function before its answer is out.
     #[must_use]
     pub fn deadline_margin(self, margin: Duration) -> Self {
+        assert!(!margin.is_zero(), "deadline_margin can't be zero");
         self.set(|settings| settings.margins.deadline = Some(margin))
     }
 
@@ -329,8 +333,12 @@ impl<Phase> Consumer<Phase> {
     ///
     /// A handler that takes longer is cancelled, and its record fails. As at the deadline, its claim is
     /// left to lapse, because its effect may be on its way.
+    ///
+    /// # Panics
+    /// If it is zero: every handler would be cancelled at once.
     #[must_use]
     pub fn record_timeout(self, timeout: Duration) -> Self {
+        assert!(!timeout.is_zero(), "record_timeout can't be zero");
         self.set(|settings| settings.record_timeout = Some(timeout))
     }
 

@@ -45,10 +45,10 @@ impl Run<'_> {
             ),
             None => "another worker has its key".to_owned(),
         };
-        let backoff = self.backoff(record);
+        // Before that lease has lapsed it would only come back to hear the same.
         Report::new(Outcome::InProgress)
             .because(reason)
-            .wait(backoff.map(|backoff| left.unwrap_or(backoff)))
+            .wait(left.or_else(|| self.backoff(record)))
     }
 
     /// How long the consumer's backoff keeps a record away that goes back to the queue.
