@@ -42,6 +42,7 @@
 //! - [`KeyExtractor`], [`BusinessKey`](struct@BusinessKey): choosing a key.
 //! - [`Decode`], [`Envelope`]: bodies that are not JSON, and what SNS, EventBridge and S3 wrap around them.
 //! - [`store`]: where claims live, and how to bring a store of your own.
+//! - `testing` (feature `testing`): testing a consumer without AWS and without waiting.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
@@ -62,9 +63,13 @@ mod random;
 mod record;
 pub mod store;
 mod telemetry;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod time;
 
-pub use batch::{FifoFailure, InProgress, MissingKey, Outcome, PayloadMismatch};
+pub use batch::{
+    FifoFailure, InProgress, InvalidRecord, MissingKey, Outcome, PayloadMismatch, RecordEnd,
+};
 pub use config::ConfigError;
 pub use consumer::{Consumer, consumer, consumer_with};
 pub use disposition::AfterDeadLetter;
@@ -75,7 +80,7 @@ pub use handler::{
     Attempt, Done, FromRecord, Handler, HandlerError, IdempotencyToken, IntoOutcome, Key,
     MessageMeta, RecordParts, Recorded, Remaining, ResultExt, State,
 };
-pub use idempotency::Mode;
+pub use idempotency::{Cache, Mode};
 pub use key::{BusinessKey, KeyError};
 pub use lambda::{EventError, run};
 pub use random::{OsRandom, Random};

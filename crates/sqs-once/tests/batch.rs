@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use serde::Deserialize;
 use serde_json::json;
 use sqs_once::store::{Item, Status};
 use sqs_once::{
@@ -424,4 +425,42 @@ async fn waiting_for_a_key_ends_with_the_deadline() {
     let took = sqs_once::Clock::now(&bench.clock).since(now);
     assert_eq!(took, bench.timeout - Duration::from_secs(1));
     assert!(seen.take().is_empty());
+}
+
+/// Payloads that are decoded and not yet dropped, and the most there ever were.
+static ALIVE: (AtomicUsize, AtomicUsize) = (AtomicUsize::new(0), AtomicUsize::new(0));
+
+#[derive(Deserialize)]
+#[serde(from = "Order")]
+struct Counted {
+    id: String,
+}
+
+impl From<Order> for Counted {
+    fn from(order: Order) -> Self {
+        let alive = ALIVE.0.fetch_add(1, SeqCst) + 1;
+        ALIVE.1.fetch_max(alive, SeqCst);
+        Self { id: order.id }
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        ALIVE.0.fetch_sub(1, SeqCst);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn payloads_of_a_large_batch_are_decoded_as_their_turn_comes() {
+    let bench = Bench::new();
+    let counted = sqs_once::consumer::<Counted>()
+        .key(|order: &Counted| order.id.clone())
+        .handler(async |_order: Counted| sleep(Duration::from_millis(1)).await);
+    let consumer = bench.consumer(counted).concurrency(16);
+    let batch = (0..10_000).map(|at| order(&format!("o-{at}")));
+    assert!(bench.invoke(&consumer, event(batch)).await.is_empty());
+    // Claims are taken a hundred records ahead of the handlers.
+    let most = ALIVE.1.load(SeqCst);
+    assert!((17..=100 + 16).contains(&most), "{most} payloads at once");
+    assert_eq!(ALIVE.0.load(SeqCst), 0);
 }

@@ -8,6 +8,8 @@ use crate::disposition::{AfterDeadLetter, DeadLetters, Visibility};
 use crate::handler::PrepareRecord;
 use crate::idempotency::Driver;
 
+use super::hooks::Hooks;
+
 /// What becomes of a message whose key was completed for another payload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PayloadMismatch {
@@ -53,7 +55,8 @@ pub enum FifoFailure {
 /// What becomes of a record whose key another worker has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InProgress {
-    /// It goes back to the queue at once (the default).
+    /// It goes back to the queue at once (the default). With the feature `sqs` it stays away until the
+    /// other worker's lease has lapsed; otherwise until the queue's visibility timeout ends.
     #[default]
     ReturnToQueue,
     /// Its key is asked for again, with growing pauses, until the other worker is done or its lease
@@ -75,4 +78,5 @@ pub(crate) struct Engine {
     pub(crate) dead_letters: Option<Arc<dyn DeadLetters>>,
     pub(crate) visibility: Option<Arc<dyn Visibility>>,
     pub(crate) after_dead_letter: AfterDeadLetter,
+    pub(crate) hooks: Hooks,
 }

@@ -1,5 +1,6 @@
 //! One record's handler, from its first poll to its end.
 
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -8,7 +9,7 @@ use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep};
 
 use crate::disposition::Cause;
-use crate::handler::{Done, HandlerFuture, RecordParts, Start};
+use crate::handler::{Done, HandlerFuture};
 
 use super::guarded::{Guarded, caught};
 
@@ -33,25 +34,39 @@ pub(super) enum Failure {
     },
 }
 
-/// A handler at work. A panic is an end like any other, and so is the deadline: from then on the
+impl Failure {
+    pub(super) const NOT_STARTED: &str = "the deadline came before it was started";
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unstarted => f.write_str(Self::NOT_STARTED),
+            Self::Deadline => f.write_str("cancelled at the deadline while its handler ran"),
+            Self::Timeout(limit) => {
+                write!(f, "cancelled: its handler took longer than {limit:?}")
+            }
+            Self::Retry { reason, .. } | Self::Panic { reason } => f.write_str(reason),
+            Self::Terminal { cause } => f.write_str(&cause.chain),
+        }
+    }
+}
+
+/// A handler at work, or a hook. A panic is an end like any other, and so is the deadline: from then on the
 /// handler is not polled once more, even when others held the thread until after it.
-pub(super) struct Handling {
-    start: Guarded<(Start<()>, RecordParts<()>)>,
+pub(super) struct Handling<C> {
+    call: Guarded<C>,
     future: Guarded<HandlerFuture>,
     cancel_at: Instant,
     limit: Option<Duration>,
     timer: Option<Pin<Box<Sleep>>>,
 }
 
-impl Handling {
-    pub(super) fn new(
-        start: Start<()>,
-        parts: RecordParts<()>,
-        cancel_at: Instant,
-        limit: Option<Duration>,
-    ) -> Self {
+impl<C: FnOnce(Instant) -> HandlerFuture> Handling<C> {
+    /// `call` is told when its future will be cancelled.
+    pub(super) fn new(call: C, cancel_at: Instant, limit: Option<Duration>) -> Self {
         Self {
-            start: Guarded::new((start, parts)),
+            call: Guarded::new(call),
             future: Guarded::empty(),
             cancel_at,
             limit,
@@ -61,13 +76,14 @@ impl Handling {
 
     /// Calls the handler at the first poll, and not before.
     fn poll_handler(&mut self, context: &mut Context<'_>) -> Poll<Result<Done, Failure>> {
-        if let Some((start, mut parts)) = self.start.take() {
+        if let Some(call) = self.call.take() {
+            let mut cancelled_at = self.cancel_at;
             if let Some(limit) = self.limit {
                 self.timer = Some(Box::pin(sleep(limit)));
                 let ends_at = Instant::now().checked_add(limit);
-                parts.cancelled_at = ends_at.map_or(self.cancel_at, |at| at.min(self.cancel_at));
+                cancelled_at = ends_at.map_or(cancelled_at, |at| at.min(cancelled_at));
             }
-            self.future = Guarded::new(start(parts));
+            self.future = Guarded::new(call(cancelled_at));
         }
         let Some(future) = self.future.get() else {
             return Poll::Pending;
@@ -87,7 +103,7 @@ impl Handling {
     }
 }
 
-impl Future for Handling {
+impl<C: FnOnce(Instant) -> HandlerFuture + Unpin> Future for Handling<C> {
     type Output = Result<Done, Failure>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {

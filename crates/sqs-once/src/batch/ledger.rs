@@ -58,6 +58,8 @@ pub(crate) struct Report {
     pub(crate) reason: Option<String>,
     /// Whether the message may leave the queue.
     pub(crate) acknowledged: bool,
+    /// It goes back to the queue as it came: nothing of it was tried.
+    pub(crate) untried: bool,
     /// How long a message that goes back to the queue should stay away, if anybody wants that.
     pub(crate) wait: Option<Duration>,
     /// How long it took from being taken up, if it was.
@@ -74,9 +76,18 @@ impl Report {
                 outcome,
                 Outcome::Processed | Outcome::Duplicate | Outcome::Ignored
             ),
+            untried: false,
             wait: None,
             duration: None,
             key: None,
+        }
+    }
+
+    /// The end of a record that was not started.
+    pub(crate) fn untried(reason: impl Into<String>) -> Self {
+        Self {
+            untried: true,
+            ..Self::new(Outcome::Failed).because(reason)
         }
     }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::time::{Instant, Sleep, sleep_until};
-use tracing::{Instrument, info_span};
+use tracing::{Instrument, Span, info_span};
 
 use crate::disposition::Cause;
 use crate::handler::{Done, PrepareError, RecordParts, Start};
@@ -22,18 +22,17 @@ use super::claiming::{AHEAD, Admitted, CLAIMS, Candidate, Claimer};
 use super::engine::{Engine, MissingKey, PayloadMismatch};
 use super::guarded::{Guarded, caught};
 use super::handling::{Failure, Handling};
+use super::hooking::{Hooked, Hooking};
 use super::lanes::Lanes;
 use super::ledger::{Ledger, Outcome, Report};
 use super::settling::{Answered, Settler};
 
-const CANCELLED: &str = "cancelled at the deadline while its handler ran";
 const UNPROTECTED: &str = "without a business key: not protected against duplicates";
-const NOT_STARTED: &str = "the deadline came before it was started";
 
 /// A record whose handler may start.
 struct Startable {
     record: usize,
-    key: BusinessKey,
+    key: Arc<BusinessKey>,
     item: ItemId,
     /// None where the record runs without protection.
     claim: Option<Claim>,
@@ -44,9 +43,12 @@ struct Startable {
 /// What the batch remembers of a record that was taken up.
 #[derive(Clone, Default)]
 struct Taken {
+    key: Option<Arc<BusinessKey>>,
     item: Option<ItemId>,
     fingerprint: Option<Fingerprint>,
     taken_up: Option<Instant>,
+    /// What its handler recorded, now or when its key was completed.
+    data: Option<Arc<str>>,
     /// What its line in the log should warn of, whatever its outcome.
     warnings: Vec<String>,
     /// Records that end as this one does, because they have its key.
@@ -66,6 +68,7 @@ enum Event {
     Moved(usize, Report),
     Admitted(Admitted),
     Settled(Vec<Answered>),
+    Hooked(Option<Hooked>),
 }
 
 pub(super) struct Run<'a> {
@@ -86,6 +89,7 @@ pub(super) struct Run<'a> {
     /// Terminal records on their way there.
     moving: FuturesUnordered<BoxFuture<'a, (usize, Report)>>,
     settler: Settler<'a>,
+    hooking: Hooking<'a>,
     logged: HashSet<StoreErrorKind>,
     cancel: Pin<Box<Sleep>>,
     stopped: bool,
@@ -110,6 +114,7 @@ impl<'a> Run<'a> {
             to_move: VecDeque::new(),
             moving: FuturesUnordered::new(),
             settler: Settler::new(&engine.idempotency, deadline.answer_by),
+            hooking: Hooking::new(&engine.hooks, engine.concurrency, deadline.hooks_by),
             logged: HashSet::new(),
             cancel: Box::pin(sleep_until(deadline.cancel_at)),
             stopped: false,
@@ -132,18 +137,20 @@ impl<'a> Run<'a> {
                 Some(event) => event,
                 None => {
                     self.settler.flush();
-                    if self.settler.is_idle() && self.ledger.is_complete() {
+                    let is_idle = self.settler.is_idle() && self.hooking.is_idle();
+                    if is_idle && self.ledger.is_complete() {
                         return;
                     }
                     self.next_event().await
                 }
             };
             match event {
-                Event::Deadline => {}
+                Event::Deadline | Event::Hooked(None) => {}
                 Event::Finished(finished) => self.finished(finished),
                 Event::Moved(record, report) => self.end(record, report),
                 Event::Admitted(admitted) => self.admitted(admitted),
                 Event::Settled(answered) => self.settled(answered),
+                Event::Hooked(Some(hooked)) => self.hooked(hooked),
             }
         }
     }
@@ -155,6 +162,7 @@ impl<'a> Run<'a> {
             // Before the handlers: those that never wait would keep it from being polled.
             answered = self.settler.next() => Event::Settled(answered),
             Some(finished) = self.running.next() => Event::Finished(finished),
+            hooked = self.hooking.next() => Event::Hooked(hooked),
             Some((record, report)) = self.moving.next() => Event::Moved(record, report),
             admitted = self.claimer.next() => Event::Admitted(admitted),
         }
@@ -207,6 +215,8 @@ impl<'a> Run<'a> {
             return None;
         };
         let item = self.engine.idempotency.item_id(&key);
+        let key = Arc::new(key);
+        self.taken[record].key = Some(Arc::clone(&key));
         let fingerprint = prepared.fingerprint;
         self.taken[record].item = Some(item.clone());
         self.taken[record].fingerprint.clone_from(&fingerprint);
@@ -246,7 +256,7 @@ impl<'a> Run<'a> {
                 self.claimed.push_back(Startable {
                     record,
                     item: self.engine.idempotency.item_id(&key),
-                    key,
+                    key: Arc::new(key),
                     claim: None,
                     fence: Fence::first(self.engine.idempotency.clock.now()),
                     start,
@@ -299,18 +309,22 @@ impl<'a> Run<'a> {
                 ..
             } = startable;
             let message = Arc::clone(&self.ledger.messages()[record]);
-            let span = info_span!("record", message_id = message.id(), key = item.short());
+            let span = self.span(record);
             let cancel_at = self.deadline.cancel_at;
-            let parts = RecordParts {
+            let mut parts = RecordParts {
                 message,
-                key: Arc::new(key),
+                key,
                 item,
                 fence,
                 cancelled_at: cancel_at,
                 state: (),
             };
             self.handlers.insert(record);
-            let handling = Handling::new(start, parts, cancel_at, self.engine.record_timeout);
+            let call = move |cancelled_at| {
+                parts.cancelled_at = cancelled_at;
+                start(parts)
+            };
+            let handling = Handling::new(call, cancel_at, self.engine.record_timeout);
             let handling = async move {
                 Finished {
                     record,
@@ -322,6 +336,13 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// What the user's code logs of a record stands in this span.
+    fn span(&self, record: usize) -> Span {
+        let message_id = self.ledger.messages()[record].id();
+        let key = self.taken[record].item.as_ref().map(ItemId::short);
+        info_span!("record", message_id, key)
+    }
+
     /// The deadline is near: nothing starts any more, handlers are cancelled, and what is claimed but
     /// not started is given back. A cancelled handler's claim is left to lapse, since its effect may
     /// be on its way.
@@ -330,13 +351,13 @@ impl<'a> Run<'a> {
         self.running = FuturesUnordered::new();
         for record in std::mem::take(&mut self.handlers) {
             let report = Report::new(Outcome::Failed)
-                .because(CANCELLED)
+                .because(Failure::Deadline.to_string())
                 .wait(self.backoff_past_lease(record));
             self.end(record, report);
         }
         for (record, cause) in std::mem::take(&mut self.to_move) {
             self.end_terminal(record, cause);
         }
-        self.return_rest(NOT_STARTED);
+        self.return_rest(Failure::NOT_STARTED);
     }
 }

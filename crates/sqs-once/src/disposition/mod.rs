@@ -6,6 +6,8 @@ mod attributes;
 mod backoff;
 #[cfg(feature = "sqs")]
 mod dead_letters;
+#[cfg(all(feature = "sqs", feature = "testing"))]
+mod isolated;
 mod settings;
 #[cfg(feature = "sqs")]
 mod sqs;

@@ -8,7 +8,7 @@ use super::HandlerError;
 
 /// A success whose result is recorded with the completion, for the duplicates that come later: the
 /// hooks [`on_success`](crate::Consumer::on_success) and
-/// `on_duplicate` get it.
+/// [`on_duplicate`](crate::Consumer::on_duplicate) get it.
 ///
 /// It is kept as JSON in the item's attribute `data`, 256 KiB at most. What is larger, or can't be
 /// serialized, is left out, because the effect is done: the record is processed, with a warning in its
@@ -50,6 +50,7 @@ pub struct Done {
     message = "`{Self}` is not something a handler can return",
     label = "not a handler's outcome",
     note = "return `Result<(), HandlerError>`, or `()` for a handler that can't fail",
+    note = "`?` makes a `HandlerError` of every error; `sqs_once::Error` is for `main`",
     note = "a value to be recorded is wrapped: `Result<Recorded<Receipt>, HandlerError>`"
 )]
 pub trait IntoOutcome {
@@ -88,6 +89,7 @@ impl<T: Serialize> IntoOutcome for Recorded<T> {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<T: IntoOutcome, E: Into<HandlerError>> IntoOutcome for Result<T, E> {
     fn into_outcome(self) -> Result<Done, HandlerError> {
         self.map_err(Into::into)?.into_outcome()

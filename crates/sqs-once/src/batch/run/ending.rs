@@ -7,21 +7,26 @@ use tracing::error;
 
 use crate::disposition::{AfterDeadLetter, Cause};
 use crate::error::chain;
-use crate::handler::Done;
+use crate::handler::{Done, IdempotencyToken};
 use crate::idempotency::{Completion, Refusal, on_completed};
 use crate::store::{Claim, StoreError};
 use crate::time::Timestamp;
 
 use super::super::engine::{FifoFailure, PayloadMismatch};
 use super::super::handling::Failure;
+use super::super::hooking::Hooked;
+use super::super::hooks::RecordEnd;
 use super::super::ledger::{Outcome, Report};
 use super::super::settling::Answered;
-use super::{CANCELLED, Finished, NOT_STARTED, Run};
+use super::{Finished, Run};
 
 impl Run<'_> {
     pub(super) fn refused(&mut self, record: usize, refusal: Refusal) {
         let report = match (refusal, self.engine.mismatch) {
-            (Refusal::Duplicate { .. }, _) => Report::new(Outcome::Duplicate),
+            (Refusal::Duplicate { data }, _) => {
+                self.taken[record].data = data;
+                return self.end_done(record, Report::new(Outcome::Duplicate));
+            }
             (Refusal::PayloadMismatch, mismatch) => mismatched(mismatch),
             (Refusal::InProgress { lease_until }, _) => self.in_progress(record, lease_until),
             (Refusal::UnknownStatus(status), _) => Report::new(Outcome::Failed).because(format!(
@@ -40,10 +45,10 @@ impl Run<'_> {
             ),
             None => "another worker has its key".to_owned(),
         };
-        let backoff = self.backoff(record);
+        // Before that lease has lapsed it would only come back to hear the same.
         Report::new(Outcome::InProgress)
             .because(reason)
-            .wait(backoff.map(|backoff| left.unwrap_or(backoff)))
+            .wait(left.or_else(|| self.backoff(record)))
     }
 
     /// How long the consumer's backoff keeps a record away that goes back to the queue.
@@ -79,31 +84,26 @@ impl Run<'_> {
         if !was_cancelled {
             self.release(claim.as_ref());
         }
-        let report = Report::new(Outcome::Failed);
+        let report = Report::new(Outcome::Failed).because(failure.to_string());
         let report = match failure {
             Failure::Terminal { cause } => return self.end_terminal(record, cause),
-            Failure::Retry { reason, delay } => report.because(reason).wait(delay),
-            Failure::Panic { reason } => report.because(reason),
-            Failure::Unstarted => report.because(NOT_STARTED),
-            Failure::Timeout(limit) => {
-                let reason = format!("cancelled: its handler took longer than {limit:?}");
-                report.because(reason).wait(self.backoff_past_lease(record))
-            }
-            Failure::Deadline => report
-                .because(CANCELLED)
-                .wait(self.backoff_past_lease(record)),
+            Failure::Retry { delay, .. } => report.wait(delay),
+            Failure::Panic { .. } => report,
+            Failure::Unstarted => Report::untried(Failure::NOT_STARTED),
+            Failure::Timeout(_) | Failure::Deadline => report.wait(self.backoff_past_lease(record)),
         };
         self.end(record, report);
     }
 
     fn succeeded(&mut self, record: usize, claim: Option<&Claim>, done: Done) {
         self.taken[record].warnings.extend(done.left_out);
+        self.taken[record].data.clone_from(&done.data);
         match claim {
             Some(claim) => {
                 let completion = self.engine.idempotency.completion(claim, done.data);
                 self.settler.push(Some(record), completion);
             }
-            None => self.end(record, Report::new(Outcome::Processed)),
+            None => self.end_done(record, Report::new(Outcome::Processed)),
         }
     }
 
@@ -118,7 +118,10 @@ impl Run<'_> {
             }
             let Some(record) = record else { continue };
             let report = match answer.map(|settled| on_completed(&settled)) {
-                Ok(Completion::Recorded) => Report::new(Outcome::Processed),
+                Ok(Completion::Recorded) => {
+                    self.end_done(record, Report::new(Outcome::Processed));
+                    continue;
+                }
                 Ok(Completion::LeaseLost) => Report::new(Outcome::Failed).because(
                     "the handler succeeded, but another worker had taken over its key meanwhile",
                 ),
@@ -133,7 +136,7 @@ impl Run<'_> {
 
     pub(super) fn return_unstarted(&mut self, record: usize, claim: Option<&Claim>, reason: &str) {
         self.release(claim);
-        self.end(record, Report::new(Outcome::Failed).because(reason));
+        self.end(record, Report::untried(reason));
     }
 
     fn release(&mut self, claim: Option<&Claim>) {
@@ -175,6 +178,60 @@ impl Run<'_> {
         }
     }
 
+    /// Ends a record whose effect is done, after the hook for that where there is one.
+    fn end_done(&mut self, record: usize, report: Report) {
+        match self.hooking.of(report.outcome) {
+            Some(hook) => {
+                let end = self.record_end(record, report);
+                self.hooking.push(record, hook, end, self.span(record));
+            }
+            None => self.end(record, report),
+        }
+    }
+
+    fn record_end(&self, record: usize, report: Report) -> RecordEnd {
+        let message = Arc::clone(&self.ledger.messages()[record]);
+        let taken = &self.taken[record];
+        let token = match (&taken.item, &taken.key) {
+            (Some(item), Some(key)) => Some(IdempotencyToken::of(item, key)),
+            _ => None,
+        };
+        RecordEnd::new(message, token, report, taken.data.clone())
+    }
+
+    /// The effect is on record whatever its hook says: a record that fails here is a duplicate when it
+    /// comes back.
+    pub(super) fn hooked(&mut self, hooked: Hooked) {
+        let Hooked {
+            record,
+            report,
+            result,
+        } = hooked;
+        let Err(failure) = result else {
+            return self.end(record, report);
+        };
+        let done = match report.outcome {
+            Outcome::Duplicate => "a duplicate",
+            _ => "processed",
+        };
+        let why = match &failure {
+            Failure::Unstarted | Failure::Deadline | Failure::Timeout(_) => {
+                "the deadline came before it had ended".to_owned()
+            }
+            Failure::Retry { .. } | Failure::Panic { .. } | Failure::Terminal { .. } => {
+                failure.to_string()
+            }
+        };
+        let delay = match failure {
+            Failure::Terminal { cause } => return self.end_terminal(record, cause),
+            Failure::Retry { delay, .. } => delay,
+            _ => None,
+        };
+        let reason = format!("{done}, but its hook failed: {why}");
+        let report = Report::new(Outcome::Failed).because(reason);
+        self.end(record, report.wait(delay));
+    }
+
     /// Enters a record's end, and whatever follows from it: the next of its group may run, or may
     /// not; those with the same key end with it.
     pub(super) fn end(&mut self, record: usize, mut report: Report) {
@@ -198,11 +255,19 @@ impl Run<'_> {
             Outcome::InProgress | Outcome::Failed => false,
         };
         self.ledger.enter(record, report.clone());
+        let failed = matches!(report.outcome, Outcome::Failed | Outcome::Terminal);
+        if let Some(hook) = self.hooking.of(report.outcome)
+            && failed
+            && !report.untried
+        {
+            let end = self.record_end(record, report.clone());
+            self.hooking.push(record, hook, end, self.span(record));
+        }
+        let wait = report.wait;
         for rest in self.lanes.finish(record, group_goes_on) {
             // Its group comes back together: SQS delivers none of it while one is away.
-            let report = Report::new(Outcome::Failed)
-                .because("an earlier record of its message group failed")
-                .wait(report.wait);
+            let report = Report::untried("an earlier record of its message group failed");
+            let report = report.wait(wait);
             self.ledger.enter(rest, report);
         }
         for follower in followers {
@@ -222,7 +287,7 @@ impl Run<'_> {
             self.return_unstarted(startable.record, startable.claim.as_ref(), reason);
         }
         for record in self.lanes.drain() {
-            self.end(record, Report::new(Outcome::Failed).because(reason));
+            self.end(record, Report::untried(reason));
         }
     }
 
@@ -231,7 +296,8 @@ impl Run<'_> {
         let same_payload = self.taken[record].fingerprint == self.taken[leader].fingerprint;
         let report = match report.outcome {
             Outcome::Processed | Outcome::Duplicate if same_payload => {
-                Report::new(Outcome::Duplicate)
+                self.taken[record].data = self.taken[leader].data.clone();
+                return self.end_done(record, Report::new(Outcome::Duplicate));
             }
             Outcome::Processed | Outcome::Duplicate => mismatched(self.engine.mismatch),
             Outcome::InProgress => Report {

@@ -33,7 +33,7 @@ use super::{Envelope, EnvelopeError, Opened};
 pub struct S3;
 
 /// The object that a notification of S3 is about: a handler takes it as an argument.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct S3Object {
     /// The bucket.

@@ -31,7 +31,7 @@ pub struct Sns;
 
 /// What SNS says of a message: a handler takes it as an argument, or as an `Option` where the message may
 /// have come by raw delivery.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SnsMeta {
     /// The topic.

@@ -1,0 +1,124 @@
+//! The user's hooks at the end of records. Those of a success and of a duplicate decide what becomes of
+//! their record, that of a failure does not.
+
+use std::collections::VecDeque;
+use std::num::NonZeroUsize;
+
+use futures_util::future::BoxFuture;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use tokio::time::{Instant, timeout_at};
+use tracing::{Instrument, Span, warn};
+
+use crate::handler::{Done, HandlerFuture};
+
+use super::handling::{Failure, Handling};
+use super::hooks::{Hook, Hooks, RecordEnd};
+use super::ledger::{Outcome, Report};
+
+/// A record whose hook has ended.
+pub(super) struct Hooked {
+    pub(super) record: usize,
+    /// What the record came to before its hook.
+    pub(super) report: Report,
+    pub(super) result: Result<(), Failure>,
+}
+
+struct Call<'a> {
+    record: usize,
+    hook: &'a Hook,
+    end: RecordEnd,
+    span: Span,
+}
+
+pub(super) struct Hooking<'a> {
+    hooks: &'a Hooks,
+    limit: NonZeroUsize,
+    /// From here on none is polled.
+    until: Instant,
+    waiting: VecDeque<Call<'a>>,
+    running: FuturesUnordered<BoxFuture<'a, Hooked>>,
+}
+
+impl<'a> Hooking<'a> {
+    /// `limit` is how many hooks run at once.
+    pub(super) fn new(hooks: &'a Hooks, limit: NonZeroUsize, until: Instant) -> Self {
+        Self {
+            hooks,
+            limit,
+            until,
+            waiting: VecDeque::new(),
+            running: FuturesUnordered::new(),
+        }
+    }
+
+    /// The hook for records that end so.
+    pub(super) fn of(&self, outcome: Outcome) -> Option<&'a Hook> {
+        match outcome {
+            Outcome::Processed => self.hooks.success.as_ref(),
+            Outcome::Duplicate => self.hooks.duplicate.as_ref(),
+            Outcome::Failed | Outcome::Terminal => self.hooks.failure.as_ref(),
+            Outcome::Ignored | Outcome::InProgress => None,
+        }
+    }
+
+    pub(super) fn push(&mut self, record: usize, hook: &'a Hook, end: RecordEnd, span: Span) {
+        self.waiting.push_back(Call {
+            record,
+            hook,
+            end,
+            span,
+        });
+        self.start();
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.running.is_empty()
+    }
+
+    /// The next hook that ends, where it decides its record's outcome; pending for ever when there is
+    /// none.
+    pub(super) async fn next(&mut self) -> Option<Hooked> {
+        let Some(hooked) = self.running.next().await else {
+            return std::future::pending().await;
+        };
+        self.start();
+        if !matches!(hooked.report.outcome, Outcome::Failed | Outcome::Terminal) {
+            return Some(hooked);
+        }
+        if let Err(failure) = hooked.result {
+            warn!(reason = %failure, "a failure hook failed, which changes nothing");
+        }
+        None
+    }
+
+    fn start(&mut self) {
+        while self.running.len() < self.limit.get() {
+            let Some(call) = self.waiting.pop_front() else {
+                return;
+            };
+            let Call {
+                record,
+                hook,
+                end,
+                span,
+            } = call;
+            let until = self.until;
+            let report = end.report().clone();
+            let call = move |_: Instant| -> HandlerFuture {
+                let hook = hook(end);
+                Box::pin(async move { hook.await.map(|()| Done::default()) })
+            };
+            let handling = Handling::new(call, until, None);
+            let hooked = async move {
+                let ended = timeout_at(until, handling).await;
+                let result = ended.unwrap_or(Err(Failure::Deadline));
+                Hooked {
+                    record,
+                    report,
+                    result: result.map(|_| ()),
+                }
+            };
+            self.running.push(Box::pin(hooked.instrument(span)));
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! What the user wants to be called for when a record ends.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use serde::de::DeserializeOwned;
+
+use crate::handler::{HandlerError, IdempotencyToken};
+use crate::record::Message;
+
+use super::ledger::{Outcome, Report};
+
+type HookFuture = Pin<Box<dyn Future<Output = Result<(), HandlerError>> + Send>>;
+
+pub(crate) type Hook = Arc<dyn Fn(RecordEnd) -> HookFuture + Send + Sync>;
+
+/// The hooks of a consumer, where it has any.
+#[derive(Clone, Default)]
+pub(crate) struct Hooks {
+    pub(crate) success: Option<Hook>,
+    pub(crate) duplicate: Option<Hook>,
+    pub(crate) failure: Option<Hook>,
+}
+
+pub(crate) fn hook<F, Fut>(hook: F) -> Hook
+where
+    F: Fn(RecordEnd) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<(), HandlerError>> + Send + 'static,
+{
+    Arc::new(move |end| Box::pin(hook(end)))
+}
+
+/// How a record ended: what the hooks [`on_success`](crate::Consumer::on_success),
+/// [`on_duplicate`](crate::Consumer::on_duplicate) and [`on_failure`](crate::Consumer::on_failure)
+/// get.
+#[derive(Clone, Debug)]
+pub struct RecordEnd {
+    message: Arc<Message>,
+    token: Option<IdempotencyToken>,
+    report: Report,
+    data: Option<Arc<str>>,
+}
+
+impl RecordEnd {
+    pub(super) fn new(
+        message: Arc<Message>,
+        token: Option<IdempotencyToken>,
+        report: Report,
+        data: Option<Arc<str>>,
+    ) -> Self {
+        Self {
+            message,
+            token,
+            report,
+            data,
+        }
+    }
+
+    pub(super) fn report(&self) -> &Report {
+        &self.report
+    }
+
+    /// The message.
+    pub fn message(&self) -> &Message {
+        &self.message
+    }
+
+    /// What the record came to.
+    pub fn outcome(&self) -> Outcome {
+        self.report.outcome
+    }
+
+    /// Whether the message leaves its queue: its effect is done, or it was moved to the dead-letter
+    /// queue.
+    pub fn is_acknowledged(&self) -> bool {
+        self.report.acknowledged
+    }
+
+    /// Why it ended so, as the log says it; `None` where there is nothing to say.
+    pub fn reason(&self) -> Option<&str> {
+        self.report.reason.as_deref()
+    }
+
+    /// The token that the event's handler gets; `None` for a record without a usable key.
+    pub fn token(&self) -> Option<&IdempotencyToken> {
+        self.token.as_ref()
+    }
+
+    /// What the handler [recorded](crate::Recorded) with its success; `None` when it recorded nothing.
+    ///
+    /// # Errors
+    /// When what is recorded is no `T` in JSON, such as after a change of the type.
+    pub fn recorded<T: DeserializeOwned>(&self) -> Result<Option<T>, InvalidRecord> {
+        let data = self.data.as_deref().map(serde_json::from_str);
+        data.transpose().map_err(InvalidRecord)
+    }
+}
+
+/// What is recorded for a key is not of the type asked for.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "what is recorded for the key has another type than asked for: read older results as they were written"
+)]
+pub struct InvalidRecord(#[source] serde_json::Error);
+
+impl fmt::Debug for Hooks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hooks").finish_non_exhaustive()
+    }
+}
