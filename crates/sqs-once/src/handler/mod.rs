@@ -14,7 +14,7 @@ pub use extract::{
 };
 pub use outcome::{Done, IntoOutcome, Recorded};
 pub(crate) use prepare::{
-    Bound, Enveloped, HandlerFuture, PrepareError, PrepareRecord, Start, Stateful, TakeFingerprint,
+    Bound, HandlerFuture, Opening, PrepareError, PrepareRecord, Start, Stateful, TakeFingerprint,
 };
 
 /// An async function that handles one record.
