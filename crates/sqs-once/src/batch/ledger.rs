@@ -19,6 +19,9 @@ pub enum Outcome {
     Processed,
     /// The event was handled before. Acknowledged.
     Duplicate,
+    /// There was no event in it, and nothing wrong with it, such as S3's test event: its
+    /// [`Envelope`](crate::Envelope) says so. Acknowledged, without a handler.
+    Ignored,
     /// Another worker is at it. Returned to the queue.
     InProgress,
     /// It did not work out this time. Returned to the queue.
@@ -29,11 +32,12 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// The name in logs: `processed`, `duplicate`, `in_progress`, `failed` or `terminal`.
+    /// The name in logs: `processed`, `duplicate`, `ignored`, `in_progress`, `failed` or `terminal`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Processed => "processed",
             Self::Duplicate => "duplicate",
+            Self::Ignored => "ignored",
             Self::InProgress => "in_progress",
             Self::Failed => "failed",
             Self::Terminal => "terminal",
@@ -68,7 +72,10 @@ impl Report {
         Self {
             outcome,
             reason: None,
-            acknowledged: matches!(outcome, Outcome::Processed | Outcome::Duplicate),
+            acknowledged: matches!(
+                outcome,
+                Outcome::Processed | Outcome::Duplicate | Outcome::Ignored
+            ),
             untried: false,
             wait: None,
             duration: None,

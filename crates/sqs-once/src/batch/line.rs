@@ -25,7 +25,9 @@ pub(super) fn log(message: &Message, report: &Report) {
     }
     match report.outcome {
         Outcome::Processed | Outcome::Duplicate if report.reason.is_some() => line!(warn),
-        Outcome::Processed | Outcome::Duplicate | Outcome::InProgress => line!(info),
+        Outcome::Processed | Outcome::Duplicate | Outcome::Ignored | Outcome::InProgress => {
+            line!(info)
+        }
         Outcome::Failed => line!(warn),
         Outcome::Terminal => line!(error),
     }

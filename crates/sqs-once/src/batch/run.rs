@@ -226,6 +226,10 @@ impl<'a> Run<'a> {
             .unwrap_or_else(|_| Err(PrepareError::Panic));
         let prepared = match prepared {
             Ok(prepared) => prepared,
+            Err(PrepareError::Ignored(reason)) => {
+                self.end(record, Report::new(Outcome::Ignored).because(reason));
+                return None;
+            }
             Err(error) => {
                 self.end_terminal(record, Cause::from(error.to_string()));
                 return None;

@@ -278,7 +278,7 @@ impl Run<'_> {
     /// Whether the records behind one that ended so may run, in a FIFO message group.
     pub(super) fn group_goes_on(&self, report: &Report) -> bool {
         match report.outcome {
-            Outcome::Processed | Outcome::Duplicate => true,
+            Outcome::Processed | Outcome::Duplicate | Outcome::Ignored => true,
             Outcome::Terminal => {
                 report.acknowledged && self.engine.after_dead_letter == AfterDeadLetter::GoOn
             }
@@ -312,7 +312,8 @@ impl Run<'_> {
                 wait: report.wait,
                 ..Report::new(Outcome::InProgress)
             },
-            Outcome::Failed | Outcome::Terminal => Report::new(Outcome::Failed)
+            // What is ignored has no key, and nobody follows it.
+            Outcome::Failed | Outcome::Terminal | Outcome::Ignored => Report::new(Outcome::Failed)
                 .because("the record with the same key in this batch failed")
                 .wait(report.wait),
         };
