@@ -40,6 +40,7 @@
 //! - [`Consumer`]: settings and their defaults, by code and by environment variable.
 //! - [`Handler`], [`FromRecord`], [`HandlerError`]: what a handler takes and returns.
 //! - [`KeyExtractor`], [`BusinessKey`](struct@BusinessKey): choosing a key.
+//! - [`Idempotency`]: the same for functions that SNS, EventBridge or an asynchronous call invokes.
 //! - [`store`]: where claims live, and how to bring a store of your own.
 
 #![forbid(unsafe_code)]
@@ -57,6 +58,7 @@ mod handler;
 pub mod idempotency;
 pub mod key;
 mod lambda;
+mod once;
 mod random;
 mod record;
 pub mod store;
@@ -79,6 +81,7 @@ pub use handler::{
 pub use idempotency::{Cache, Mode};
 pub use key::{BusinessKey, KeyError};
 pub use lambda::{EventError, run};
+pub use once::{Idempotency, Invocation, Once, RunError};
 pub use random::{OsRandom, Random};
 pub use record::{
     JsonPointer, KeyExtractor, Message, MessageAttribute, MessageGroup, MessageId, SystemAttribute,
