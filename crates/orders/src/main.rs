@@ -4,6 +4,8 @@
 
 mod order;
 mod payments;
+#[cfg(test)]
+mod tests;
 
 use sqs_once::{Error, HandlerError, IdempotencyToken, ResultExt, State};
 

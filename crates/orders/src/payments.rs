@@ -56,10 +56,14 @@ pub(crate) enum ChargeError {
 
 impl Payments {
     pub(crate) fn from_env() -> Result<Self, SetupError> {
-        let url = match std::env::var("PAYMENTS_URL") {
-            Ok(url) if !url.is_empty() => url,
-            _ => return Ok(Self { service: None }),
-        };
+        match std::env::var("PAYMENTS_URL") {
+            Ok(url) if !url.is_empty() => Self::at(&url),
+            _ => Ok(Self { service: None }),
+        }
+    }
+
+    /// The payments service at a base URL.
+    pub(crate) fn at(url: &str) -> Result<Self, SetupError> {
         let charges = format!("{}/charges", url.trim_end_matches('/'))
             .parse()
             .map_err(SetupError::Url)?;

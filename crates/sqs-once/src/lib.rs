@@ -42,6 +42,7 @@
 //! - [`KeyExtractor`], [`BusinessKey`](struct@BusinessKey): choosing a key.
 //! - [`Idempotency`]: the same for functions that SNS, EventBridge or an asynchronous call invokes.
 //! - [`store`]: where claims live, and how to bring a store of your own.
+//! - `testing` (feature `testing`): testing a consumer without AWS and without waiting.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
@@ -54,6 +55,7 @@ pub mod conformance;
 pub mod consumer;
 mod disposition;
 mod error;
+mod guarded;
 mod handler;
 pub mod idempotency;
 pub mod key;
@@ -63,6 +65,8 @@ mod random;
 mod record;
 pub mod store;
 mod telemetry;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod time;
 
 pub use batch::{
@@ -75,7 +79,8 @@ pub use disposition::AfterDeadLetter;
 pub use disposition::Backoff;
 pub use error::Error;
 pub use handler::{
-    Attempt, Done, FromRecord, Handler, HandlerError, IdempotencyToken, IntoOutcome, Key,
+    Attempt, Batch, BatchHandler, BatchOutcome, BatchParts, BatchRecord, Done, FromBatch,
+    FromRecord, Handler, HandlerError, IdempotencyToken, IntoBatchOutcome, IntoOutcome, Key,
     MessageMeta, RecordParts, Recorded, Remaining, ResultExt, State,
 };
 pub use idempotency::{Cache, Mode};

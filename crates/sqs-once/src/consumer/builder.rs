@@ -10,7 +10,9 @@ use tokio::sync::OnceCell;
 
 use crate::batch::{self, FifoFailure, InProgress, MissingKey, PayloadMismatch, RecordEnd, Report};
 use crate::config::{ConfigError, SHORTEST_RETENTION};
-use crate::handler::{Bound, Handler, HandlerError, PrepareRecord, Stateful, TakeFingerprint};
+use crate::handler::{
+    BatchHandler, Bound, Handler, HandlerError, PrepareRecord, Stateful, TakeFingerprint, Together,
+};
 use crate::idempotency::{Cache, Mode};
 use crate::key::{Fingerprint, KeyError, KeyPart, Namespace};
 use crate::random::Random;
@@ -80,12 +82,13 @@ impl<S> std::fmt::Debug for Ready<S> {
 /// | [`fingerprint`](Consumer::fingerprint) | | the whole body |
 /// | [`payload_mismatch`](Consumer::payload_mismatch) | | [`PayloadMismatch::Warn`] |
 /// | [`missing_key`](Consumer::missing_key) | | [`MissingKey::Terminal`] |
+/// | [`readable_keys`](Consumer::readable_keys) | | off: the table holds a hash of each key |
 /// | `dead_letter_queue` (feature `sqs`) | `SQS_ONCE_DLQ_URL`: where terminal records are sent at once | none: they stay in the queue until its redrive policy moves them |
 /// | `after_dead_letter` (feature `sqs`) | | the rest of a FIFO group stops |
 /// | [`on_success`](Consumer::on_success), [`on_duplicate`](Consumer::on_duplicate), [`on_failure`](Consumer::on_failure) | | none |
 /// | [`raise_on_total_failure`](Consumer::raise_on_total_failure) | | off |
 /// | `backoff` (feature `sqs`) | | none: failed records come back when the queue's visibility timeout ends |
-/// | `queue_url` (feature `sqs`) | `SQS_ONCE_QUEUE_URL`: the queue, for `backoff` | what the messages' queue ARN says |
+/// | `queue_url` (feature `sqs`) | `SQS_ONCE_QUEUE_URL`: the queue, for records that stay away | what the messages' queue ARN says |
 /// | | `SQS_ONCE_DISABLED`: `true` bypasses the store, for tests; only duplicates inside a batch are still recognised | `false` |
 ///
 /// ```
@@ -219,6 +222,52 @@ where
     }
 }
 
+/// A handler that gets all records of a batch in one call.
+impl<T, K, S> Consumer<Keyed<T, K, S>>
+where
+    T: DeserializeOwned + Send + 'static,
+    K: KeyExtractor<T>,
+{
+    /// Sets a handler that gets all records of a batch in one call: see [`BatchHandler`].
+    ///
+    /// ```
+    /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
+    /// use sqs_once::Batch;
+    ///
+    /// let consumer = sqs_once::consumer::<OrderPlaced>()
+    ///     .key(|order: &OrderPlaced| order.order_id.clone())
+    ///     .batch_handler(async |orders: Batch<OrderPlaced>| orders.all_succeeded());
+    /// ```
+    pub fn batch_handler<H, X>(self, handler: H) -> Consumer
+    where
+        S: Clone + Send + Sync + 'static,
+        H: BatchHandler<T, S, X>,
+        X: 'static,
+    {
+        self.into_phase(|keyed| {
+            let bound = Bound::<T, K, H, X>::new(keyed.key, keyed.fingerprint, handler);
+            ready(Arc::new(Stateful {
+                inner: Arc::new(Together(bound)) as Arc<dyn PrepareRecord<S>>,
+                state: keyed.state,
+            }))
+        })
+    }
+
+    /// Sets a batch handler whose state comes later.
+    #[doc(hidden)]
+    pub fn batch_handler_with_state<S2, H, X>(self, handler: H) -> Consumer<Ready<S2>>
+    where
+        H: BatchHandler<T, S2, X>,
+        S2: 'static,
+        X: 'static,
+    {
+        self.into_phase(|keyed| {
+            let bound = Bound::<T, K, H, X>::new(keyed.key, keyed.fingerprint, handler);
+            ready(Arc::new(Together(bound)))
+        })
+    }
+}
+
 fn ready<S>(handler: Arc<dyn PrepareRecord<S>>) -> Ready<S> {
     Ready { handler }
 }
@@ -255,7 +304,7 @@ impl Consumer {
         Ok(batch::run(Arc::clone(&core.engine), messages, deadline).await)
     }
 
-    async fn core(&self) -> Result<&Core, ConfigError> {
+    pub(super) async fn core(&self) -> Result<&Core, ConfigError> {
         let resolve = || self.settings.resolve(Arc::clone(&self.phase.handler));
         self.core.get_or_try_init(resolve).await
     }
@@ -286,7 +335,7 @@ impl<Phase> Consumer<Phase> {
     }
 
     /// How many handlers of a batch run at once. Default: 10. In a FIFO queue each message group has
-    /// one at a time.
+    /// one at a time. It has no meaning for a [`BatchHandler`], which is called once.
     ///
     /// # Panics
     /// If it is 0.
@@ -319,17 +368,26 @@ impl<Phase> Consumer<Phase> {
 
     /// How long before the invocation's deadline handlers are cancelled, so that the answer goes out in
     /// time. Default: 1 s, or a tenth of the invocation's time where that is less; at most half of it.
+    ///
+    /// # Panics
+    /// If it is zero: Lambda would end the function before its answer is out.
     #[must_use]
     pub fn deadline_margin(self, margin: Duration) -> Self {
+        assert!(!margin.is_zero(), "deadline_margin can't be zero");
         self.set(|settings| settings.margins.deadline = Some(margin))
     }
 
-    /// How long one handler may run. Default: until the invocation's deadline is near.
+    /// How long one handler may run, or the one call of a [`BatchHandler`]. Default: until the
+    /// invocation's deadline is near.
     ///
     /// A handler that takes longer is cancelled, and its record fails. As at the deadline, its claim is
     /// left to lapse, because its effect may be on its way.
+    ///
+    /// # Panics
+    /// If it is zero: every handler would be cancelled at once.
     #[must_use]
     pub fn record_timeout(self, timeout: Duration) -> Self {
+        assert!(!timeout.is_zero(), "record_timeout can't be zero");
         self.set(|settings| settings.record_timeout = Some(timeout))
     }
 
@@ -435,6 +493,25 @@ impl<Phase> Consumer<Phase> {
         Fut: Future<Output = Result<(), HandlerError>> + Send + 'static,
     {
         self.set(|settings| settings.hooks.failure = Some(batch::hook(hook)))
+    }
+
+    /// Whether the table shows keys as they are. Default: off, and it holds a hash of each.
+    ///
+    /// An item's id is then its namespace and its key's parts, each with its kind, such as
+    /// `payments#s:tenant-7,i:42`: `s` for text, `i` for an integer, `b` for a boolean, `x` for bytes in
+    /// hexadecimal digits. `%`, `,` and whatever is not visible ASCII are escaped as in a URL. Different
+    /// keys have different ids, as with hashes. A key whose id would have more than 1024 bytes
+    /// ([`ItemId::MAX_READABLE_LEN`](crate::key::ItemId::MAX_READABLE_LEN)) is hashed all the same.
+    ///
+    /// Switching it on or off changes every id, and so forgets every key, as renaming the namespace
+    /// does. The [`IdempotencyToken`](crate::IdempotencyToken) of an event stays the same. Logs don't
+    /// show keys in either case: their `key` ends in the first digits of the id's SHA-256.
+    ///
+    /// Mind that keys may name people, and that a table is read by more than its function: backups,
+    /// exports and streams show them too.
+    #[must_use]
+    pub fn readable_keys(self, readable: bool) -> Self {
+        self.set(|settings| settings.idempotency.readable_keys = readable)
     }
 
     /// Whether the invocation fails when every record of its batch failed, so that Lambda's `Errors`

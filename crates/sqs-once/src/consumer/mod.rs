@@ -1,8 +1,12 @@
 //! The consumer: a handler with its key, its store and its settings.
 
 mod builder;
+mod runnable;
 mod settings;
 #[cfg(feature = "sqs")]
 mod sqs;
+#[cfg(feature = "testing")]
+mod testing;
 
 pub use builder::{Consumer, Keyed, Keyless, Ready, consumer};
+pub use runnable::Runnable;

@@ -39,10 +39,7 @@ impl DeadLetters for DeadLetterQueue {
         cause: &'a Cause,
     ) -> BoxFuture<'a, Result<(), Box<dyn Error + Send + Sync>>> {
         Box::pin(async move {
-            // Redrive still has the body that could not be read here.
-            let body = message.body().filter(|body| !body.is_empty());
-            let body =
-                body.ok_or("its body could not be read, so that only redrive can move it")?;
+            let body = body(message)?;
             let is_fifo = self.url.ends_with(".fifo");
             let group = message.group_id();
             let trace = message.system_attribute("AWSTraceHeader");
@@ -65,6 +62,13 @@ impl DeadLetters for DeadLetterQueue {
             Ok(())
         })
     }
+}
+
+/// The body, without which there is nothing to send.
+pub(super) fn body(message: &Message) -> Result<&str, &'static str> {
+    // Redrive still has the body that could not be read here.
+    let body = message.body().filter(|body| !body.is_empty());
+    body.ok_or("its body could not be read, so that only redrive can move it")
 }
 
 type SystemAttributes = HashMap<MessageSystemAttributeNameForSends, MessageSystemAttributeValue>;

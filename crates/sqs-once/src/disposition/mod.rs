@@ -6,6 +6,8 @@ mod attributes;
 mod backoff;
 #[cfg(feature = "sqs")]
 mod dead_letters;
+#[cfg(all(feature = "sqs", feature = "testing"))]
+mod isolated;
 mod settings;
 #[cfg(feature = "sqs")]
 mod sqs;
@@ -25,6 +27,7 @@ pub use backoff::Backoff;
 pub(crate) use settings::{Disposition, DispositionSettings};
 
 /// Why a record is terminal.
+#[derive(Clone)]
 pub(crate) struct Cause {
     /// The error's own words.
     #[cfg_attr(

@@ -25,6 +25,9 @@ pub(crate) struct DispositionSettings {
     pub(crate) backoff: Option<Backoff>,
     #[cfg(feature = "sqs")]
     pub(crate) after_dead_letter: AfterDeadLetter,
+    /// No queue is reached but through a client that the code brings.
+    #[cfg(all(feature = "sqs", feature = "testing"))]
+    pub(crate) is_isolated: bool,
 }
 
 /// What a consumer does about records that did not succeed.
@@ -45,8 +48,18 @@ impl DispositionSettings {
     ) -> Result<Disposition, ConfigError> {
         let dead_letter_queue = self.dead_letter_queue.as_ref().or(env.dlq_url.as_ref());
         let queue = self.queue.as_ref().or(env.queue_url.as_ref());
-        // A handler may ask for a pause at any time. Outside Lambda, in a test say, that is no reason to
-        // call AWS.
+        #[cfg(feature = "testing")]
+        if self.is_isolated && self.client.is_none() {
+            let queues = Arc::new(super::isolated::Queues::new(self.backoff, random));
+            return Ok(Disposition {
+                dead_letters: dead_letter_queue
+                    .map(|_| Arc::clone(&queues) as Arc<dyn DeadLetters>),
+                visibility: Some(queues),
+                after_dead_letter: self.after_dead_letter,
+            });
+        }
+        // A handler may ask for a pause at any time, and another worker may have a record's key. Outside
+        // Lambda, in a test say, that is no reason to call AWS.
         let asked = self.client.is_some() || queue.is_some() || self.backoff.is_some();
         let postpones = asked || process_env("AWS_LAMBDA_FUNCTION_NAME").is_some();
         if dead_letter_queue.is_none() && !postpones {

@@ -1,20 +1,26 @@
 //! The handler: an async function of a payload and extractors, and what it may return.
 
+mod batch;
+mod batch_handler;
 mod error;
 mod extract;
 mod outcome;
 mod prepare;
+mod prepare_batch;
 
 use std::future::Future;
 
+pub use batch::{Batch, BatchOutcome, BatchRecord};
+pub use batch_handler::{BatchHandler, BatchParts, FromBatch, IntoBatchOutcome};
 pub use error::{HandlerError, ResultExt};
 pub use extract::{
     Attempt, FromRecord, IdempotencyToken, Key, MessageMeta, RecordParts, Remaining, State,
 };
 pub use outcome::{Done, IntoOutcome, Recorded};
 pub(crate) use prepare::{
-    Bound, HandlerFuture, PrepareError, PrepareRecord, Start, Stateful, TakeFingerprint,
+    Bound, CallFuture, HandlerFuture, PrepareError, PrepareRecord, Stateful, TakeFingerprint, Work,
 };
+pub(crate) use prepare_batch::{BatchCall, Together};
 
 /// An async function that handles one record.
 ///
@@ -31,7 +37,7 @@ pub(crate) use prepare::{
     label = "not a handler",
     note = "a handler is an `async fn` whose first argument is the payload and whose other arguments are extractors",
     note = "it returns `Result<(), HandlerError>` or `()`, and its future must be `Send`",
-    note = "`#[sqs_once::handler]` on the function tells which argument is wrong"
+    note = "`#[sqs_once::handler]` on the function tells what is wrong"
 )]
 pub trait Handler<T, S, X>: Clone + Send + Sync + 'static {
     /// Handles the record.

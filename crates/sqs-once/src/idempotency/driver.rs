@@ -30,7 +30,7 @@ pub(crate) struct Driver {
 /// A settlement, with the fingerprint that its claim has left in the item.
 #[derive(Clone)]
 pub(crate) struct Ending {
-    settlement: Settlement,
+    pub(crate) settlement: Settlement,
     fingerprint: Option<Fingerprint>,
 }
 
@@ -157,6 +157,7 @@ impl Driver {
                 now,
                 expiration,
                 fingerprint: claim.fingerprint.clone(),
+                data,
             },
         };
         Ending::new(claim, settling)

@@ -21,6 +21,7 @@ const DEFAULT_RETENTION: Duration = Duration::from_secs(28 * 24 * 60 * 60);
 pub(crate) struct DriverSettings {
     pub(crate) namespace: Option<Namespace>,
     pub(crate) default_namespace: Option<Namespace>,
+    pub(crate) readable_keys: bool,
     pub(crate) store: Option<Arc<dyn Store>>,
     pub(crate) retention: Option<Duration>,
     pub(crate) mode: Mode,
@@ -51,7 +52,8 @@ impl DriverSettings {
             random: self.random.clone().unwrap_or_else(|| Arc::new(OsRandom)),
             namespace: namespace
                 .or_else(|| self.default_namespace.clone())
-                .ok_or_else(missing_namespace)?,
+                .ok_or_else(missing_namespace)?
+                .readable_keys(self.readable_keys),
             retention: retention.unwrap_or(DEFAULT_RETENTION),
             mode: self.mode,
             completed: cache.map(CompletedKeys::new),

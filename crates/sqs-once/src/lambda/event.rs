@@ -70,7 +70,7 @@ pub(super) fn messages(event: SqsEvent) -> Result<Vec<Message>, EventError> {
 ///
 /// `SqsEvent` fails as a whole when one record has, say, half a surrogate pair in its body. Here such
 /// a record becomes a message without a body, which fails alone.
-pub(super) struct LenientEvent(pub(super) SqsEvent);
+pub(crate) struct LenientEvent(pub(crate) SqsEvent);
 
 impl<'de> Deserialize<'de> for LenientEvent {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -6,4 +6,8 @@ mod service;
 mod shutdown;
 
 pub use event::EventError;
+#[cfg(feature = "testing")]
+pub(crate) use event::LenientEvent;
 pub use run::run;
+#[cfg(feature = "testing")]
+pub(crate) use service::Reports;

@@ -9,12 +9,54 @@ use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
 use lambda_runtime::LambdaEvent;
 use tower_service::Service;
 
+use crate::batch::Report;
 use crate::consumer::Consumer;
 use crate::time::Timestamp;
 
 use super::event::{self, EventError, LenientEvent};
 
 type Answer = Pin<Box<dyn Future<Output = Result<SqsBatchResponse, EventError>> + Send>>;
+
+/// What became of a batch's records, with their message ids, in the event's order.
+pub(crate) type Reports = Vec<(String, Report)>;
+
+impl Consumer {
+    /// Handles an event, record by record.
+    pub(crate) async fn handle(&self, event: LambdaEvent<SqsEvent>) -> Result<Reports, EventError> {
+        let (event, context) = event.into_parts();
+        if context.deadline == 0 {
+            return Err(EventError::NoDeadline);
+        }
+        let messages = event::messages(event)?;
+        let ids: Vec<_> = messages
+            .iter()
+            .map(|message| message.id().to_owned())
+            .collect();
+        let ends_at = Timestamp::from_millis(context.deadline);
+        let reports = self.process(messages, ends_at).await?;
+        Ok(ids.into_iter().zip(reports).collect())
+    }
+
+    /// What Lambda is told of it.
+    pub(crate) fn answer(&self, reports: &Reports) -> Result<SqsBatchResponse, EventError> {
+        if self.raises_on_total_failure()
+            && !reports.is_empty()
+            && reports.iter().all(|(_, report)| !report.acknowledged)
+        {
+            let records = reports.len();
+            return Err(EventError::EveryRecordFailed { records });
+        }
+
+        let mut reported = HashSet::new();
+        let mut response = SqsBatchResponse::default();
+        for (id, report) in reports {
+            if !report.acknowledged && reported.insert(id) {
+                response.add_failure(id.clone());
+            }
+        }
+        Ok(response)
+    }
+}
 
 /// Answers an event with the records to retry, never with anything that Lambda takes for success.
 impl Service<LambdaEvent<SqsEvent>> for Consumer {
@@ -28,36 +70,7 @@ impl Service<LambdaEvent<SqsEvent>> for Consumer {
 
     fn call(&mut self, event: LambdaEvent<SqsEvent>) -> Answer {
         let consumer = self.clone();
-        Box::pin(async move {
-            let (event, context) = event.into_parts();
-            if context.deadline == 0 {
-                return Err(EventError::NoDeadline);
-            }
-            let messages = event::messages(event)?;
-            let ids: Vec<_> = messages
-                .iter()
-                .map(|message| message.id().to_owned())
-                .collect();
-            let ends_at = Timestamp::from_millis(context.deadline);
-            let reports = consumer.process(messages, ends_at).await?;
-
-            if consumer.raises_on_total_failure()
-                && !reports.is_empty()
-                && reports.iter().all(|report| !report.acknowledged)
-            {
-                let records = reports.len();
-                return Err(EventError::EveryRecordFailed { records });
-            }
-
-            let mut reported = HashSet::new();
-            let mut response = SqsBatchResponse::default();
-            for (id, report) in ids.iter().zip(&reports) {
-                if !report.acknowledged && reported.insert(id) {
-                    response.add_failure(id.clone());
-                }
-            }
-            Ok(response)
-        })
+        Box::pin(async move { consumer.answer(&consumer.handle(event).await?) })
     }
 }
 

@@ -1,5 +1,5 @@
-//! What the tests of a consumer share: events, simulated time, a store that can be told to fail, and
-//! the outcomes as the log tells them.
+//! What the tests of a consumer share beyond `sqs_once::testing`: events in every shape, requests noted
+//! one by one, and the outcomes as the log tells them.
 
 #![allow(
     dead_code,
@@ -19,10 +19,9 @@ use lambda_runtime::{Context, LambdaEvent};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sqs_once::key::ItemId;
-use sqs_once::store::{
-    Claim, Claimed, Item, Settled, Settlement, StoreError, StoreErrorKind, StoreFuture,
-};
-use sqs_once::{Clock, Consumer, EventError, MemoryStore, Store, Timestamp};
+use sqs_once::store::{Claim, Claimed, Item, Settled, Settlement, StoreErrorKind, StoreFuture};
+use sqs_once::testing::{self, Operation, TestClock};
+use sqs_once::{Clock, Consumer, EventError, MemoryStore, Store};
 use tower_service::Service;
 use tracing::field::{Field, Visit};
 use tracing::subscriber::DefaultGuard;
@@ -87,28 +86,10 @@ pub fn event(records: impl IntoIterator<Item = Value>) -> Value {
     json!({ "Records": records.collect::<Vec<_>>() })
 }
 
-/// Time as Tokio's (paused) clock tells it.
-#[derive(Clone, Debug)]
-pub struct TokioClock(tokio::time::Instant);
-
-const EPOCH: Timestamp = Timestamp::from_millis(1_790_000_000_000);
-
-impl TokioClock {
-    pub fn start() -> Self {
-        Self(tokio::time::Instant::now())
-    }
-}
-
-impl Clock for TokioClock {
-    fn now(&self) -> Timestamp {
-        EPOCH + self.0.elapsed()
-    }
-}
-
 /// A consumer under test, on a clock of its own.
 pub struct Bench {
     pub store: TestStore,
-    pub clock: TokioClock,
+    pub clock: TestClock,
     pub log: Log,
     pub timeout: Duration,
 }
@@ -117,7 +98,7 @@ impl Bench {
     pub fn new() -> Self {
         Self {
             store: TestStore::default(),
-            clock: TokioClock::start(),
+            clock: TestClock::new(),
             log: Log::capture(),
             timeout: Duration::from_secs(30),
         }
@@ -175,27 +156,38 @@ pub fn outcomes<const N: usize>(expected: [(&str, &str); N]) -> Vec<(String, Str
     expected.to_vec()
 }
 
-/// A memory store that counts requests and fails when it is told to.
-#[derive(Clone, Default)]
+/// The kit's store, with its requests noted one by one.
+#[derive(Clone)]
 pub struct TestStore {
     pub inner: MemoryStore,
-    pub calls: Arc<Mutex<Vec<(&'static str, usize)>>>,
-    failing: Arc<Mutex<HashMap<&'static str, (StoreErrorKind, usize)>>>,
-    /// Whether a failing call does its work all the same, and only its answer is lost.
-    applied: Arc<Mutex<bool>>,
+    kit: testing::TestStore,
+    calls: Arc<Mutex<Vec<(&'static str, usize)>>>,
+}
+
+impl Default for TestStore {
+    fn default() -> Self {
+        let kit = testing::TestStore::default();
+        Self {
+            inner: kit.memory().clone(),
+            kit,
+            calls: Arc::default(),
+        }
+    }
 }
 
 impl TestStore {
     /// Makes the next `times` calls of `claim`, `settle` or `read` fail.
     pub fn fail(&self, call: &'static str, kind: StoreErrorKind, times: usize) {
-        self.failing.lock().unwrap().insert(call, (kind, times));
-        *self.applied.lock().unwrap() = false;
+        for operation in operations(call) {
+            self.kit.fail(*operation, kind, times);
+        }
     }
 
     /// Makes the next `times` calls lose their answer.
     pub fn lose_answer(&self, call: &'static str, times: usize) {
-        self.fail(call, StoreErrorKind::Unanswered, times);
-        *self.applied.lock().unwrap() = true;
+        for operation in operations(call) {
+            self.kit.lose_answers(*operation, times);
+        }
     }
 
     pub fn item(&self, id: &str) -> Option<Item> {
@@ -208,12 +200,17 @@ impl TestStore {
         std::mem::take(&mut self.calls.lock().unwrap())
     }
 
-    fn failure(&self, call: &'static str, entries: usize) -> Option<StoreError> {
+    fn note(&self, call: &'static str, entries: usize) {
         self.calls.lock().unwrap().push((call, entries));
-        let mut failing = self.failing.lock().unwrap();
-        let (kind, times) = failing.get_mut(call).filter(|(_, times)| *times > 0)?;
-        *times -= 1;
-        Some(StoreError::new(*kind, "as the test wants it"))
+    }
+}
+
+fn operations(call: &str) -> &'static [Operation] {
+    match call {
+        "claim" => &[Operation::Claim],
+        "settle" => &[Operation::Complete, Operation::Release],
+        "read" => &[Operation::Read],
+        _ => panic!("the store has no call {call:?}"),
     }
 }
 
@@ -221,33 +218,20 @@ fn item_id(key: &sqs_once::BusinessKey) -> ItemId {
     sqs_once::key::Namespace::new("test").unwrap().item_id(key)
 }
 
-macro_rules! failing {
-    ($self:ident, $call:ident, $entries:ident) => {
-        Box::pin(async move {
-            match $self.failure(stringify!($call), $entries.len()) {
-                None => $self.inner.$call($entries).await,
-                Some(error) => {
-                    if *$self.applied.lock().unwrap() {
-                        let _ = $self.inner.$call($entries).await;
-                    }
-                    $entries.iter().map(|_| Err(error.clone())).collect()
-                }
-            }
-        })
-    };
-}
-
 impl Store for TestStore {
     fn claim<'a>(&'a self, claims: &'a [Claim]) -> StoreFuture<'a, Claimed> {
-        failing!(self, claim, claims)
+        self.note("claim", claims.len());
+        self.kit.claim(claims)
     }
 
     fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> StoreFuture<'a, Settled> {
-        failing!(self, settle, settlements)
+        self.note("settle", settlements.len());
+        self.kit.settle(settlements)
     }
 
     fn read<'a>(&'a self, ids: &'a [ItemId]) -> StoreFuture<'a, Option<Item>> {
-        failing!(self, read, ids)
+        self.note("read", ids.len());
+        self.kit.read(ids)
     }
 }
 

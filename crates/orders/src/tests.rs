@@ -1,0 +1,143 @@
+//! The consumer as Lambda runs it, in memory: a store on the bench, and a payments service on loopback.
+//! The end-to-end tests of the real binary are in `tests/` at the top of the repository.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::IntoResponse;
+use axum::routing::post;
+use sqs_once::store::StoreErrorKind;
+use sqs_once::testing::{Bench, Event, Operation, Record};
+
+use crate::charge;
+use crate::order::OrderPlaced;
+use crate::payments::Payments;
+
+fn order(id: &str, amount_cents: u64) -> OrderPlaced {
+    OrderPlaced {
+        order_id: id.to_owned(),
+        customer_id: "c-7".to_owned(),
+        amount_cents,
+        currency: "EUR".to_owned(),
+    }
+}
+
+/// A payments service that notes the idempotency key of every charge it makes.
+#[derive(Clone, Default)]
+struct Service {
+    charges: Arc<Mutex<Vec<String>>>,
+    is_down: Arc<Mutex<bool>>,
+}
+
+impl Service {
+    /// A bench with the consumer, and the service that it charges through.
+    async fn with_bench() -> (Self, Bench) {
+        let service = Self::default();
+        let routes = Router::new().route("/charges", post(answer));
+        let routes = routes.with_state(service.clone());
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(async move { axum::serve(listener, routes).await });
+        let payments = Payments::at(&url).unwrap();
+        let bench = Bench::new(charge::consumer().state(payments));
+        (service, bench)
+    }
+
+    fn charges(&self) -> Vec<String> {
+        self.charges.lock().unwrap().clone()
+    }
+}
+
+async fn answer(State(service): State<Service>, headers: HeaderMap) -> impl IntoResponse {
+    if *service.is_down.lock().unwrap() {
+        return (StatusCode::SERVICE_UNAVAILABLE, [("retry-after", "7")]);
+    }
+    let key = headers["idempotency-key"].to_str().unwrap().to_owned();
+    service.charges.lock().unwrap().push(key);
+    (StatusCode::CREATED, [("retry-after", "0")])
+}
+
+#[tokio::test]
+async fn an_order_that_comes_twice_is_charged_once() {
+    let (service, bench) = Service::with_bench().await;
+    let order = order("o-1001", 1299);
+    bench.run(Event::of([&order])).await.assert_processed("m-1");
+
+    let delivered_again = Record::json(&order).receive_count(2);
+    let sent_again = Record::json(&order).message_id("another");
+    bench
+        .run(Event::of([delivered_again, sent_again]))
+        .await
+        .assert_duplicate("m-1")
+        .assert_duplicate("another")
+        .assert_all_acknowledged();
+    assert_eq!(service.charges().len(), 1);
+}
+
+#[tokio::test]
+async fn an_order_that_can_never_be_charged_is_terminal_and_holds_up_no_other() {
+    let (service, bench) = Service::with_bench().await;
+    let orders = [order("o-1", 100), order("o-2", 0), order("o-3", 300)];
+    bench
+        .run(Event::of(&orders))
+        .await
+        .assert_terminal("m-2")
+        .assert_reason("m-2", "the amount is zero")
+        .assert_retried(["m-2"]);
+    assert_eq!(service.charges().len(), 2);
+}
+
+#[tokio::test]
+async fn while_the_service_is_down_orders_wait_as_long_as_it_says() {
+    let (service, bench) = Service::with_bench().await;
+    let event = Event::of([&order("o-1001", 1299)]);
+    *service.is_down.lock().unwrap() = true;
+    let answer = bench.run(&event).await;
+    answer.assert_failed("m-1");
+    assert_eq!(answer.delay("m-1"), Some(Duration::from_secs(7)));
+
+    *service.is_down.lock().unwrap() = false;
+    bench.run(&event).await.assert_processed("m-1");
+}
+
+#[tokio::test]
+async fn a_charge_that_is_repeated_after_a_crash_carries_the_same_idempotency_key() {
+    let (service, bench) = Service::with_bench().await;
+    let event = Event::of([&order("o-1001", 1299)]);
+    bench.run_and_crash(&event).await;
+    bench.run(&event).await.assert_in_progress("m-1");
+    // The lease: the invocation's 30 s, and three more.
+    bench.clock().advance(Duration::from_secs(34));
+    bench.run(&event).await.assert_processed("m-1");
+
+    let charges = service.charges();
+    assert_eq!(charges.len(), 2);
+    assert_eq!(charges[0], charges[1]);
+}
+
+#[tokio::test]
+async fn without_the_table_nobody_is_charged() {
+    let (service, bench) = Service::with_bench().await;
+    let store = bench.store();
+    store.fail(Operation::Claim, StoreErrorKind::TableNotFound, usize::MAX);
+    let orders = [order("o-1", 100), order("o-2", 200)];
+    bench
+        .run(Event::of(&orders))
+        .await
+        .assert_retried(["m-1", "m-2"]);
+    assert!(service.charges().is_empty());
+}
+
+#[tokio::test]
+async fn the_sample_events_are_orders() {
+    let (service, bench) = Service::with_bench().await;
+    let samples = include_str!("../../../events/orders.json");
+    bench
+        .run(Event::from_json(samples))
+        .await
+        .assert_all_acknowledged();
+    assert_eq!(service.charges().len(), 5);
+}

@@ -1,0 +1,43 @@
+//! A consumer on a test bench.
+
+use crate::config::ConfigError;
+use crate::idempotency::Driver;
+use crate::key::Namespace;
+use crate::random::Random;
+use crate::store::Store;
+use crate::time::{Clock, Timestamp};
+
+use super::Consumer;
+
+/// The namespace where neither code nor environment names one.
+const NAMESPACE: &str = "test";
+
+impl Consumer {
+    /// The same consumer in a new process that reaches nothing outside itself.
+    pub(crate) fn isolated(
+        self,
+        store: impl Store,
+        clock: impl Clock,
+        random: impl Random,
+    ) -> Self {
+        let isolated = self.store(store).clock(clock).random(random);
+        isolated.set(|settings| {
+            #[cfg(feature = "sqs")]
+            {
+                settings.disposition.is_isolated = true;
+            }
+            if settings.idempotency.default_namespace.is_none() {
+                settings.idempotency.default_namespace = Namespace::new(NAMESPACE).ok();
+            }
+        })
+    }
+
+    pub(crate) async fn driver(&self) -> Result<&Driver, ConfigError> {
+        Ok(&self.core().await?.engine.idempotency)
+    }
+
+    /// Until when a claim holds that is made in an invocation which ends at `ends_at`.
+    pub(crate) async fn lease_until(&self, ends_at: Timestamp) -> Result<Timestamp, ConfigError> {
+        Ok(self.core().await?.deadline(ends_at).lease_until)
+    }
+}

@@ -1,0 +1,46 @@
+//! Queues on a test bench: they do what they are asked, and nothing leaves the process.
+
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::{self, BoxFuture};
+
+use crate::random::Random;
+use crate::record::Message;
+
+use super::dead_letters::body;
+use super::{Backoff, Cause, DeadLetters, Visibility};
+
+pub(super) struct Queues {
+    backoff: Option<Backoff>,
+    random: Arc<dyn Random>,
+}
+
+impl Queues {
+    pub(super) fn new(backoff: Option<Backoff>, random: &Arc<dyn Random>) -> Self {
+        let random = Arc::clone(random);
+        Self { backoff, random }
+    }
+}
+
+impl DeadLetters for Queues {
+    fn send<'a>(
+        &'a self,
+        message: &'a Message,
+        _: &'a Cause,
+    ) -> BoxFuture<'a, Result<(), Box<dyn Error + Send + Sync>>> {
+        Box::pin(future::ready(body(message).map(drop).map_err(Into::into)))
+    }
+}
+
+impl Visibility for Queues {
+    fn backoff(&self, message: &Message) -> Option<Duration> {
+        let receive_count = message.receive_count().unwrap_or(1);
+        Some(self.backoff?.after(receive_count, self.random.bits()))
+    }
+
+    fn postpone<'a>(&'a self, _: Vec<(&'a Message, Duration)>) -> BoxFuture<'a, ()> {
+        Box::pin(future::ready(()))
+    }
+}

@@ -1,0 +1,201 @@
+//! What a batch came to, and how a test asks.
+
+use std::fmt::{self, Write};
+use std::time::Duration;
+
+use aws_lambda_events::event::sqs::SqsBatchResponse;
+
+use crate::batch::{Outcome, Report};
+use crate::lambda::Reports;
+
+/// What each record of a batch came to, and which of them Lambda was told to retry.
+///
+/// Every assertion names a record by its message id, and gives the answer back, for the next one. One
+/// that fails shows the whole batch.
+#[derive(Clone)]
+pub struct Answer {
+    reports: Reports,
+    retried: Vec<String>,
+}
+
+impl Answer {
+    pub(super) fn new(reports: Reports, response: SqsBatchResponse) -> Self {
+        let failures = response.batch_item_failures.into_iter();
+        Self {
+            reports,
+            retried: failures.map(|failure| failure.item_identifier).collect(),
+        }
+    }
+
+    /// The handler ran, and that is on record.
+    ///
+    /// # Panics
+    /// If the record came to anything else, or there is none with this message id.
+    #[track_caller]
+    pub fn assert_processed(&self, message_id: &str) -> &Self {
+        self.assert_outcome(message_id, Outcome::Processed)
+    }
+
+    /// The event was handled before: no effect this time.
+    ///
+    /// # Panics
+    /// If the record came to anything else, or there is none with this message id.
+    #[track_caller]
+    pub fn assert_duplicate(&self, message_id: &str) -> &Self {
+        self.assert_outcome(message_id, Outcome::Duplicate)
+    }
+
+    /// It did not work out this time, and will be tried again.
+    ///
+    /// # Panics
+    /// If the record came to anything else, or there is none with this message id.
+    #[track_caller]
+    pub fn assert_failed(&self, message_id: &str) -> &Self {
+        self.assert_outcome(message_id, Outcome::Failed)
+    }
+
+    /// No retry can help. It is among the retried unless it was moved to a dead-letter queue.
+    ///
+    /// # Panics
+    /// If the record came to anything else, or there is none with this message id.
+    #[track_caller]
+    pub fn assert_terminal(&self, message_id: &str) -> &Self {
+        self.assert_outcome(message_id, Outcome::Terminal)
+    }
+
+    /// Another worker has its key.
+    ///
+    /// # Panics
+    /// If the record came to anything else, or there is none with this message id.
+    #[track_caller]
+    pub fn assert_in_progress(&self, message_id: &str) -> &Self {
+        self.assert_outcome(message_id, Outcome::InProgress)
+    }
+
+    /// The reason in the record's line of the log has this text in it.
+    ///
+    /// # Panics
+    /// If it has not, or there is no record with this message id.
+    #[track_caller]
+    pub fn assert_reason(&self, message_id: &str, text: &str) -> &Self {
+        let reason = self.reason(message_id);
+        let fits = reason.is_some_and(|reason| reason.contains(text));
+        assert!(
+            fits,
+            "the reason of {message_id} should say {text:?}, but is {reason:?}\n\n{self:?}"
+        );
+        self
+    }
+
+    /// Exactly these messages go back to the queue, in the batch's order; Lambda deletes the others.
+    ///
+    /// # Panics
+    /// If it is other messages, or another order.
+    #[track_caller]
+    pub fn assert_retried<I: AsRef<str>>(&self, message_ids: impl IntoIterator<Item = I>) -> &Self {
+        let ids = message_ids.into_iter();
+        let expected: Vec<_> = ids.map(|id| id.as_ref().to_owned()).collect();
+        assert!(
+            self.retried == expected,
+            "exactly {expected:?} should be retried, but {:?} are\n\n{self:?}",
+            self.retried
+        );
+        self
+    }
+
+    /// No message goes back to the queue.
+    ///
+    /// # Panics
+    /// If one does.
+    #[track_caller]
+    pub fn assert_all_acknowledged(&self) -> &Self {
+        self.assert_retried::<&str>([])
+    }
+
+    /// What the record came to.
+    ///
+    /// # Panics
+    /// If there is none with this message id.
+    #[track_caller]
+    pub fn outcome(&self, message_id: &str) -> Outcome {
+        self.report(message_id).outcome
+    }
+
+    /// Why it came to that, as the log says it.
+    ///
+    /// # Panics
+    /// If there is no record with this message id.
+    #[track_caller]
+    pub fn reason(&self, message_id: &str) -> Option<&str> {
+        self.report(message_id).reason.as_deref()
+    }
+
+    /// How long a message that goes back should stay away: what
+    /// [`retry_after`](crate::ResultExt::retry_after) or the consumer's backoff says.
+    ///
+    /// # Panics
+    /// If there is no record with this message id.
+    #[track_caller]
+    pub fn delay(&self, message_id: &str) -> Option<Duration> {
+        self.report(message_id).wait
+    }
+
+    /// The message ids that Lambda was told to retry, in the batch's order.
+    pub fn retried(&self) -> &[String] {
+        &self.retried
+    }
+
+    #[track_caller]
+    fn assert_outcome(&self, message_id: &str, expected: Outcome) -> &Self {
+        for report in self.reports_of(message_id) {
+            if report.outcome != expected {
+                let because = report.reason.as_ref();
+                let because = because.map_or(String::new(), |reason| format!(": {reason}"));
+                panic!(
+                    "{message_id} should be {expected}, but is {}{because}\n\n{self:?}",
+                    report.outcome
+                );
+            }
+        }
+        self
+    }
+
+    #[track_caller]
+    fn report(&self, message_id: &str) -> &Report {
+        self.reports_of(message_id)[0]
+    }
+
+    /// One report, as a rule; SQS itself never sends two messages with one id in a batch.
+    #[track_caller]
+    fn reports_of(&self, message_id: &str) -> Vec<&Report> {
+        let reports = self.reports.iter().filter(|(id, _)| id == message_id);
+        let reports: Vec<_> = reports.map(|(_, report)| report).collect();
+        assert!(
+            !reports.is_empty(),
+            "no record has the message id {message_id:?}\n\n{self:?}"
+        );
+        reports
+    }
+}
+
+/// The batch as a table, one line a record.
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.reports.is_empty() {
+            return f.write_str("the batch was empty");
+        }
+        let mut table = "the batch:".to_owned();
+        for (id, report) in &self.reports {
+            let fate = if report.acknowledged {
+                "acknowledged"
+            } else {
+                "retried"
+            };
+            write!(table, "\n  {id}  {}, {fate}", report.outcome)?;
+            if let Some(reason) = &report.reason {
+                write!(table, ": {reason}")?;
+            }
+        }
+        f.write_str(&table)
+    }
+}

@@ -1,0 +1,70 @@
+//! A process that dies when its first effect is to be recorded.
+
+use std::future::pending;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::sync::Notify;
+
+use crate::key::ItemId;
+use crate::store::{Claim, Claimed, Item, Settled, Settlement, Settling, Store, StoreFuture};
+
+use super::TestStore;
+
+/// The store as a process sees it that dies before its first completion arrives.
+#[derive(Clone)]
+pub(super) struct Doomed {
+    store: TestStore,
+    is_dead: Arc<AtomicBool>,
+    died: Arc<Notify>,
+}
+
+impl Doomed {
+    pub(super) fn new(store: TestStore) -> Self {
+        Self {
+            store,
+            is_dead: Arc::default(),
+            died: Arc::default(),
+        }
+    }
+
+    /// Ends when the process dies.
+    pub(super) async fn died(&self) {
+        self.died.notified().await;
+    }
+
+    /// Nothing that a dead process asks reaches the store.
+    async fn alive(&self) {
+        if self.is_dead.load(Ordering::SeqCst) {
+            pending().await
+        }
+    }
+}
+
+impl Store for Doomed {
+    fn claim<'a>(&'a self, claims: &'a [Claim]) -> StoreFuture<'a, Claimed> {
+        Box::pin(async move {
+            self.alive().await;
+            self.store.claim(claims).await
+        })
+    }
+
+    fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> StoreFuture<'a, Settled> {
+        Box::pin(async move {
+            let is_release = |one: &Settlement| one.settling == Settling::Release;
+            if !settlements.iter().all(is_release) {
+                self.is_dead.store(true, Ordering::SeqCst);
+                self.died.notify_one();
+            }
+            self.alive().await;
+            self.store.settle(settlements).await
+        })
+    }
+
+    fn read<'a>(&'a self, ids: &'a [ItemId]) -> StoreFuture<'a, Option<Item>> {
+        Box::pin(async move {
+            self.alive().await;
+            self.store.read(ids).await
+        })
+    }
+}

@@ -1,0 +1,188 @@
+//! Events in a line.
+
+use aws_lambda_events::event::sqs::SqsEvent;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use crate::lambda::LenientEvent;
+
+use super::clock::BEGINNING;
+
+const QUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:orders";
+
+/// A batch as Lambda sends it: what the queue sets is there, and the same in every run.
+///
+/// ```
+/// use serde_json::json;
+/// use sqs_once::testing::{Event, Record};
+///
+/// let order = json!({ "order_id": "o-1001" });
+///
+/// // One record a payload. The message ids are m-1, m-2 and so on.
+/// let event = Event::of([&order, &json!({ "order_id": "o-1002" })]);
+///
+/// // Whatever else a record has.
+/// let event = Event::of([
+///     Record::json(&order).attribute("tenant", "t-7").receive_count(3),
+///     Record::text("no JSON").message_id("poison"),
+/// ]);
+///
+/// // A sample event.
+/// let event = Event::from_json(r#"{ "Records": [{ "messageId": "f6ee9120", "body": "{}" }] }"#);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Event {
+    json: String,
+}
+
+impl Event {
+    /// An event of these records: payloads by reference, which become JSON bodies, or [`Record`]s.
+    #[must_use]
+    pub fn of<R: Into<Record>>(records: impl IntoIterator<Item = R>) -> Self {
+        let records = records.into_iter().zip(1..);
+        let records: Vec<_> = records
+            .map(|(record, place)| record.into().finish(place))
+            .collect();
+        Self {
+            json: json!({ "Records": records }).to_string(),
+        }
+    }
+
+    /// An event as it stands in a file or in Lambda's console.
+    ///
+    /// # Panics
+    /// If it is not an SQS event, that is, a JSON object with the array `Records`.
+    #[must_use]
+    #[track_caller]
+    pub fn from_json(json: impl Into<String>) -> Self {
+        let json = json.into();
+        if let Err(error) = serde_json::from_str::<LenientEvent>(&json) {
+            panic!("this is not an SQS event: {error}");
+        }
+        Self { json }
+    }
+
+    /// The event as JSON text, for whatever else takes one.
+    pub fn as_json(&self) -> &str {
+        &self.json
+    }
+
+    pub(super) fn to_sqs(&self) -> SqsEvent {
+        // It was written here, or read before.
+        let event: Result<LenientEvent, _> = serde_json::from_str(&self.json);
+        event.expect("an event is an SQS event").0
+    }
+}
+
+/// One message of an [`Event`]: delivered for the first time, from a standard queue, without
+/// attributes, unless it is told otherwise.
+#[derive(Clone, Debug, Default)]
+pub struct Record {
+    message_id: Option<String>,
+    body: Option<String>,
+    system_attributes: Map<String, Value>,
+    attributes: Map<String, Value>,
+    is_fifo: bool,
+}
+
+impl Record {
+    /// A message with the payload as its JSON body.
+    ///
+    /// # Panics
+    /// If the payload can't be written as JSON.
+    #[must_use]
+    #[track_caller]
+    pub fn json<T: Serialize + ?Sized>(payload: &T) -> Self {
+        match serde_json::to_string(payload) {
+            Ok(body) => Self::text(body),
+            Err(error) => panic!("the payload can't be written as JSON: {error}"),
+        }
+    }
+
+    /// A message with this body, whatever it is.
+    #[must_use]
+    pub fn text(body: impl Into<String>) -> Self {
+        Self {
+            body: Some(body.into()),
+            ..Self::default()
+        }
+    }
+
+    /// Sets the message id. Default: `m-` and the record's place in the event, from 1.
+    ///
+    /// A message that is sent again, or redriven, has another id; one that is delivered again keeps it.
+    #[must_use]
+    pub fn message_id(mut self, id: impl Into<String>) -> Self {
+        self.message_id = Some(id.into());
+        self
+    }
+
+    /// Puts the message into the group of a FIFO queue. The whole event should come from that queue.
+    #[must_use]
+    pub fn fifo(mut self, group: impl Into<String>) -> Self {
+        self.is_fifo = true;
+        self.system_attribute("MessageGroupId", group)
+    }
+
+    /// How often the message was delivered, this time included. Default: 1.
+    #[must_use]
+    pub fn receive_count(self, count: u32) -> Self {
+        self.system_attribute("ApproximateReceiveCount", count.to_string())
+    }
+
+    /// Sets an attribute that the producer set, of the type `String`.
+    #[must_use]
+    pub fn attribute(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        let attribute = json!({
+            "stringValue": value.into(),
+            "stringListValues": [],
+            "binaryListValues": [],
+            "dataType": "String",
+        });
+        self.attributes.insert(name.into(), attribute);
+        self
+    }
+
+    /// Sets an attribute that SQS itself sets, such as `SenderId` or `AWSTraceHeader`.
+    #[must_use]
+    pub fn system_attribute(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        let value = Value::String(value.into());
+        self.system_attributes.insert(name.into(), value);
+        self
+    }
+
+    /// The record as Lambda sends it, at this place of its event.
+    fn finish(self, place: u64) -> Value {
+        let id = self.message_id.unwrap_or_else(|| format!("m-{place}"));
+        let sent = BEGINNING.as_millis() - 1000 + place;
+        let mut attributes = Map::new();
+        let mut set = |name: &str, value: String| attributes.insert(name.to_owned(), value.into());
+        set("ApproximateReceiveCount", "1".to_owned());
+        set("SentTimestamp", sent.to_string());
+        set("SenderId", "AIDAIENQZJOLO23YVJ4VO".to_owned());
+        set("ApproximateFirstReceiveTimestamp", (sent + 9).to_string());
+        if self.is_fifo {
+            set("SequenceNumber", format!("1885{place:016}"));
+            set("MessageDeduplicationId", format!("deduplication-{id}"));
+        }
+        attributes.extend(self.system_attributes);
+        json!({
+            "receiptHandle": format!("receipt-handle-of-{id}"),
+            "messageId": id,
+            "body": self.body,
+            "attributes": attributes,
+            "messageAttributes": self.attributes,
+            "eventSource": "aws:sqs",
+            "eventSourceARN": if self.is_fifo { format!("{QUEUE}.fifo") } else { QUEUE.to_owned() },
+            "awsRegion": "eu-central-1",
+        })
+    }
+}
+
+/// A payload becomes the message's JSON body.
+impl<T: Serialize + ?Sized> From<&T> for Record {
+    #[track_caller]
+    fn from(payload: &T) -> Self {
+        Self::json(payload)
+    }
+}

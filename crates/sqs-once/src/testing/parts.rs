@@ -1,0 +1,66 @@
+//! What extractors see, for a handler that is called as the plain function it is.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::handler::RecordParts;
+use crate::key::{KeyPart, Namespace};
+use crate::record::Message;
+use crate::store::Fence;
+
+use super::bench::{TIMEOUT, business_key};
+use super::clock::BEGINNING;
+use super::{Event, Record};
+
+impl Record {
+    /// What the extractors of a handler see of this message: for a handler that is called as the plain
+    /// function it is, and for extractors of your own. The key counts as claimed for the first time, and
+    /// 29 s are left.
+    ///
+    /// ```
+    /// use serde_json::json;
+    /// use sqs_once::testing::Record;
+    /// use sqs_once::{Attempt, FromRecord, HandlerError, IdempotencyToken};
+    ///
+    /// async fn charge(cents: u64, token: IdempotencyToken, attempt: Attempt) -> Result<(), HandlerError> {
+    ///     # let _ = (cents, token);
+    ///     if attempt.number() > 5 { Err("enough") } else { Ok(()) }?;
+    ///     Ok(())
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), HandlerError> {
+    /// let parts = Record::json(&json!({ "cents": 1299 })).receive_count(6).parts("o-1001", ());
+    /// let token = IdempotencyToken::from_record(&parts)?;
+    /// let attempt = Attempt::from_record(&parts)?;
+    ///
+    /// let refused = charge(1299, token, attempt).await.unwrap_err();
+    /// assert_eq!(refused.to_string(), "enough");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Panics
+    /// If `key` can't be a business key, or the message id is empty.
+    #[must_use]
+    #[track_caller]
+    pub fn parts<K, S>(self, key: &K, state: S) -> RecordParts<S>
+    where
+        K: KeyPart + ?Sized,
+    {
+        let records = Event::of([self]).to_sqs().records;
+        let message = records.into_iter().find_map(Message::new);
+        let namespace = Namespace::new("test").expect("a namespace that is valid");
+        let key = business_key(key);
+        RecordParts {
+            message: Arc::new(message.expect("a record needs a message id")),
+            item: namespace.item_id(&key),
+            key: Arc::new(key),
+            fence: Fence::first(BEGINNING),
+            cancelled_at: Instant::now() + TIMEOUT - Duration::from_secs(1),
+            state,
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! The memory store, with trouble on request.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::key::ItemId;
+use crate::store::{
+    Claim, Claimed, Item, MemoryStore, Settled, Settlement, Settling, Store, StoreError,
+    StoreErrorKind, StoreFuture,
+};
+
+/// What a consumer asks of its store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Operation {
+    /// A key is claimed.
+    Claim,
+    /// An effect is recorded as done.
+    Complete,
+    /// A claim is given up, after its handler failed.
+    Release,
+    /// A key is looked up, in the mode [`RecordAfter`](crate::Mode::RecordAfter).
+    Read,
+}
+
+/// A [`MemoryStore`] that counts requests, and fails when it is told to. Clones share everything.
+///
+/// ```
+/// use sqs_once::store::StoreErrorKind;
+/// use sqs_once::testing::{Bench, Event, Operation};
+/// # use serde_json::{Value, json};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// # let consumer = sqs_once::consumer::<Value>()
+/// #     .key(|order: &Value| order["order_id"].as_str().map(str::to_owned))
+/// #     .handler(async |_: Value| {});
+/// let bench = Bench::new(consumer);
+/// let event = Event::of([&json!({ "order_id": "o-1001" })]);
+///
+/// bench.store().fail(Operation::Claim, StoreErrorKind::AccessDenied, 1);
+/// bench.run(&event).await
+///     .assert_failed("m-1")
+///     .assert_reason("m-1", "the store denies access");
+/// # }
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct TestStore {
+    memory: MemoryStore,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    requests: usize,
+    faults: HashMap<Operation, Fault>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Fault {
+    kind: StoreErrorKind,
+    times: usize,
+    /// Whether the work is done all the same, and only the answer is lost.
+    is_done: bool,
+}
+
+impl TestStore {
+    /// Makes the next `times` requests with such an operation fail, undone. A request carries the
+    /// operations of many records; `usize::MAX` stands for all requests from now on, 0 for none.
+    ///
+    /// Kinds that are [transient](StoreError::is_transient) are asked for again by the consumer.
+    pub fn fail(&self, operation: Operation, kind: StoreErrorKind, times: usize) {
+        self.put(operation, kind, times, false);
+    }
+
+    /// Makes the next `times` requests with such an operation lose their answer: the store does what
+    /// it is asked, and the consumer never hears of it.
+    pub fn lose_answers(&self, operation: Operation, times: usize) {
+        self.put(operation, StoreErrorKind::Unanswered, times, true);
+    }
+
+    /// How many requests there were so far, failed ones included.
+    pub fn requests(&self) -> usize {
+        self.state().requests
+    }
+
+    /// What lies under the trouble: the items, to look at and to change.
+    pub fn memory(&self) -> &MemoryStore {
+        &self.memory
+    }
+
+    fn put(&self, operation: Operation, kind: StoreErrorKind, times: usize, is_done: bool) {
+        let fault = Fault {
+            kind,
+            times,
+            is_done,
+        };
+        self.state().faults.insert(operation, fault);
+    }
+
+    /// Counts a request, and gives the fault of each operation that it carries.
+    fn faults(&self, operations: &[Operation]) -> HashMap<Operation, Fault> {
+        let mut state = self.state();
+        state.requests += 1;
+        let mut faults = HashMap::new();
+        for operation in operations {
+            if faults.contains_key(operation) {
+                continue;
+            }
+            if let Some(fault) = state
+                .faults
+                .get_mut(operation)
+                .filter(|fault| fault.times > 0)
+            {
+                fault.times -= 1;
+                faults.insert(*operation, *fault);
+            }
+        }
+        faults
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing panics while the lock is held.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Fault {
+    fn error(self) -> StoreError {
+        StoreError::new(self.kind, "as the test wants it")
+    }
+}
+
+fn of(settlement: &Settlement) -> Operation {
+    match settlement.settling {
+        Settling::Complete { .. } | Settling::Record { .. } => Operation::Complete,
+        Settling::Release => Operation::Release,
+    }
+}
+
+impl Store for TestStore {
+    fn claim<'a>(&'a self, claims: &'a [Claim]) -> StoreFuture<'a, Claimed> {
+        let faults = self.faults(&[Operation::Claim]);
+        Box::pin(async move {
+            let Some(fault) = faults.get(&Operation::Claim) else {
+                return self.memory.claim(claims).await;
+            };
+            if fault.is_done {
+                self.memory.claim(claims).await;
+            }
+            claims.iter().map(|_| Err(fault.error())).collect()
+        })
+    }
+
+    fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> StoreFuture<'a, Settled> {
+        let operations: Vec<_> = settlements.iter().map(of).collect();
+        let faults = self.faults(&operations);
+        Box::pin(async move {
+            let mut answers = Vec::with_capacity(settlements.len());
+            for (settlement, operation) in settlements.iter().zip(operations) {
+                let fault = faults.get(&operation);
+                let answer = match fault {
+                    Some(fault) if !fault.is_done => Vec::new(),
+                    _ => self.memory.settle(std::slice::from_ref(settlement)).await,
+                };
+                match fault {
+                    Some(fault) => answers.push(Err(fault.error())),
+                    None => answers.extend(answer),
+                }
+            }
+            answers
+        })
+    }
+
+    fn read<'a>(&'a self, ids: &'a [ItemId]) -> StoreFuture<'a, Option<Item>> {
+        let faults = self.faults(&[Operation::Read]);
+        Box::pin(async move {
+            match faults.get(&Operation::Read) {
+                None => self.memory.read(ids).await,
+                Some(fault) => ids.iter().map(|_| Err(fault.error())).collect(),
+            }
+        })
+    }
+}
