@@ -77,6 +77,12 @@ async fn work_is_done_once_and_a_duplicate_brings_its_value() {
 
 #[tokio::test(start_paused = true)]
 async fn a_consumer_of_the_same_namespace_knows_the_same_keys_and_tokens() {
+    for readable in [false, true] {
+        one_set_of_keys(readable).await;
+    }
+}
+
+async fn one_set_of_keys(readable: bool) {
     let bench = Bench::new();
     let tokens: Arc<Mutex<Vec<IdempotencyToken>>> = Arc::default();
     let charging = {
@@ -93,8 +99,8 @@ async fn a_consumer_of_the_same_namespace_knows_the_same_keys_and_tokens() {
                 }
             })
     };
-    let consumer = bench.consumer(charging);
-    let idempotency = idempotency(&bench);
+    let consumer = bench.consumer(charging).readable_keys(readable);
+    let idempotency = idempotency(&bench).readable_keys(readable);
     let invocation = invocation(&bench, &idempotency);
 
     let failed = bench.invoke(&consumer, event(["a", "b"].map(order)));

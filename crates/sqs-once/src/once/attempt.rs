@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use crate::batch::Deadline;
 use crate::handler::IdempotencyToken;
 use crate::idempotency::{Admission, Completion, Driver, Ending, Refusal, on_completed};
-use crate::key::{Fingerprint, ItemId};
+use crate::key::{BusinessKey, Fingerprint, ItemId};
 use crate::store::{Claim, Settled, StoreError, StoreErrorKind};
 
 use super::error::RunError;
@@ -17,6 +17,7 @@ use super::error::RunError;
 pub(super) struct Attempt<'a> {
     driver: &'a Driver,
     deadline: Deadline,
+    key: &'a BusinessKey,
     claim: Claim,
 }
 
@@ -24,18 +25,23 @@ impl<'a> Attempt<'a> {
     pub(super) fn new(
         driver: &'a Driver,
         deadline: Deadline,
-        item: ItemId,
+        key: &'a BusinessKey,
         fingerprint: Option<Fingerprint>,
     ) -> Self {
         Self {
             driver,
             deadline,
-            claim: driver.new_claim(item, fingerprint, deadline.lease_until),
+            key,
+            claim: driver.new_claim(driver.item_id(key), fingerprint, deadline.lease_until),
         }
     }
 
+    pub(super) fn item(&self) -> &ItemId {
+        &self.claim.id
+    }
+
     pub(super) fn token(&self) -> IdempotencyToken {
-        IdempotencyToken::of(&self.claim.id)
+        IdempotencyToken::of(&self.claim.id, self.key)
     }
 
     pub(super) fn cancel_at(&self) -> Instant {

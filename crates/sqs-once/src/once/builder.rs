@@ -34,6 +34,7 @@ use super::Invocation;
 /// | [`lease_margin`](Idempotency::lease_margin) | `SQS_ONCE_LEASE_MARGIN` | `3s` |
 /// | [`deadline_margin`](Idempotency::deadline_margin) | `SQS_ONCE_DEADLINE_MARGIN` | `1s`, at most a tenth of the time |
 /// | [`cache`](Idempotency::cache) | | none: every key is asked of the store |
+/// | [`readable_keys`](Idempotency::readable_keys) | | off: the table holds a hash of each key |
 /// | | `SQS_ONCE_DISABLED`: `true` bypasses the store, for tests | `false` |
 ///
 /// ```no_run
@@ -149,6 +150,14 @@ impl Idempotency {
     #[must_use]
     pub fn cache(self, cache: Cache) -> Self {
         self.set(|settings| settings.cache = Some(cache))
+    }
+
+    /// Whether the table shows keys as they are. Default: off. As
+    /// [`Consumer::readable_keys`](crate::Consumer::readable_keys), with which it has to agree where both
+    /// share their keys.
+    #[must_use]
+    pub fn readable_keys(self, readable: bool) -> Self {
+        self.set(|settings| settings.readable_keys = readable)
     }
 
     /// The clock that leases and expiry are compared with, for tests and simulators.

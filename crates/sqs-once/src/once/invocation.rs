@@ -137,18 +137,13 @@ impl<'a> Invocation<'a> {
         }
         let key = BusinessKey::of(key)?;
         let core = self.idempotency.core().await?;
-        let item = core.driver.item_id(&key);
         let deadline = Deadline::of(self.ends_at, core.driver.clock.now(), core.margins);
-        let attempt = Attempt::new(
-            &core.driver,
-            deadline,
-            item.clone(),
-            self.fingerprint.clone(),
-        );
+        let fingerprint = self.fingerprint.clone();
+        let attempt = Attempt::new(&core.driver, deadline, &key, fingerprint);
         let begun = Instant::now();
-        let span = info_span!("run", key = item.short());
+        let span = info_span!("run", key = attempt.item().short());
         let result = attempt_work(&attempt, work).instrument(span).await;
-        log(&item, begun, &result);
+        log(attempt.item(), begun, &result);
         result
     }
 }
