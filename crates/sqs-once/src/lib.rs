@@ -41,6 +41,7 @@
 //! - [`Handler`], [`FromRecord`], [`HandlerError`]: what a handler takes and returns.
 //! - [`KeyExtractor`], [`BusinessKey`](struct@BusinessKey): choosing a key.
 //! - [`Decode`], [`Envelope`]: bodies that are not JSON, and what SNS, EventBridge and S3 wrap around them.
+//! - [`Idempotency`]: the same for functions that SNS, EventBridge or an asynchronous call invokes.
 //! - [`store`]: where claims live, and how to bring a store of your own.
 //! - `testing` (feature `testing`): testing a consumer without AWS and without waiting.
 
@@ -60,6 +61,7 @@ mod handler;
 pub mod idempotency;
 pub mod key;
 mod lambda;
+mod once;
 mod random;
 mod record;
 pub mod store;
@@ -85,6 +87,7 @@ pub use handler::{
 pub use idempotency::{Cache, Mode};
 pub use key::{BusinessKey, KeyError};
 pub use lambda::{EventError, run};
+pub use once::{Idempotency, Invocation, Once, RunError};
 pub use random::{OsRandom, Random};
 pub use record::{
     Auto, Bytes, Decode, DecodeError, Envelope, EnvelopeError, EventBridge, EventBridgeId,
