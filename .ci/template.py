@@ -107,7 +107,12 @@ def check(template):
             target = json.dumps(statement["Resource"])
             granted.setdefault(target, set()).update(as_list(statement["Action"]))
     assert granted == {
-        arn(table_name): {"dynamodb:PartiQLInsert", "dynamodb:PartiQLUpdate", "dynamodb:UpdateItem"},
+        arn(table_name): {
+            "dynamodb:PartiQLInsert",
+            "dynamodb:PartiQLUpdate",
+            "dynamodb:UpdateItem",
+            "dynamodb:BatchGetItem",
+        },
         arn(queue_name): {
             "sqs:ReceiveMessage",
             "sqs:DeleteMessage",

@@ -105,8 +105,7 @@ impl Launch {
             .iter()
             .find_map(|name| std::env::var(name).ok().filter(|level| !level.is_empty()));
         if let Some(level) = level {
-            let level = level.to_lowercase();
-            command.env("RUST_LOG", format!("{level},sqs_once::record=info"));
+            command.env("RUST_LOG", with_record_lines(&level));
         }
         let name = &self.name;
         command
@@ -137,5 +136,24 @@ impl Launch {
             .stderr(Stdio::piped())
             .kill_on_drop(true);
         command
+    }
+}
+
+/// Adds the record lines to what is logged. The rest stays as it was written: levels may be in either
+/// case, targets have only one.
+fn with_record_lines(filter: &str) -> String {
+    format!("{filter},sqs_once::record=info")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_filters_targets_keep_their_case() {
+        assert_eq!(
+            with_record_lines("WARN,Ledger::Audit=DEBUG"),
+            "WARN,Ledger::Audit=DEBUG,sqs_once::record=info"
+        );
     }
 }

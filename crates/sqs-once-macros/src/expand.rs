@@ -1,11 +1,9 @@
 //! What the attribute becomes: the function as it was written, and the consumer beside it.
 
-use std::time::Duration;
-
 use proc_macro2::TokenStream;
-use quote::{ToTokens, quote};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
-use syn::{Attribute, Error, Expr, ItemFn, Token, Type, parse_quote};
+use syn::{Attribute, Error, Expr, Ident, ItemFn, Token, Type, parse_quote};
 
 use crate::key::{Key, by_reference};
 use crate::options::Options;
@@ -46,7 +44,7 @@ fn companion(attribute: TokenStream, function: &ItemFn) -> TokenStream {
         Ok(fingerprint) => fingerprint,
         Err(error) => return with_stub(function, Some(&state), &error),
     };
-    let checks = checks(&signature, &state, &kept(&function.attrs));
+    let checks = checks(function, &signature, &state);
     let extractors = (&key, fingerprint.as_ref());
     let body = body(function, &signature, &options, extractors, &state);
     let companion = companion_type(function, &state, &body);
@@ -101,7 +99,8 @@ fn kept(attributes: &[Attribute]) -> Vec<&Attribute> {
 
 /// Checks of each type by itself: the `Handler` trait could only say that the whole does not fit. The
 /// payload's own check is the call of `consumer`.
-fn checks(signature: &Signature, state: &Type, kept: &[&Attribute]) -> TokenStream {
+fn checks(function: &ItemFn, signature: &Signature, state: &Type) -> TokenStream {
+    let kept = kept(&function.attrs);
     let check = |ty: &Type, bound: &TokenStream| {
         quote! {{
             const fn check<SqsOnceChecked: #bound>() {}
@@ -119,12 +118,29 @@ fn checks(signature: &Signature, state: &Type, kept: &[&Attribute]) -> TokenStre
         // `impl …` can only be named where the function is declared.
         .filter(|output| !matches!(output, Type::ImplTrait(_)))
         .map(|output| check(output, &quote!(::sqs_once::IntoOutcome)));
+    let future = future_check(&function.sig.ident, signature);
     quote! {
         #(#kept)*
         const _: () = {
             #(#extractors)*
             #(#output)*
+            #future
         };
+    }
+}
+
+/// Has the compiler say what keeps the handler's future from being `Send`.
+fn future_check(name: &Ident, signature: &Signature) -> TokenStream {
+    let payload = &signature.payload.argument;
+    let arguments = std::iter::once(payload).chain(&signature.extractors);
+    let types: Vec<_> = arguments.map(|argument| &argument.ty).collect();
+    let arguments: Vec<_> = (0..types.len())
+        .map(|at| format_ident!("argument{at}"))
+        .collect();
+    let future = quote_spanned!(name.span()=> &#name(#(#arguments),*));
+    quote! {
+        const fn a_handlers_future_is_send<SqsOnceChecked: ::core::marker::Send>(_: &SqsOnceChecked) {}
+        let _ = |#(#arguments: #types),*| a_handlers_future_is_send(#future);
     }
 }
 
@@ -149,7 +165,7 @@ fn body(
         payload_fingerprint(signature, part)
     });
     let default_namespace = format!(".{}", name.unraw());
-    let settings = settings(options);
+    let settings = &options.settings;
     // An error about the handler as a whole underlines its name.
     let inferred = Token![_](name.span());
     quote! {
@@ -159,7 +175,7 @@ fn body(
             .key(#key)
             #fingerprint
             .default_namespace(::core::concat!(::core::env!("CARGO_PKG_NAME"), #default_namespace))
-            #settings
+            #(#settings)*
             .handler_with_state::<#state, #inferred, _>(#name)
     }
 }
@@ -203,29 +219,4 @@ fn payload_fingerprint(signature: &Signature, part: &Key) -> (TokenStream, Token
         }
     };
     (function, quote!(.fingerprint_with(sqs_once_fingerprint)))
-}
-
-/// The calls for what the attribute sets.
-fn settings(options: &Options) -> TokenStream {
-    let namespace = options.namespace.iter();
-    let concurrency = options.concurrency.iter();
-    let lease_margin = options.lease_margin.map(duration).into_iter();
-    let retain = options.retain.map(duration).into_iter();
-    let mode = options.mode.iter();
-    let payload_mismatch = options.payload_mismatch.iter();
-    let missing_key = options.missing_key.iter();
-    quote! {
-        #(.namespace(#namespace))*
-        #(.concurrency(#concurrency))*
-        #(.lease_margin(#lease_margin))*
-        #(.retention(#retain))*
-        #(.mode(::sqs_once::Mode::#mode))*
-        #(.payload_mismatch(::sqs_once::PayloadMismatch::#payload_mismatch))*
-        #(.missing_key(::sqs_once::MissingKey::#missing_key))*
-    }
-}
-
-fn duration(duration: Duration) -> TokenStream {
-    let (secs, nanos) = (duration.as_secs(), duration.subsec_nanos());
-    quote!(::core::time::Duration::new(#secs, #nanos))
 }

@@ -51,15 +51,23 @@ use proc_macro::TokenStream;
 /// | `namespace = "payments"` | keeps this consumer's keys apart from others in the table; 1 to 255 bytes, no `#` | `SQS_ONCE_NAMESPACE`, else the crate's name and the function's: `payments.charge` |
 /// | `concurrency = 16` | how many records run at once, at least 1 | `SQS_ONCE_CONCURRENCY`, else 10 |
 /// | `lease_margin = "3s"` | how long a claim outlives the function's deadline | `SQS_ONCE_LEASE_MARGIN`, else `3s` |
-/// | `retain = "28d"` | how long a duplicate is recognised; more than zero | `SQS_ONCE_RETENTION`, else `28d` |
+/// | `deadline_margin = "1s"` | how long before the function's deadline handlers are cancelled, so that the answer goes out in time; more than zero | `SQS_ONCE_DEADLINE_MARGIN`, else `1s` or a tenth of the time, whichever is less |
+/// | `record_timeout = "10s"` | how long one handler may run; more than zero | until the deadline is near |
+/// | `retain = "28d"` | how long a duplicate is recognised; `1s` at least | `SQS_ONCE_RETENTION`, else `28d` |
 /// | `mode = record_after` | `claim_first`: claim the key, work, record. `record_after`: work, then record; concurrent duplicates may both run, so the handler must be idempotent itself | `claim_first` |
 /// | `fingerprint = order.amount_cents` | what tells two messages with one key apart: an expression over the payload, like the key, or a function of it | the whole body |
 /// | `payload_mismatch = reject` | what becomes of a message that differs: `warn`: a duplicate, with a warning; `reject`: failed; `ignore`: nothing is compared or stored | `warn` |
 /// | `missing_key = retry` | what becomes of a record without a key: `terminal`; `retry`; `process_unprotected`: it runs, without a claim, on every delivery | `terminal` |
+/// | `in_progress = wait("5s")` | what becomes of a record whose key another worker has: `return_to_queue`, or `wait` so long at most for the other to finish | `return_to_queue` |
+/// | `fifo = return_batch` | what else of a FIFO queue's batch is returned when a record fails: `return_group`: the rest of its message group; `return_batch`, or `strict`: everything not started yet | `return_group` |
+/// | `raise_on_total_failure = true` | whether the invocation fails when every record of its batch did | `false` |
+/// | `backoff = exponential("2s", "15m")` | how long failed records stay away from the function: the floor, doubled with every delivery up to the ceiling (feature `sqs`) | until the queue's visibility timeout ends |
+/// | `after_dead_letter = go_on` | what becomes of the rest of a FIFO message group when a record of it was moved to the dead-letter queue: `stop`, or `go_on` (feature `sqs`) | `stop` |
 /// | `state = App` | the consumer's state, when no argument is a `State<App>` but an extractor of your own wants it | the type in `State<…>`, else `()` |
 ///
 /// A duration is a whole number and a unit: `500ms`, `3s`, `5m`, `12h`, `28d`. What an option sets
-/// wins over the environment.
+/// wins over the environment. Each is a method of the same name on `Consumer`, which says more of it
+/// (`retention` for `retain`).
 ///
 /// # The key
 ///

@@ -1,62 +1,47 @@
 //! The attribute's options: `key = …, namespace = "…", …`.
 
-use std::time::Duration;
+mod values;
 
-use proc_macro2::{Span, TokenTree};
-use quote::ToTokens;
+use proc_macro2::{Span, TokenStream, TokenTree};
+use quote::quote;
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};
-use syn::{Error, Expr, ExprLit, Ident, Lit, LitStr, Result, Token, Type};
+use syn::{Error, Expr, Ident, Result, Token, Type};
 
 use crate::spelling::nearest;
 
 /// Each option with a value to show in messages.
-const EXAMPLES: [(&str, &str); 10] = [
+const EXAMPLES: [(&str, &str); 17] = [
     ("key", "order.order_id"),
     ("namespace", "\"payments\""),
     ("concurrency", "16"),
     ("lease_margin", "\"3s\""),
+    ("deadline_margin", "\"1s\""),
+    ("record_timeout", "\"10s\""),
     ("retain", "\"28d\""),
     ("mode", "record_after"),
     ("fingerprint", "order.amount_cents"),
     ("payload_mismatch", "reject"),
     ("missing_key", "retry"),
+    ("in_progress", "wait(\"5s\")"),
+    ("fifo", "return_batch"),
+    ("raise_on_total_failure", "true"),
+    ("backoff", "exponential(\"2s\", \"15m\")"),
+    ("after_dead_letter", "go_on"),
     ("state", "App"),
 ];
 
-/// The values of an option and the variants they stand for, the default first.
-type Choices<const N: usize> = [(&'static str, &'static str); N];
-
-const MODES: Choices<2> = [
-    ("claim_first", "ClaimFirst"),
-    ("record_after", "RecordAfter"),
-];
-const PAYLOAD_MISMATCHES: Choices<3> =
-    [("warn", "Warn"), ("reject", "Reject"), ("ignore", "Ignore")];
-const MISSING_KEYS: Choices<3> = [
-    ("terminal", "Terminal"),
-    ("process_unprotected", "ProcessUnprotected"),
-    ("retry", "Retry"),
-];
-
-const MAX_NAMESPACE_LEN: usize = 255;
+/// The options that `sqs-once` has only with its feature `sqs`, which is this crate's as well.
+const OF_SQS: [&str; 2] = ["backoff", "after_dead_letter"];
 
 /// What the attribute says, checked as far as its text alone allows.
 #[derive(Default)]
 pub(crate) struct Options {
     pub(crate) key: Option<Expr>,
-    pub(crate) namespace: Option<LitStr>,
-    pub(crate) concurrency: Option<usize>,
-    pub(crate) lease_margin: Option<Duration>,
-    pub(crate) retain: Option<Duration>,
-    /// The variant of `Mode`.
-    pub(crate) mode: Option<Ident>,
     pub(crate) fingerprint: Option<Expr>,
-    /// The variant of `PayloadMismatch`.
-    pub(crate) payload_mismatch: Option<Ident>,
-    /// The variant of `MissingKey`.
-    pub(crate) missing_key: Option<Ident>,
     pub(crate) state: Option<Type>,
+    /// The consumer's methods to call for the others.
+    pub(crate) settings: Vec<TokenStream>,
 }
 
 impl Parse for Options {
@@ -92,27 +77,98 @@ impl Parse for Options {
 
 impl Options {
     fn read(&mut self, name: &Ident, input: ParseStream<'_>) -> Result<()> {
-        match name.to_string().as_str() {
+        let option = name.to_string();
+        available(name, cfg!(feature = "sqs"))?;
+        match &*option {
             "key" => self.key = Some(value(name, input)?),
-            "namespace" => self.namespace = Some(namespace(&value(name, input)?)?),
-            "concurrency" => self.concurrency = Some(concurrency(&value(name, input)?)?),
-            "lease_margin" => self.lease_margin = Some(duration(name, &value(name, input)?)?),
-            "retain" => self.retain = Some(retain(name, &value(name, input)?)?),
-            "mode" => self.mode = Some(choice(name, &value(name, input)?, &MODES)?),
             "fingerprint" => self.fingerprint = Some(value(name, input)?),
-            "payload_mismatch" => {
-                let value = value(name, input)?;
-                self.payload_mismatch = Some(choice(name, &value, &PAYLOAD_MISMATCHES)?);
-            }
-            "missing_key" => {
-                let value = value(name, input)?;
-                self.missing_key = Some(choice(name, &value, &MISSING_KEYS)?);
-            }
             "state" => self.state = Some(value(name, input)?),
-            unknown => return Err(unknown_option(unknown, name.span())),
+            _ => self.settings.push(setting(name, input)?),
         }
         Ok(())
     }
+}
+
+/// The method to call on the consumer for an option.
+fn setting(name: &Ident, input: ParseStream<'_>) -> Result<TokenStream> {
+    let option = name.to_string();
+    let value = || value::<Expr>(name, input);
+    Ok(match &*option {
+        "namespace" => {
+            let namespace = values::namespace(&value()?)?;
+            quote!(.namespace(#namespace))
+        }
+        "concurrency" => {
+            let concurrency = values::concurrency(&value()?)?;
+            quote!(.concurrency(#concurrency))
+        }
+        "retain" => {
+            let retain = values::retain(&value()?)?;
+            quote!(.retention(#retain))
+        }
+        "lease_margin" => {
+            let margin = values::duration(&option, &value()?)?;
+            quote!(.lease_margin(#margin))
+        }
+        "deadline_margin" => {
+            let problem = "Lambda would end the function before its answer is out";
+            let margin = values::positive(&option, &value()?, problem)?;
+            quote!(.deadline_margin(#margin))
+        }
+        "record_timeout" => {
+            let problem = "every handler would be cancelled at once; without the option they may run until \
+                           the deadline is near";
+            let timeout = values::positive(&option, &value()?, problem)?;
+            quote!(.record_timeout(#timeout))
+        }
+        "mode" => {
+            let mode = values::choice(&option, &value()?, &values::MODES)?;
+            quote!(.mode(::sqs_once::Mode::#mode))
+        }
+        "payload_mismatch" => {
+            let mismatch = values::choice(&option, &value()?, &values::PAYLOAD_MISMATCHES)?;
+            quote!(.payload_mismatch(::sqs_once::PayloadMismatch::#mismatch))
+        }
+        "missing_key" => {
+            let missing_key = values::choice(&option, &value()?, &values::MISSING_KEYS)?;
+            quote!(.missing_key(::sqs_once::MissingKey::#missing_key))
+        }
+        "in_progress" => {
+            let policy = values::in_progress(&value()?)?;
+            quote!(.in_progress(::sqs_once::InProgress::#policy))
+        }
+        "fifo" => {
+            let failure = values::choice(&option, &value()?, &values::FIFO_FAILURES)?;
+            quote!(.fifo(::sqs_once::FifoFailure::#failure))
+        }
+        "raise_on_total_failure" => {
+            let raise = values::choice(&option, &value()?, &values::SWITCH)?;
+            quote!(.raise_on_total_failure(#raise))
+        }
+        "backoff" => {
+            let backoff = values::backoff(&value()?)?;
+            quote!(.backoff(::sqs_once::Backoff::#backoff))
+        }
+        "after_dead_letter" => {
+            let after = values::choice(&option, &value()?, &values::AFTER_DEAD_LETTERS)?;
+            quote!(.after_dead_letter(::sqs_once::AfterDeadLetter::#after))
+        }
+        unknown => return Err(unknown_option(unknown, name.span())),
+    })
+}
+
+/// Refuses an option that `sqs-once` was built without.
+fn available(name: &Ident, has_sqs: bool) -> Result<()> {
+    if has_sqs || !OF_SQS.iter().any(|option| name == option) {
+        return Ok(());
+    }
+    Err(Error::new(
+        name.span(),
+        format!(
+            "`{name}` needs SQS's client: enable the feature `sqs` of sqs-once in Cargo.toml, \
+             `features = [\"sqs\"]`"
+        ),
+    ))
 }
 
 fn option_name(input: ParseStream<'_>) -> Result<Ident> {
@@ -159,131 +215,24 @@ fn unknown_option(name: &str, span: Span) -> Error {
     Error::new(span, format!("unknown option `{name}`: {help}"))
 }
 
-fn namespace(value: &Expr) -> Result<LitStr> {
-    let Some(text) = string(value) else {
-        return Err(Error::new_spanned(
-            value,
-            "`namespace` is a string literal: `namespace = \"payments\"`",
-        ));
-    };
-    let name = text.value();
-    let problem = if name.trim().is_empty() {
-        "`namespace` is empty: name the consumer, such as \"payments\", or leave the option out"
-            .to_owned()
-    } else if name.contains('#') {
-        format!(
-            "`namespace` can't hold a `#`, which ends it in the table: \"{}\"",
-            name.replace('#', "-")
-        )
-    } else if name.len() > MAX_NAMESPACE_LEN {
-        format!(
-            "`namespace` has {} bytes: at most {MAX_NAMESPACE_LEN} are allowed",
-            name.len()
-        )
-    } else {
-        return Ok(text.clone());
-    };
-    Err(Error::new_spanned(value, problem))
-}
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test")]
 
-fn concurrency(value: &Expr) -> Result<usize> {
-    if let Some(Lit::Int(number)) = literal(value)
-        && let Ok(number @ 1..) = number.base10_parse()
-    {
-        return Ok(number);
-    }
-    let help = match literal(value) {
-        Some(Lit::Str(text)) if text.value().parse::<usize>().is_ok_and(|number| number > 0) => {
-            format!("write `concurrency = {}`, without quotes", text.value())
+    use super::*;
+
+    #[test]
+    fn an_option_of_the_feature_sqs_names_the_feature_where_it_is_off() {
+        for option in OF_SQS {
+            let name = Ident::new(option, Span::call_site());
+            assert!(available(&name, true).is_ok());
+            let error = available(&name, false).unwrap_err().to_string();
+            assert!(
+                error.contains("enable the feature `sqs` of sqs-once"),
+                "{error}"
+            );
         }
-        _ => "at least 1, such as `concurrency = 16`".to_owned(),
-    };
-    Err(Error::new_spanned(
-        value,
-        format!("`concurrency` is a whole number: {help}"),
-    ))
-}
-
-fn retain(name: &Ident, value: &Expr) -> Result<Duration> {
-    let retain = duration(name, value)?;
-    if retain.is_zero() {
-        return Err(Error::new_spanned(
-            value,
-            "`retain` can't be zero: no duplicate would be recognised; it should be longer than a message \
-             lives in the queue and its DLQ, such as \"28d\"",
-        ));
-    }
-    Ok(retain)
-}
-
-fn duration(name: &Ident, value: &Expr) -> Result<Duration> {
-    if let Some(duration) = string(value).and_then(|text| parse_duration(&text.value())) {
-        return Ok(duration);
-    }
-    let help = match literal(value) {
-        Some(Lit::Int(number)) if parse_duration(&number.to_string()).is_some() => {
-            format!(": write `{name} = \"{number}\"`, in quotes")
-        }
-        _ => ", a whole number and a unit in quotes: \"500ms\", \"3s\", \"5m\", \"12h\" or \"28d\""
-            .to_owned(),
-    };
-    Err(Error::new_spanned(
-        value,
-        format!("`{name}` is a duration{help}"),
-    ))
-}
-
-fn parse_duration(text: &str) -> Option<Duration> {
-    let digits = text.find(|c: char| !c.is_ascii_digit())?;
-    let (number, unit) = text.split_at(digits);
-    let millis_in_unit = match unit {
-        "ms" => 1,
-        "s" => 1_000,
-        "m" => 60_000,
-        "h" => 3_600_000,
-        "d" => 86_400_000,
-        _ => return None,
-    };
-    let number: u64 = number.parse().ok()?;
-    number
-        .checked_mul(millis_in_unit)
-        .map(Duration::from_millis)
-}
-
-/// The variant that a word stands for.
-fn choice(name: &Ident, value: &Expr, choices: &[(&str, &str)]) -> Result<Ident> {
-    let quoted = string(value);
-    let written = quoted.map_or_else(|| value.to_token_stream().to_string(), LitStr::value);
-    let chosen = choices.iter().find(|(word, _)| *word == written);
-    let problem = match (chosen, quoted) {
-        (Some((_, variant)), None) => return Ok(Ident::new(variant, Span::call_site())),
-        (Some(_), Some(_)) => format!("write `{name} = {written}`, without quotes"),
-        (None, _) => match nearest(&written, choices.iter().map(|(word, _)| *word)) {
-            Some(meant) => format!("unknown {name}: did you mean `{meant}`?"),
-            None => {
-                let mut words = choices.iter().map(|(word, _)| format!("`{word}`"));
-                let default = words.next().unwrap_or_default();
-                let others: Vec<_> = words.collect();
-                let others = others.join(" or ");
-                format!("unknown {name}: it is {default} (the default) or {others}")
-            }
-        },
-    };
-    Err(Error::new_spanned(value, problem))
-}
-
-/// The literal that an expression is. A macro's `$value:expr` arrives in an invisible group.
-fn literal(value: &Expr) -> Option<&Lit> {
-    match value {
-        Expr::Lit(ExprLit { lit, .. }) => Some(lit),
-        Expr::Group(group) => literal(&group.expr),
-        _ => None,
-    }
-}
-
-fn string(value: &Expr) -> Option<&LitStr> {
-    match literal(value) {
-        Some(Lit::Str(text)) => Some(text),
-        _ => None,
+        let name = Ident::new("concurrency", Span::call_site());
+        assert!(available(&name, false).is_ok());
     }
 }

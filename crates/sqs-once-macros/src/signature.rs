@@ -106,6 +106,13 @@ impl Payload {
                 "a handler owns its payload: take it by value, without the `&`",
             ));
         }
+        if is_extractor(&argument.ty) {
+            return Err(Error::new_spanned(
+                &argument.ty,
+                "the payload comes first, and extractors after it: \
+                 `async fn charge(order: OrderPlaced, State(app): State<App>)`",
+            ));
+        }
         let (argument, pattern) = Argument::of(argument)?;
         Ok(Self { pattern, argument })
     }
@@ -128,6 +135,21 @@ impl Argument {
         bindings.visit_pat_mut(&mut pattern);
         let names = bindings.0;
         Ok((Self { ty, names }, pattern))
+    }
+}
+
+/// Whether a type has the name of an extractor that no payload is likely to have.
+fn is_extractor(ty: &Type) -> bool {
+    match ty {
+        Type::Path(path) => {
+            path.path
+                .segments
+                .last()
+                .is_some_and(|last| last.ident == "IdempotencyToken" || last.ident == "MessageMeta")
+                || inside_state(ty).is_some()
+        }
+        Type::Group(group) => is_extractor(&group.elem),
+        _ => false,
     }
 }
 

@@ -57,7 +57,14 @@ pub mod orders {
         mode = record_after,
         fingerprint = (order.order_id, order.tenant),
         payload_mismatch = reject,
-        missing_key = retry
+        missing_key = retry,
+        record_timeout = "10s",
+        deadline_margin = "1s",
+        in_progress = wait("5s"),
+        fifo = strict,
+        raise_on_total_failure = true,
+        backoff = exponential("2s", "15m"),
+        after_dead_letter = go_on
     )]
     pub async fn charge(
         order: OrderPlaced,

@@ -83,7 +83,12 @@ impl EnvSettings {
                 |text| duration_from(text).filter(|retention| *retention >= SHORTEST_RETENTION),
             )?,
             lease_margin: duration("SQS_ONCE_LEASE_MARGIN")?,
-            deadline_margin: duration("SQS_ONCE_DEADLINE_MARGIN")?,
+            deadline_margin: read(
+                env,
+                "SQS_ONCE_DEADLINE_MARGIN",
+                "more than zero, such as 500ms or 1s",
+                |text| duration_from(text).filter(|margin| !margin.is_zero()),
+            )?,
             dlq_url: url("SQS_ONCE_DLQ_URL")?,
             queue_url: url("SQS_ONCE_QUEUE_URL")?,
             disabled: read(

@@ -79,7 +79,7 @@ pub use handler::{
     Attempt, Done, FromRecord, Handler, HandlerError, IdempotencyToken, IntoOutcome, Key,
     MessageMeta, RecordParts, Recorded, Remaining, ResultExt, State,
 };
-pub use idempotency::Mode;
+pub use idempotency::{Cache, Mode};
 pub use key::{BusinessKey, KeyError};
 pub use lambda::{EventError, run};
 pub use random::{OsRandom, Random};

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use sqs_once::store::{Status, StoreErrorKind};
 use sqs_once::{
-    Clock, Consumer, FifoFailure, HandlerError, Outcome, PayloadMismatch, RecordEnd, Recorded,
-    ResultExt,
+    Clock, Consumer, FifoFailure, HandlerError, IdempotencyToken, Outcome, PayloadMismatch,
+    RecordEnd, Recorded, ResultExt,
 };
 use support::{Bench, FIFO, Order, body, event, grouped, order, outcomes};
 use tokio::time::sleep;
@@ -98,6 +98,30 @@ async fn a_duplicate_hook_is_called_though_nothing_was_recorded() {
         [("m-0".to_owned(), Outcome::Duplicate, None)]
     );
     assert_eq!(seen.lock().unwrap().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hook_gets_the_token_of_its_events_handler() {
+    let bench = Bench::new();
+    let tokens = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&tokens);
+    let consumer = bench
+        .consumer(
+            sqs_once::consumer::<Order>()
+                .key(|order: &Order| order.id.clone())
+                .handler(async |_: Order, token: IdempotencyToken| Recorded(token.to_string())),
+        )
+        .on_duplicate(move |end| {
+            let token = end.token().map(ToString::to_string);
+            noted.lock().unwrap().push((token, end.recorded().unwrap()));
+            async { Ok(()) }
+        });
+    bench.invoke(&consumer, event([order("o-1")])).await;
+    bench.invoke(&consumer, event([order("o-1")])).await;
+    let tokens = tokens.lock().unwrap();
+    assert_eq!(tokens.len(), 1);
+    assert!(tokens[0].0.is_some());
+    assert_eq!(tokens[0].0, tokens[0].1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -206,6 +206,7 @@ fn every_claim_and_every_record_has_a_larger_fence_than_the_item_before() {
                 now: NOW,
                 expiration: NOW,
                 fingerprint: None,
+                data: None,
             },
         };
         for left in [claim().write(Some(&item)), record.write(Some(&item))] {

@@ -6,7 +6,7 @@ mod support;
 
 use serde::Serialize;
 use serde_json::json;
-use sqs_once::{HandlerError, Recorded};
+use sqs_once::{HandlerError, Mode, Recorded};
 use support::{Bench, Order, event, order, outcomes};
 
 #[derive(Serialize)]
@@ -36,6 +36,20 @@ async fn a_result_is_kept_as_json_with_the_completion() {
     );
     let data = bench.store.item("o-1").unwrap().data.unwrap();
     assert_eq!(*data, *json!({ "number": "r-o-1" }).to_string());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_result_is_kept_where_nothing_was_claimed_before() {
+    let bench = Bench::new();
+    let recording = sqs_once::consumer::<Order>()
+        .key(|order: &Order| order.id.clone())
+        .mode(Mode::RecordAfter)
+        .handler(async |_: Order| Recorded("done"));
+    bench
+        .invoke(&bench.consumer(recording), event([order("o-1")]))
+        .await;
+    let data = bench.store.item("o-1").unwrap().data.unwrap();
+    assert_eq!(&*data, "\"done\"");
 }
 
 #[tokio::test(start_paused = true)]

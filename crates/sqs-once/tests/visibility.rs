@@ -167,19 +167,66 @@ async fn nothing_is_asked_for_beyond_twelve_hours_from_the_receipt() {
 
 #[tokio::test(start_paused = true)]
 async fn a_record_in_progress_elsewhere_stays_away_until_that_lease_has_lapsed() {
+    for with_backoff in [false, true] {
+        let (bench, sqs) = (Bench::new(), Sqs::default());
+        let consumer = match with_backoff {
+            true => backing_off(&bench, &sqs),
+            false => client(&bench, &sqs),
+        };
+        let slow = event([delivered(order("slow"), "first", 1)]);
+        let second = async {
+            sleep(10 * SECOND).await;
+            let again = event([delivered(order("slow"), "second", 1)]);
+            assert_eq!(bench.invoke(&consumer, again).await, ["m-0"]);
+            // The first one's deadline is 30 s from the start, its lease 3 s longer.
+            assert_eq!(asked(&sqs), expected([("second", 23)]));
+        };
+        let (_, ()) = tokio::join!(bench.invoke(&consumer, slow), second);
+        // It was cancelled a second before its deadline, and its claim is left to lapse.
+        assert_eq!(asked(&sqs).get("first"), with_backoff.then_some(&5));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn those_behind_a_record_in_progress_elsewhere_stay_away_as_long() {
     let (bench, sqs) = (Bench::new(), Sqs::default());
-    let consumer = backing_off(&bench, &sqs);
-    let slow = event([delivered(order("slow"), "first", 1)]);
-    let second = async {
-        sleep(10 * SECOND).await;
-        let again = event([delivered(order("slow"), "second", 1)]);
-        assert_eq!(bench.invoke(&consumer, again).await, ["m-0"]);
-        // The first one's deadline is 30 s from the start, its lease 3 s longer.
-        assert_eq!(asked(&sqs), expected([("second", 23)]));
+    let consumer = client(&bench, &sqs);
+    let elsewhere = async {
+        let slow = event([delivered(grouped("a", "slow"), "elsewhere", 1)]);
+        bench.invoke(&consumer, slow).await
     };
-    let (_, ()) = tokio::join!(bench.invoke(&consumer, slow), second);
-    // It was cancelled a second before its deadline, and its claim is left to lapse.
-    assert_eq!(asked(&sqs)["first"], 5);
+    let here = async {
+        sleep(10 * SECOND).await;
+        let records = [
+            delivered(grouped("a", "slow"), "a1", 1),
+            delivered(grouped("a", "a2"), "its group", 1),
+            delivered(grouped("b", "slow"), "its key", 1),
+            delivered(grouped("b", "b2"), "its key's group", 1),
+            delivered(grouped("c", "bad"), "another", 1),
+        ];
+        bench.invoke(&consumer, event(records)).await
+    };
+    let (_, failed) = tokio::join!(elsewhere, here);
+    assert_eq!(failed, ["m-0", "m-1", "m-2", "m-3", "m-4"]);
+    let waits = ["a1", "its group", "its key", "its key's group"].map(|handle| (handle, 23));
+    assert_eq!(asked(&sqs), expected(waits));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_beyond_twelve_hours_keeps_its_record_away_as_long_as_sqs_allows() {
+    let (mut bench, sqs) = (Bench::new(), Sqs::default());
+    bench.timeout = 20 * HOUR as u32 * SECOND;
+    let consumer = client(&bench, &sqs);
+    let second = async {
+        sleep(SECOND).await;
+        let again = event([delivered(order("slow"), "second", 2)]);
+        bench.invoke(&consumer, again).await
+    };
+    let slow = event([delivered(order("slow"), "first", 1)]);
+    let (_, failed) = tokio::join!(bench.invoke(&consumer, slow), second);
+    assert_eq!(failed, ["m-0"]);
+    let longest = 12 * HOUR - 60 - 15 * 60;
+    assert_eq!(asked(&sqs), expected([("second", longest)]));
 }
 
 #[tokio::test(start_paused = true)]

@@ -36,6 +36,13 @@ impl FromRecord<App> for Name {
     fingerprint = (order.order_id, order.note),
     payload_mismatch = reject,
     missing_key = process_unprotected,
+    record_timeout = "10s",
+    deadline_margin = "1s",
+    in_progress = wait("5s"),
+    fifo = return_batch,
+    raise_on_total_failure = true,
+    backoff = exponential("2s", "15m"),
+    after_dead_letter = go_on,
 )]
 async fn all(order: OrderPlaced) {
     drop(order);
@@ -46,7 +53,17 @@ async fn any_order(order: OrderPlaced) {
     drop(order);
 }
 
-#[sqs_once::handler(key = order_id, fingerprint = note, payload_mismatch = warn, missing_key = terminal)]
+#[sqs_once::handler(
+    key = order_id,
+    fingerprint = note,
+    payload_mismatch = warn,
+    missing_key = terminal,
+    in_progress = return_to_queue,
+    fifo = return_group,
+    raise_on_total_failure = false,
+    backoff = exponential("2s", "2s"),
+    after_dead_letter = stop
+)]
 async fn destructured(OrderPlaced { order_id, note }: OrderPlaced) {
     drop((order_id, note));
 }
@@ -80,7 +97,26 @@ async fn state_of_an_option(order: OrderPlaced, name: Name) {
     drop((order, name.0));
 }
 
+/// Values that another macro fills in.
+macro_rules! filled_in {
+    ($name:ident, $longest:expr, $backoff:expr, $policy:expr) => {
+        #[sqs_once::handler(
+            key = order.order_id,
+            record_timeout = $longest,
+            in_progress = wait($longest),
+            backoff = $backoff,
+            fifo = $policy
+        )]
+        async fn $name(order: OrderPlaced) {
+            drop(order);
+        }
+    };
+}
+
+filled_in!(by_macro, "5s", exponential("2s", "15m"), strict);
+
 fn main() {
+    let _: Consumer<Ready<()>> = by_macro::consumer();
     let _: Consumer<Ready<()>> = all::consumer();
     let _: Consumer<Ready<()>> = any_order::consumer();
     let _: Consumer<Ready<()>> = destructured::consumer();

@@ -63,6 +63,11 @@ async fn zero(order: OrderPlaced) -> Result<(), HandlerError> {
     Ok(())
 }
 
+#[sqs_once::handler(key = order.order_id, retain = "500ms")]
+async fn too_short(order: OrderPlaced) -> Result<(), HandlerError> {
+    Ok(())
+}
+
 fn main() {
     let _ = no_unit::consumer();
     let _ = zero::consumer();

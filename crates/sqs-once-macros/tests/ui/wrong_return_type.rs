@@ -18,6 +18,11 @@ async fn ship(order: OrderPlaced) -> bool {
     true
 }
 
+#[sqs_once::handler(key = order.order_id)]
+async fn notify(order: OrderPlaced) -> Result<(), sqs_once::Error> {
+    Ok(())
+}
+
 fn main() {
     let _ = charge::consumer();
     let _ = ship::consumer();

@@ -1,6 +1,7 @@
 //! Claims under way: those asked for, those asked for again later, and those that wait for another
 //! worker. None holds up another.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -24,7 +25,7 @@ pub(super) const AHEAD: usize = CLAIMS * REQUESTS;
 /// A record whose key is known, on its way to its handler.
 pub(super) struct Candidate {
     pub(super) record: usize,
-    pub(super) key: BusinessKey,
+    pub(super) key: Arc<BusinessKey>,
     pub(super) claim: Claim,
     pub(super) start: Guarded<Start<()>>,
     /// How long it paused before it was asked for again.

@@ -4,11 +4,33 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::config::EnvSettings;
 use crate::time::Timestamp;
 
 /// The margin when none is configured, and the share of the time left that it never exceeds.
 const DEFAULT_MARGIN: Duration = Duration::from_secs(1);
 const DEFAULT_SHARE: u32 = 10;
+const DEFAULT_LEASE_MARGIN: Duration = Duration::from_secs(3);
+/// No invocation takes a day.
+const LONGEST_INVOCATION: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// How far a lease reaches beyond the invocation's deadline, and how long before it the work ends;
+/// `None` is the default.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Margins {
+    pub(crate) lease: Option<Duration>,
+    pub(crate) deadline: Option<Duration>,
+}
+
+impl Margins {
+    /// Fills in what the environment says.
+    pub(crate) fn or(self, env: &EnvSettings) -> Self {
+        Self {
+            lease: self.lease.or(env.lease_margin),
+            deadline: self.deadline.or(env.deadline_margin),
+        }
+    }
+}
 
 /// When a batch stops starting records, when it must answer, and how long its claims hold.
 #[derive(Clone, Copy, Debug)]
@@ -24,15 +46,19 @@ pub(crate) struct Deadline {
 }
 
 impl Deadline {
-    /// The moments for an invocation that has `left` from `now`. The last quarter of the margin is
-    /// for the answer's way to Lambda, the rest for recording what is done.
-    pub(crate) fn new(
-        now: Timestamp,
-        left: Duration,
-        margin: Option<Duration>,
-        lease_margin: Duration,
-    ) -> Self {
-        let margin = margin.unwrap_or_else(|| DEFAULT_MARGIN.min(left / DEFAULT_SHARE));
+    /// The moments for an invocation that ends at `ends_at`. The last quarter of the margin is for the
+    /// answer's way to Lambda, the rest for recording what is done.
+    pub(crate) fn of(ends_at: Timestamp, now: Timestamp, margins: Margins) -> Self {
+        let since_epoch = ends_at.since(Timestamp::default());
+        let left = if since_epoch < LONGEST_INVOCATION {
+            // `cargo lambda watch` sends the time that is left where Lambda sends the moment.
+            since_epoch
+        } else {
+            ends_at.since(now).min(LONGEST_INVOCATION)
+        };
+        let margin = margins
+            .deadline
+            .unwrap_or_else(|| DEFAULT_MARGIN.min(left / DEFAULT_SHARE));
         // A margin longer than the invocation would leave no time for any record, ever.
         let margin = margin.min(left / 2);
         let start = Instant::now();
@@ -40,7 +66,7 @@ impl Deadline {
             cancel_at: start + left.saturating_sub(margin),
             hooks_by: start + left.saturating_sub(margin / 2),
             answer_by: start + left.saturating_sub(margin / 4),
-            lease_until: now + left + lease_margin,
+            lease_until: now + left + margins.lease.unwrap_or(DEFAULT_LEASE_MARGIN),
         }
     }
 }

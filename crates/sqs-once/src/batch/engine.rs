@@ -55,7 +55,8 @@ pub enum FifoFailure {
 /// What becomes of a record whose key another worker has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InProgress {
-    /// It goes back to the queue at once (the default).
+    /// It goes back to the queue at once (the default). With the feature `sqs` it stays away until the
+    /// other worker's lease has lapsed; otherwise until the queue's visibility timeout ends.
     #[default]
     ReturnToQueue,
     /// Its key is asked for again, with growing pauses, until the other worker is done or its lease

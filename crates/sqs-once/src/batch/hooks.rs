@@ -7,7 +7,6 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 
 use crate::handler::{HandlerError, IdempotencyToken};
-use crate::key::ItemId;
 use crate::record::Message;
 
 use super::ledger::{Outcome, Report};
@@ -38,7 +37,7 @@ where
 #[derive(Clone, Debug)]
 pub struct RecordEnd {
     message: Arc<Message>,
-    item: Option<ItemId>,
+    token: Option<IdempotencyToken>,
     report: Report,
     data: Option<Arc<str>>,
 }
@@ -46,13 +45,13 @@ pub struct RecordEnd {
 impl RecordEnd {
     pub(super) fn new(
         message: Arc<Message>,
-        item: Option<ItemId>,
+        token: Option<IdempotencyToken>,
         report: Report,
         data: Option<Arc<str>>,
     ) -> Self {
         Self {
             message,
-            item,
+            token,
             report,
             data,
         }
@@ -84,8 +83,8 @@ impl RecordEnd {
     }
 
     /// The token that the event's handler gets; `None` for a record without a usable key.
-    pub fn token(&self) -> Option<IdempotencyToken> {
-        self.item.as_ref().map(IdempotencyToken::of)
+    pub fn token(&self) -> Option<&IdempotencyToken> {
+        self.token.as_ref()
     }
 
     /// What the handler [recorded](crate::Recorded) with its success; `None` when it recorded nothing.

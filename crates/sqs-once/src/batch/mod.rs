@@ -15,7 +15,7 @@ mod run;
 mod settling;
 
 pub(crate) use answer::run;
-pub(crate) use deadline::Deadline;
+pub(crate) use deadline::{Deadline, Margins};
 pub(crate) use engine::Engine;
 pub use engine::{FifoFailure, InProgress, MissingKey, PayloadMismatch};
 pub(crate) use hooks::{Hooks, hook};

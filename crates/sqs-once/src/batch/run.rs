@@ -32,7 +32,7 @@ const UNPROTECTED: &str = "without a business key: not protected against duplica
 /// A record whose handler may start.
 struct Startable {
     record: usize,
-    key: BusinessKey,
+    key: Arc<BusinessKey>,
     item: ItemId,
     /// None where the record runs without protection.
     claim: Option<Claim>,
@@ -43,6 +43,7 @@ struct Startable {
 /// What the batch remembers of a record that was taken up.
 #[derive(Clone, Default)]
 struct Taken {
+    key: Option<Arc<BusinessKey>>,
     item: Option<ItemId>,
     fingerprint: Option<Fingerprint>,
     taken_up: Option<Instant>,
@@ -210,6 +211,8 @@ impl<'a> Run<'a> {
             return None;
         };
         let item = self.engine.idempotency.item_id(&key);
+        let key = Arc::new(key);
+        self.taken[record].key = Some(Arc::clone(&key));
         let fingerprint = prepared.fingerprint;
         self.taken[record].item = Some(item.clone());
         self.taken[record].fingerprint.clone_from(&fingerprint);
@@ -249,7 +252,7 @@ impl<'a> Run<'a> {
                 self.claimed.push_back(Startable {
                     record,
                     item: self.engine.idempotency.item_id(&key),
-                    key,
+                    key: Arc::new(key),
                     claim: None,
                     fence: Fence::first(self.engine.idempotency.clock.now()),
                     start,
@@ -306,7 +309,7 @@ impl<'a> Run<'a> {
             let cancel_at = self.deadline.cancel_at;
             let mut parts = RecordParts {
                 message,
-                key: Arc::new(key),
+                key,
                 item,
                 fence,
                 cancelled_at: cancel_at,

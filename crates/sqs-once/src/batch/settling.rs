@@ -7,8 +7,8 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use tokio::time::{Instant, sleep_until};
 
-use crate::idempotency::Driver;
-use crate::store::{Settled, Settlement, StoreError};
+use crate::idempotency::{Driver, Ending};
+use crate::store::{Settled, StoreError};
 
 /// How many settlements a write carries, and how many full writes may be under way at once.
 const GROUP: usize = 25;
@@ -24,7 +24,7 @@ pub(super) struct Answered {
 
 struct Entry {
     record: Option<usize>,
-    settlement: Settlement,
+    settlement: Ending,
     /// How long it paused before it was sent again.
     pause: Option<Duration>,
 }
@@ -55,7 +55,7 @@ impl<'a> Settler<'a> {
     }
 
     /// Takes a settlement; `record` is the record that ends with its answer, if one does.
-    pub(super) fn push(&mut self, record: Option<usize>, settlement: Settlement) {
+    pub(super) fn push(&mut self, record: Option<usize>, settlement: Ending) {
         self.waiting_since.get_or_insert_with(Instant::now);
         self.waiting.push(Entry {
             record,

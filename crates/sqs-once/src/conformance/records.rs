@@ -10,6 +10,7 @@ pub(super) async fn all<F: Fixture>(fixture: &F, road: Road) {
     new_key(fixture, road).await;
     lost_answer(fixture, road).await;
     no_fingerprint(fixture, road).await;
+    data(fixture, road).await;
     over_a_claim(fixture, road).await;
     over_a_valid_completion(fixture, road).await;
     over_an_expired_completion(fixture, road).await;
@@ -54,6 +55,25 @@ async fn no_fingerprint<F: Fixture>(fixture: &F, road: Road) {
         trial.runs(&trial.claim(NOW)).await;
         trial.settles(&second, recording(&second)).await;
     }
+}
+
+async fn data<F: Fixture>(fixture: &F, road: Road) {
+    let promise = "a recording leaves its own data, and none where it has none";
+    let trial = Trial::new(fixture, road, promise);
+    let with = |claim: &Claim, data: Option<&str>| Settling::Record {
+        now: claim.now,
+        expiration: claim.now,
+        fingerprint: claim.fingerprint.clone(),
+        data: data.map(Into::into),
+    };
+    let first = trial.claim(NOW);
+    trial.settles(&first, with(&first, Some("first"))).await;
+    trial.is_duplicate(&trial.claim(NOW), Some("first")).await;
+    let second = trial.claim(NOW + SECOND);
+    trial.settles(&second, with(&second, Some("second"))).await;
+    let third = trial.claim(NOW + SECOND * 2);
+    trial.settles(&third, with(&third, None)).await;
+    trial.is_duplicate(&trial.claim(third.now), None).await;
 }
 
 async fn over_a_claim<F: Fixture>(fixture: &F, road: Road) {

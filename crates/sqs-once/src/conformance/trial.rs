@@ -278,6 +278,7 @@ pub(super) fn recording(claim: &Claim) -> Settling {
         now: claim.now,
         expiration: claim.expiration,
         fingerprint: claim.fingerprint.clone(),
+        data: None,
     }
 }
 

@@ -11,7 +11,7 @@ use tokio::sync::OnceCell;
 use crate::batch::{self, FifoFailure, InProgress, MissingKey, PayloadMismatch, RecordEnd, Report};
 use crate::config::{ConfigError, SHORTEST_RETENTION};
 use crate::handler::{Bound, Handler, HandlerError, PrepareRecord, Stateful, TakeFingerprint};
-use crate::idempotency::Mode;
+use crate::idempotency::{Cache, Mode};
 use crate::key::{Fingerprint, KeyError, KeyPart, Namespace};
 use crate::random::Random;
 use crate::record::{KeyExtractor, Message};
@@ -76,15 +76,17 @@ impl<S> std::fmt::Debug for Ready<S> {
 /// | [`lease_margin`](Consumer::lease_margin) | `SQS_ONCE_LEASE_MARGIN` | `3s` |
 /// | [`deadline_margin`](Consumer::deadline_margin) | `SQS_ONCE_DEADLINE_MARGIN` | `1s`, at most a tenth of the time |
 /// | [`mode`](Consumer::mode) | | [`Mode::ClaimFirst`] |
+/// | [`cache`](Consumer::cache) | | none: every key is asked of the store |
 /// | [`fingerprint`](Consumer::fingerprint) | | the whole body |
 /// | [`payload_mismatch`](Consumer::payload_mismatch) | | [`PayloadMismatch::Warn`] |
 /// | [`missing_key`](Consumer::missing_key) | | [`MissingKey::Terminal`] |
+/// | [`readable_keys`](Consumer::readable_keys) | | off: the table holds a hash of each key |
 /// | `dead_letter_queue` (feature `sqs`) | `SQS_ONCE_DLQ_URL`: where terminal records are sent at once | none: they stay in the queue until its redrive policy moves them |
 /// | `after_dead_letter` (feature `sqs`) | | the rest of a FIFO group stops |
 /// | [`on_success`](Consumer::on_success), [`on_duplicate`](Consumer::on_duplicate), [`on_failure`](Consumer::on_failure) | | none |
 /// | [`raise_on_total_failure`](Consumer::raise_on_total_failure) | | off |
 /// | `backoff` (feature `sqs`) | | none: failed records come back when the queue's visibility timeout ends |
-/// | `queue_url` (feature `sqs`) | `SQS_ONCE_QUEUE_URL`: the queue, for `backoff` | what the messages' queue ARN says |
+/// | `queue_url` (feature `sqs`) | `SQS_ONCE_QUEUE_URL`: the queue, for records that stay away | what the messages' queue ARN says |
 /// | | `SQS_ONCE_DISABLED`: `true` bypasses the store, for tests; only duplicates inside a batch are still recognised | `false` |
 ///
 /// ```
@@ -268,20 +270,20 @@ impl<Phase> Consumer<Phase> {
     /// If the name is empty, longer than 255 bytes, or has a `#` in it.
     #[must_use]
     pub fn namespace(self, namespace: &str) -> Self {
-        self.set(|settings| settings.namespace = Some(checked(namespace)))
+        self.set(|settings| settings.idempotency.namespace = Some(checked(namespace)))
     }
 
     /// The namespace where nothing else names one.
     #[doc(hidden)]
     #[must_use]
     pub fn default_namespace(self, namespace: &str) -> Self {
-        self.set(|settings| settings.default_namespace = Some(checked(namespace)))
+        self.set(|settings| settings.idempotency.default_namespace = Some(checked(namespace)))
     }
 
     /// Keeps claims in `store` instead of the DynamoDB table that the environment names.
     #[must_use]
     pub fn store(self, store: impl Store) -> Self {
-        self.set(|settings| settings.store = Some(Arc::new(store)))
+        self.set(|settings| settings.idempotency.store = Some(Arc::new(store)))
     }
 
     /// How many handlers of a batch run at once. Default: 10. In a FIFO queue each message group has
@@ -306,29 +308,37 @@ impl<Phase> Consumer<Phase> {
             retention >= SHORTEST_RETENTION,
             "retention must be at least {SHORTEST_RETENTION:?}"
         );
-        self.set(|settings| settings.retention = Some(retention))
+        self.set(|settings| settings.idempotency.retention = Some(retention))
     }
 
     /// How far the lease of a claim reaches beyond the invocation's deadline. Default: 3 s. It covers
     /// Lambda killing a little late, and clocks that differ.
     #[must_use]
     pub fn lease_margin(self, margin: Duration) -> Self {
-        self.set(|settings| settings.lease_margin = Some(margin))
+        self.set(|settings| settings.margins.lease = Some(margin))
     }
 
     /// How long before the invocation's deadline handlers are cancelled, so that the answer goes out in
     /// time. Default: 1 s, or a tenth of the invocation's time where that is less; at most half of it.
+    ///
+    /// # Panics
+    /// If it is zero: Lambda would end the function before its answer is out.
     #[must_use]
     pub fn deadline_margin(self, margin: Duration) -> Self {
-        self.set(|settings| settings.deadline_margin = Some(margin))
+        assert!(!margin.is_zero(), "deadline_margin can't be zero");
+        self.set(|settings| settings.margins.deadline = Some(margin))
     }
 
     /// How long one handler may run. Default: until the invocation's deadline is near.
     ///
     /// A handler that takes longer is cancelled, and its record fails. As at the deadline, its claim is
     /// left to lapse, because its effect may be on its way.
+    ///
+    /// # Panics
+    /// If it is zero: every handler would be cancelled at once.
     #[must_use]
     pub fn record_timeout(self, timeout: Duration) -> Self {
+        assert!(!timeout.is_zero(), "record_timeout can't be zero");
         self.set(|settings| settings.record_timeout = Some(timeout))
     }
 
@@ -349,7 +359,14 @@ impl<Phase> Consumer<Phase> {
     /// When the effect is recorded. Default: [`Mode::ClaimFirst`].
     #[must_use]
     pub fn mode(self, mode: Mode) -> Self {
-        self.set(|settings| settings.mode = mode)
+        self.set(|settings| settings.idempotency.mode = mode)
+    }
+
+    /// Remembers completed keys in this process, so that their duplicates cost no request. Default: no
+    /// cache. Each consumer has its own, shared by its clones.
+    #[must_use]
+    pub fn cache(self, cache: Cache) -> Self {
+        self.set(|settings| settings.idempotency.cache = Some(cache))
     }
 
     /// What becomes of a message whose key was completed for another payload. Default:
@@ -429,6 +446,25 @@ impl<Phase> Consumer<Phase> {
         self.set(|settings| settings.hooks.failure = Some(batch::hook(hook)))
     }
 
+    /// Whether the table shows keys as they are. Default: off, and it holds a hash of each.
+    ///
+    /// An item's id is then its namespace and its key's parts, each with its kind, such as
+    /// `payments#s:tenant-7,i:42`: `s` for text, `i` for an integer, `b` for a boolean, `x` for bytes in
+    /// hexadecimal digits. `%`, `,` and whatever is not visible ASCII are escaped as in a URL. Different
+    /// keys have different ids, as with hashes. A key whose id would have more than 1024 bytes
+    /// ([`ItemId::MAX_READABLE_LEN`](crate::key::ItemId::MAX_READABLE_LEN)) is hashed all the same.
+    ///
+    /// Switching it on or off changes every id, and so forgets every key, as renaming the namespace
+    /// does. The [`IdempotencyToken`](crate::IdempotencyToken) of an event stays the same. Logs don't
+    /// show keys in either case: their `key` ends in the first digits of the id's SHA-256.
+    ///
+    /// Mind that keys may name people, and that a table is read by more than its function: backups,
+    /// exports and streams show them too.
+    #[must_use]
+    pub fn readable_keys(self, readable: bool) -> Self {
+        self.set(|settings| settings.idempotency.readable_keys = readable)
+    }
+
     /// Whether the invocation fails when every record of its batch failed, so that Lambda's `Errors`
     /// metric shows it. Default: off, and the answer names the records that failed.
     ///
@@ -447,13 +483,13 @@ impl<Phase> Consumer<Phase> {
     /// The clock that leases and expiry are compared with, for tests and simulators.
     #[must_use]
     pub fn clock(self, clock: impl Clock) -> Self {
-        self.set(|settings| settings.clock = Some(Arc::new(clock)))
+        self.set(|settings| settings.idempotency.clock = Some(Arc::new(clock)))
     }
 
     /// The source of owners and jitter, for tests and simulators.
     #[must_use]
     pub fn random(self, random: impl Random) -> Self {
-        self.set(|settings| settings.random = Some(Arc::new(random)))
+        self.set(|settings| settings.idempotency.random = Some(Arc::new(random)))
     }
 
     fn into_phase<P2>(self, phase: impl FnOnce(Phase) -> P2) -> Consumer<P2> {

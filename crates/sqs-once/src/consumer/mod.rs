@@ -1,6 +1,7 @@
 //! The consumer: a handler with its key, its store and its settings.
 
 mod builder;
+mod runnable;
 mod settings;
 #[cfg(feature = "sqs")]
 mod sqs;
@@ -8,3 +9,4 @@ mod sqs;
 mod testing;
 
 pub use builder::{Consumer, Keyed, Keyless, Ready, consumer};
+pub use runnable::Runnable;

@@ -55,11 +55,13 @@ impl<Phase> Consumer<Phase> {
     /// | record | stays away |
     /// |---|---|
     /// | failed | as long as the backoff says |
-    /// | failed with [`retry_after`](crate::ResultExt::retry_after) | so long, even without a backoff; in Lambda, or where one of `backoff`, `queue_url` and `sqs_client` is set |
+    /// | failed with [`retry_after`](crate::ResultExt::retry_after) | so long ¹ |
     /// | cancelled at the deadline | as long as the backoff says, and until its own lease has lapsed |
-    /// | in progress elsewhere | until the other worker's lease has lapsed |
-    /// | returned because an earlier record of its FIFO group failed | as long as that record, so that the group comes back together |
+    /// | in progress elsewhere | until the other worker's lease has lapsed ¹ |
+    /// | returned because an earlier record of its FIFO group did not succeed | as long as that record, so that the group comes back together |
     /// | terminal, but not moved to a dead-letter queue | until the queue's visibility timeout ends |
+    ///
+    /// ¹ Even without a backoff: in Lambda, and where one of `queue_url` and `sqs_client` is set.
     ///
     /// Order is safe: SQS delivers nothing of a FIFO group while a record of it is away. Times are
     /// rounded up to whole seconds, and end before the 12 hours from the record's receipt are over that SQS
@@ -71,9 +73,10 @@ impl<Phase> Consumer<Phase> {
         self.set(|settings| settings.disposition.backoff = Some(backoff))
     }
 
-    /// The URL of the queue that the messages come from, for [`backoff`](Consumer::backoff). Default:
-    /// `SQS_ONCE_QUEUE_URL`; where that is not set either, it follows from each message's queue ARN, at
-    /// `AWS_ENDPOINT_URL_SQS` or `AWS_ENDPOINT_URL` where one of them is set.
+    /// The URL of the queue that the messages come from, for records that stay away for a while
+    /// ([`backoff`](Consumer::backoff)). Default: `SQS_ONCE_QUEUE_URL`; where that is not set either, it
+    /// follows from each message's queue ARN, at `AWS_ENDPOINT_URL_SQS` or `AWS_ENDPOINT_URL` where one of
+    /// them is set.
     ///
     /// # Panics
     /// If `url` is not a URL.

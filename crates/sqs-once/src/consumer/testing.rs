@@ -26,8 +26,8 @@ impl Consumer {
             {
                 settings.disposition.is_isolated = true;
             }
-            if settings.default_namespace.is_none() {
-                settings.default_namespace = Namespace::new(NAMESPACE).ok();
+            if settings.idempotency.default_namespace.is_none() {
+                settings.idempotency.default_namespace = Namespace::new(NAMESPACE).ok();
             }
         })
     }

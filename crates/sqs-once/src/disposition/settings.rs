@@ -58,8 +58,8 @@ impl DispositionSettings {
                 after_dead_letter: self.after_dead_letter,
             });
         }
-        // A handler may ask for a pause at any time. Outside Lambda, in a test say, that is no reason to
-        // call AWS.
+        // A handler may ask for a pause at any time, and another worker may have a record's key. Outside
+        // Lambda, in a test say, that is no reason to call AWS.
         let asked = self.client.is_some() || queue.is_some() || self.backoff.is_some();
         let postpones = asked || process_env("AWS_LAMBDA_FUNCTION_NAME").is_some();
         if dead_letter_queue.is_none() && !postpones {

@@ -101,10 +101,11 @@ impl<S: Clone> FromRecord<S> for State<S> {
 pub struct IdempotencyToken(Arc<str>);
 
 impl IdempotencyToken {
-    pub(crate) fn of(item: &ItemId) -> Self {
+    pub(crate) fn of(item: &ItemId, key: &BusinessKey) -> Self {
         let mut hash = Sha256::new();
         hash.update(b"sqs-once idempotency token\0");
-        hash.update(item.as_str());
+        // The hash, though the id may show the key: an event has one token in either form.
+        hash.update(format!("{}#{}", item.namespace(), key.digest()));
         Self(hex(&hash.finalize()[..16]).into())
     }
 
@@ -122,7 +123,7 @@ impl fmt::Display for IdempotencyToken {
 
 impl<S> FromRecord<S> for IdempotencyToken {
     fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
-        Ok(Self::of(&parts.item))
+        Ok(Self::of(&parts.item, &parts.key))
     }
 }
 

@@ -84,7 +84,7 @@ pub(crate) use prepare::{
     label = "not a handler",
     note = "a handler is an `async fn` whose first argument is the payload and whose other arguments are extractors",
     note = "it returns `Result<(), HandlerError>` or `()`, and its future must be `Send`",
-    note = "`#[sqs_once::handler]` on the function tells which argument is wrong"
+    note = "`#[sqs_once::handler]` on the function tells what is wrong"
 )]
 pub trait Handler<T, S, X>: Clone + Send + Sync + 'static {
     /// Handles the record.

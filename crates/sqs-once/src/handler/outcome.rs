@@ -50,6 +50,7 @@ pub struct Done {
     message = "`{Self}` is not something a handler can return",
     label = "not a handler's outcome",
     note = "return `Result<(), HandlerError>`, or `()` for a handler that can't fail",
+    note = "`?` makes a `HandlerError` of every error; `sqs_once::Error` is for `main`",
     note = "a value to be recorded is wrapped: `Result<Recorded<Receipt>, HandlerError>`"
 )]
 pub trait IntoOutcome {
@@ -88,6 +89,7 @@ impl<T: Serialize> IntoOutcome for Recorded<T> {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<T: IntoOutcome, E: Into<HandlerError>> IntoOutcome for Result<T, E> {
     fn into_outcome(self) -> Result<Done, HandlerError> {
         self.map_err(Into::into)?.into_outcome()

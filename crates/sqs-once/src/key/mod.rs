@@ -3,6 +3,7 @@
 mod fingerprint;
 mod namespace;
 mod part;
+mod readable;
 
 use std::fmt;
 
@@ -56,6 +57,11 @@ impl BusinessKey {
     /// Hex SHA-256 of the parts.
     pub(crate) fn digest(&self) -> String {
         hex(&Sha256::digest(&self.encoded))
+    }
+
+    /// The parts in a form that people can read. It has a `:` in it, and so is nobody's digest.
+    fn readable(&self) -> Option<String> {
+        readable::readable(&self.encoded)
     }
 }
 

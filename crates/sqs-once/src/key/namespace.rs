@@ -3,9 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
+use sha2::{Digest, Sha256};
 use thiserror::Error;
 
-use super::BusinessKey;
+use super::{BusinessKey, hex};
 
 /// Separates the keys of consumers that share a table: the same key in two namespaces is two events.
 ///
@@ -17,7 +18,10 @@ use super::BusinessKey;
 /// # Ok::<(), sqs_once::key::InvalidNamespace>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Namespace(Arc<str>);
+pub struct Namespace {
+    name: Arc<str>,
+    readable_keys: bool,
+}
 
 impl Namespace {
     /// The most bytes a namespace may have.
@@ -33,17 +37,43 @@ impl Namespace {
         if name.trim().is_empty() || name.len() > Self::MAX_LEN || name.contains('#') {
             return Err(InvalidNamespace(name.to_owned()));
         }
-        Ok(Self(name.into()))
+        Ok(Self {
+            name: name.into(),
+            readable_keys: false,
+        })
+    }
+
+    /// Whether [`item_id`](Self::item_id) shows the key as it is instead of its hash. Default: off.
+    ///
+    /// See [`Consumer::readable_keys`](crate::Consumer::readable_keys) for what the id looks like then.
+    ///
+    /// ```
+    /// use sqs_once::{BusinessKey, key::Namespace};
+    ///
+    /// let namespace = Namespace::new("payments")?.readable_keys(true);
+    /// let key = BusinessKey::of(&("tenant-7", 42))?;
+    /// assert_eq!(namespace.item_id(&key).as_str(), "payments#s:tenant-7,i:42");
+    /// # Ok::<(), sqs_once::Error>(())
+    /// ```
+    #[must_use]
+    pub fn readable_keys(mut self, readable: bool) -> Self {
+        self.readable_keys = readable;
+        self
     }
 
     /// The name.
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.name
     }
 
     /// Where the table keeps `key`.
     pub fn item_id(&self, key: &BusinessKey) -> ItemId {
-        ItemId(format!("{}#{}", self.0, key.digest()).into())
+        let readable = self.readable_keys.then(|| key.readable()).flatten();
+        let id = readable
+            .map(|key| format!("{}#{key}", self.name))
+            .filter(|id| id.len() <= ItemId::MAX_READABLE_LEN)
+            .unwrap_or_else(|| format!("{}#{}", self.name, key.digest()));
+        ItemId(id.into())
     }
 }
 
@@ -52,11 +82,16 @@ impl Namespace {
 #[error("namespace {0:?} must have 1 to {max} bytes, not only blanks, and no `#`", max = Namespace::MAX_LEN)]
 pub struct InvalidNamespace(String);
 
-/// The partition key of a business key's item: `{namespace}#{hex SHA-256 of the key}`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// The table's key of a business key's item: `{namespace}#{hex SHA-256 of the key}`, or with
+/// [`readable_keys`](Namespace::readable_keys) `{namespace}#{the key}`.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ItemId(Arc<str>);
 
 impl ItemId {
+    /// The most bytes of an id that shows its key, which is what DynamoDB takes as a sort key. A longer
+    /// one has the key's hash.
+    pub const MAX_READABLE_LEN: usize = 1024;
+
     /// Takes an identifier as it stands in the table.
     pub fn from_stored(id: impl Into<Arc<str>>) -> Self {
         Self(id.into())
@@ -67,10 +102,32 @@ impl ItemId {
         &self.0
     }
 
-    /// The namespace and the first twelve digits of the hash: enough to find the item, and safe to log.
-    pub fn short(&self) -> &str {
-        let hash = self.0.rfind('#').map_or(0, |at| at + 1);
-        self.0.get(..hash + 12).unwrap_or(&self.0)
+    /// The namespace and twelve digits: the first of the key's hash, where the id shows no more than
+    /// that, otherwise the first of the whole id's SHA-256. Enough to find the item, and safe to log.
+    pub fn short(&self) -> String {
+        let namespace = self.namespace();
+        match self.0.split_once('#') {
+            Some((_, key)) if is_digest(key) => format!("{namespace}#{key:.12}"),
+            _ => format!("{namespace}#{:.12}", hex(&Sha256::digest(&*self.0))),
+        }
+    }
+
+    /// The namespace: what stands before the first `#`.
+    pub(crate) fn namespace(&self) -> &str {
+        self.0
+            .split_once('#')
+            .map_or("", |(namespace, _)| namespace)
+    }
+}
+
+fn is_digest(key: &str) -> bool {
+    key.len() == 64 && key.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// Shows what is safe to log, as [`ItemId::short`] does.
+impl fmt::Debug for ItemId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ItemId({})", self.short())
     }
 }
 

@@ -1,9 +1,10 @@
 //! Running a consumer as a Lambda function.
 
+use futures_util::future::LocalBoxFuture;
 use lambda_runtime::Runtime;
 use lambda_runtime::layers::TracingLayer;
 
-use crate::consumer::Consumer;
+use crate::consumer::{Consumer, Runnable};
 use crate::error::Error;
 use crate::telemetry;
 
@@ -35,7 +36,12 @@ use super::shutdown::Shutdown;
 ///     sqs_once::run(charge::consumer()).await
 /// }
 /// ```
-pub async fn run(consumer: Consumer) -> Result<(), Error> {
+pub fn run(consumer: impl Runnable) -> LocalBoxFuture<'static, Result<(), Error>> {
+    // No `async fn`: where the consumer can't run, each use of its future would be an error again.
+    Box::pin(start(consumer.into_consumer()))
+}
+
+async fn start(consumer: Consumer) -> Result<(), Error> {
     telemetry::init();
     if let Err(error) = consumer.init().await {
         tracing::error!(%error, "the function can't start");

@@ -55,7 +55,10 @@ impl StoreErrorKind {
                 "give the function a role, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
             }
             Self::TableNotFound => "check SQS_ONCE_TABLE and the region",
-            Self::KeySchema => "it needs the partition key `id` of type S and no sort key",
+            Self::KeySchema => {
+                "it needs the partition key `id` of type S and no sort key, unless the store's layout \
+                 says otherwise"
+            }
             Self::Throttled => "raise the table's capacity or lower the function's concurrency",
             Self::Unanswered => "check its endpoint, the region and the function's network",
             Self::BadItem => "another program writes to this table",

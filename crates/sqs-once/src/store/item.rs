@@ -209,6 +209,8 @@ pub enum Settling {
         expiration: Timestamp,
         /// The payload's fingerprint, where it is checked.
         fingerprint: Option<Fingerprint>,
+        /// What the handler asked to record.
+        data: Option<Arc<str>>,
     },
 }
 
@@ -257,12 +259,13 @@ impl Settlement {
                 now,
                 expiration,
                 fingerprint,
+                data,
             } => {
                 item.status = Status::Completed;
                 item.owner = Some(self.owner);
                 item.expiration = Some(whole_secs(*expiration));
                 item.fingerprint.clone_from(fingerprint);
-                item.data = None;
+                item.data.clone_from(data);
                 item.fence = Some(item.fence.map_or(Fence::first(*now), Fence::next));
             }
         }

@@ -15,7 +15,7 @@ use std::pin::Pin;
 
 use crate::key::ItemId;
 
-pub use dynamodb::DynamoDbStore;
+pub use dynamodb::{DynamoDbStore, LayoutError, TableLayout};
 pub use error::{StoreError, StoreErrorKind};
 pub use item::{Claim, Fence, InvalidOwner, Item, Owner, Settlement, Settling, Status};
 pub use memory::MemoryStore;

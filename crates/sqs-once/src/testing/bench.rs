@@ -163,7 +163,9 @@ impl Bench {
             let completion = driver.completion(&claim, None);
             let existing = self.store.memory().get(&claim.id);
             let claimed = claim.write(existing.as_ref());
-            self.store.memory().put(completion.write(Some(&claimed)));
+            self.store
+                .memory()
+                .put(completion.settlement.write(Some(&claimed)));
         }
     }
 

@@ -20,6 +20,11 @@ async fn the_store_on_dynamodb_keeps_every_promise() {
     conformance::run(&OnDynamoDb::start().await).await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn the_store_on_a_table_with_a_sort_key_and_other_names_keeps_every_promise() {
+    conformance::run(&OnDynamoDb::with_other_layout().await).await;
+}
+
 fn text(value: &str) -> AttributeValue {
     AttributeValue::S(value.to_owned())
 }

@@ -202,6 +202,7 @@ async fn the_texts_of_dynamodb_about_keys_are_recognised() {
         "One or more parameter values were invalid: Type mismatch for key id expected: N actual: S",
         "Where clause does not contain a mandatory equality on all key attributes",
         "Key attribute's data type should match its data type in table's schema: Key id",
+        "Provided list of item keys contains duplicates",
     ] {
         let refusal =
             json!({"__type": "com.amazon.coral.validate#ValidationException", "message": text});

@@ -5,9 +5,11 @@
 
 mod conformance;
 mod errors;
+mod layout;
 mod lost_answers;
 mod model;
 mod mutants;
+mod refusals;
 mod requests;
 mod support;
 mod wire;

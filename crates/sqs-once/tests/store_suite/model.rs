@@ -39,7 +39,7 @@ struct ClaimOf {
 enum SettlementOf {
     Complete(u8, u64, Option<u8>),
     Release(u8),
-    Record(u8, u64, u64, Option<u8>),
+    Record(u8, u64, u64, Option<u8>, Option<u8>),
 }
 
 #[derive(Clone, Debug)]
@@ -78,9 +78,11 @@ fn settlement() -> impl Strategy<Value = SettlementOf> {
         (0..OWNERS, time(), data())
             .prop_map(|(owner, at, data)| SettlementOf::Complete(owner, at, data)),
         (0..OWNERS).prop_map(SettlementOf::Release),
-        (0..OWNERS, time(), time(), data()).prop_map(|(owner, now, retention, fp)| {
-            SettlementOf::Record(owner, now, retention, fp)
-        }),
+        (0..OWNERS, time(), time(), option::of(0_u8..2), data()).prop_map(
+            |(owner, now, retention, fp, data)| {
+                SettlementOf::Record(owner, now, retention, fp, data)
+            }
+        ),
     ]
 }
 
@@ -150,12 +152,13 @@ impl History {
                 },
             ),
             SettlementOf::Release(by) => (by, Settling::Release),
-            SettlementOf::Record(by, now, retention, checked) => (
+            SettlementOf::Record(by, now, retention, checked, data) => (
                 by,
                 Settling::Record {
                     now: at(now),
                     expiration: at(now + retention),
                     fingerprint: checked.map(fingerprint),
+                    data: data.map(|data| format!("data {data}").into()),
                 },
             ),
         };

@@ -436,6 +436,19 @@ async fn a_store_that_writes_settlements_wrongly_is_found_out() {
         "a recording leaves its own fingerprint",
     )
     .await;
+    leaving(
+        |settlement, existing, item| match settlement.settling {
+            Settling::Record { .. } => Some(Item {
+                data: existing
+                    .and_then(|existing| existing.data.clone())
+                    .or(item.data),
+                ..item
+            }),
+            _ => Some(item),
+        },
+        "a recording leaves its own data",
+    )
+    .await;
 }
 
 #[tokio::test]

@@ -2,9 +2,7 @@
 
 use sqs_once::store::{Claimed, DynamoDbStore, Settled, Settling, Store};
 
-use crate::support::{
-    OnDynamoDb, completion, ids, new_claims, recording, rivals, settlements, store_at,
-};
+use crate::support::{OnDynamoDb, completion, ids, new_claims, recording, rivals, settlements};
 use crate::wire::Wire;
 
 struct Metered {
@@ -13,10 +11,17 @@ struct Metered {
     store: DynamoDbStore,
 }
 
-async fn metered() -> Metered {
-    let table = OnDynamoDb::start().await;
+/// A store on a table with the default layout, and one on a table with another.
+async fn metered() -> [Metered; 2] {
+    [
+        on(OnDynamoDb::start().await).await,
+        on(OnDynamoDb::with_other_layout().await).await,
+    ]
+}
+
+async fn on(table: OnDynamoDb) -> Metered {
     let wire = Wire::to(&table.local.endpoint(), []).await;
-    let store = store_at(&wire.endpoint());
+    let store = table.store_at(&wire.endpoint());
     Metered {
         _table: table,
         wire,
@@ -26,106 +31,112 @@ async fn metered() -> Metered {
 
 #[tokio::test]
 async fn new_keys_take_one_request_for_every_twenty_five() {
-    let metered = metered().await;
-    for (keys, requests) in [(0, 0), (2, 1), (10, 1), (25, 1), (26, 2), (50, 2), (100, 4)] {
-        let claims = new_claims(keys);
-        let claimed = metered.store.claim(&claims).await;
-        assert_eq!(claimed.len(), keys);
-        assert!(
-            claimed
-                .iter()
-                .all(|claimed| matches!(claimed, Ok(Claimed::Written { .. })))
-        );
-        assert_eq!(
-            metered.wire.seen(),
-            vec!["BatchExecuteStatement"; requests],
-            "{keys} keys"
-        );
+    for metered in metered().await {
+        for (keys, requests) in [(0, 0), (2, 1), (10, 1), (25, 1), (26, 2), (50, 2), (100, 4)] {
+            let claims = new_claims(keys);
+            let claimed = metered.store.claim(&claims).await;
+            assert_eq!(claimed.len(), keys);
+            assert!(
+                claimed
+                    .iter()
+                    .all(|claimed| matches!(claimed, Ok(Claimed::Written { .. })))
+            );
+            assert_eq!(
+                metered.wire.seen(),
+                vec!["BatchExecuteStatement"; requests],
+                "{keys} keys"
+            );
+        }
     }
 }
 
 #[tokio::test]
 async fn a_lone_key_takes_one_request_whether_it_is_new_or_not() {
-    let metered = metered().await;
-    let claims = new_claims(1);
-    metered.store.claim(&claims).await;
-    assert_eq!(metered.wire.seen(), ["UpdateItem"]);
-    metered.store.claim(&rivals(&claims)).await;
-    assert_eq!(metered.wire.seen(), ["UpdateItem"]);
+    for metered in metered().await {
+        let claims = new_claims(1);
+        metered.store.claim(&claims).await;
+        assert_eq!(metered.wire.seen(), ["UpdateItem"]);
+        metered.store.claim(&rivals(&claims)).await;
+        assert_eq!(metered.wire.seen(), ["UpdateItem"]);
+    }
 }
 
 #[tokio::test]
 async fn settlements_take_one_request_for_every_twenty_five() {
-    let metered = metered().await;
-    for settling in [completion(), Settling::Release, recording()] {
-        for (keys, requests) in [(0, 0), (1, 1), (25, 1), (26, 2), (100, 4)] {
-            let claims = new_claims(keys);
-            if !matches!(settling, Settling::Record { .. }) {
-                metered.store.claim(&claims).await;
-                metered.wire.seen();
+    for metered in metered().await {
+        for settling in [completion(), Settling::Release, recording()] {
+            for (keys, requests) in [(0, 0), (1, 1), (25, 1), (26, 2), (100, 4)] {
+                let claims = new_claims(keys);
+                if !matches!(settling, Settling::Record { .. }) {
+                    metered.store.claim(&claims).await;
+                    metered.wire.seen();
+                }
+                let settled = metered.store.settle(&settlements(&claims, &settling)).await;
+                assert_eq!(settled.len(), keys);
+                assert!(
+                    settled
+                        .iter()
+                        .all(|settled| matches!(settled, Ok(Settled::Written)))
+                );
+                let expected = vec!["BatchExecuteStatement"; requests];
+                assert_eq!(metered.wire.seen(), expected, "{keys} keys, {settling:?}");
             }
-            let settled = metered.store.settle(&settlements(&claims, &settling)).await;
-            assert_eq!(settled.len(), keys);
-            assert!(
-                settled
-                    .iter()
-                    .all(|settled| matches!(settled, Ok(Settled::Written)))
-            );
-            let expected = vec!["BatchExecuteStatement"; requests];
-            assert_eq!(metered.wire.seen(), expected, "{keys} keys, {settling:?}");
         }
     }
 }
 
 #[tokio::test]
 async fn a_refused_settlement_takes_no_further_request() {
-    let metered = metered().await;
-    let claims = new_claims(3);
-    metered.store.claim(&claims).await;
-    metered.wire.seen();
-    let strangers = settlements(&rivals(&claims), &completion());
-    let settled = metered.store.settle(&strangers).await;
-    assert!(
-        settled
-            .iter()
-            .all(|settled| matches!(settled, Ok(Settled::Refused(Some(_)))))
-    );
-    assert_eq!(metered.wire.seen(), ["BatchExecuteStatement"]);
+    for metered in metered().await {
+        let claims = new_claims(3);
+        metered.store.claim(&claims).await;
+        metered.wire.seen();
+        let strangers = settlements(&rivals(&claims), &completion());
+        let settled = metered.store.settle(&strangers).await;
+        assert!(
+            settled
+                .iter()
+                .all(|settled| matches!(settled, Ok(Settled::Refused(Some(_)))))
+        );
+        assert_eq!(metered.wire.seen(), ["BatchExecuteStatement"]);
+    }
 }
 
 #[tokio::test]
 async fn every_key_that_has_an_item_takes_one_request_more() {
-    let metered = metered().await;
-    let taken = new_claims(3);
-    metered.store.claim(&taken).await;
-    metered.wire.seen();
+    for metered in metered().await {
+        let taken = new_claims(3);
+        metered.store.claim(&taken).await;
+        metered.wire.seen();
 
-    let claims = [rivals(&taken), new_claims(7)].concat();
-    metered.store.claim(&claims).await;
-    let expected = [
-        "BatchExecuteStatement",
-        "UpdateItem",
-        "UpdateItem",
-        "UpdateItem",
-    ];
-    assert_eq!(metered.wire.seen(), expected);
+        let claims = [rivals(&taken), new_claims(7)].concat();
+        metered.store.claim(&claims).await;
+        let expected = [
+            "BatchExecuteStatement",
+            "UpdateItem",
+            "UpdateItem",
+            "UpdateItem",
+        ];
+        assert_eq!(metered.wire.seen(), expected);
 
-    metered
-        .store
-        .settle(&settlements(&taken[..2], &recording()))
-        .await;
-    assert_eq!(metered.wire.seen(), expected[..3]);
+        metered
+            .store
+            .settle(&settlements(&taken[..2], &recording()))
+            .await;
+        assert_eq!(metered.wire.seen(), expected[..3]);
+    }
 }
 
 #[tokio::test]
 async fn reads_take_one_request_for_every_hundred() {
-    let metered = metered().await;
-    for (keys, requests) in [(0, 0), (1, 1), (100, 1), (101, 2)] {
-        metered.store.read(&ids(&new_claims(keys))).await;
-        assert_eq!(
-            metered.wire.seen(),
-            vec!["BatchGetItem"; requests],
-            "{keys} keys"
-        );
+    for metered in metered().await {
+        for (keys, requests) in [(0, 0), (1, 1), (100, 1), (101, 2)] {
+            metered.store.read(&ids(&new_claims(keys))).await;
+            assert_eq!(
+                metered.wire.seen(),
+                vec!["BatchGetItem"; requests],
+                "{keys} keys"
+            );
+        }
     }
 }

@@ -12,10 +12,13 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use sqs_once::Timestamp;
 use sqs_once::conformance::Fixture;
 use sqs_once::key::{Fingerprint, ItemId};
+use sqs_once::store::TableLayout;
 use sqs_once::store::{
     Claim, DynamoDbStore, Fence, Item, MemoryStore, Owner, Settlement, Settling, Status, Store,
 };
-use sqs_once_local::{LocalDynamoDb, TableDescription};
+use sqs_once_local::{KeyAttribute, LocalDynamoDb, TableDescription};
+
+type Attributes = HashMap<String, AttributeValue>;
 
 pub(crate) const TABLE: &str = "sqs-once";
 pub(crate) const NOW: Timestamp = Timestamp::from_secs(4_102_444_800);
@@ -79,27 +82,129 @@ pub(crate) struct OnDynamoDb {
     pub(crate) local: LocalDynamoDb,
     pub(crate) client: Client,
     store: DynamoDbStore,
+    /// Whether the table is laid out as [`other_layout`] says.
+    other: bool,
+}
+
+/// What the documented attributes are called in [`other_layout`]: a name of the default layout each,
+/// so that one which is used by mistake is there, and holds something else.
+const OTHER_NAMES: [(&str, &str); 8] = [
+    ("id", "owner"),
+    ("status", "fence"),
+    ("in_progress_expiration", "expiration"),
+    ("expiration", "in_progress_expiration"),
+    ("validation", "data"),
+    ("data", "status"),
+    ("owner", "validation"),
+    ("fence", "id"),
+];
+const PARTITION_KEY: &str = "1-p.K_";
+const PARTITION_VALUE: &str = "all \"of\" 'them'";
+
+/// A table with a sort key, in which every attribute has another name.
+pub(crate) fn other_layout() -> TableLayout {
+    let name = |documented| {
+        let found = OTHER_NAMES.iter().find(|(name, _)| *name == documented);
+        found.unwrap().1
+    };
+    TableLayout::default()
+        .partition_key(PARTITION_KEY)
+        .partition_value(PARTITION_VALUE)
+        .sort_key(name("id"))
+        .status(name("status"))
+        .in_progress_expiration(name("in_progress_expiration"))
+        .expiration(name("expiration"))
+        .validation(name("validation"))
+        .data(name("data"))
+        .owner(name("owner"))
+        .fence(name("fence"))
+}
+
+pub(crate) fn other_table() -> TableDescription {
+    TableDescription {
+        partition_key: KeyAttribute::string(PARTITION_KEY),
+        sort_key: Some(KeyAttribute::string("owner")),
+        ttl_attribute: Some("in_progress_expiration".to_owned()),
+        ..TableDescription::default()
+    }
 }
 
 impl OnDynamoDb {
     pub(crate) async fn start() -> Self {
-        let local = dynamodb(&TableDescription::default()).await;
-        Self {
+        Self::on(&TableDescription::default(), false).await
+    }
+
+    pub(crate) async fn with_other_layout() -> Self {
+        Self::on(&other_table(), true).await
+    }
+
+    async fn on(table: &TableDescription, other: bool) -> Self {
+        let local = dynamodb(table).await;
+        let mut started = Self {
             client: client(&local.endpoint(), Duration::from_secs(30)),
             store: store_at(&local.endpoint()),
             local,
+            other,
+        };
+        started.store = started.store_at(&started.local.endpoint());
+        started
+    }
+
+    /// A store for this table at another endpoint.
+    pub(crate) fn store_at(&self, endpoint: &str) -> DynamoDbStore {
+        let store = store_at(endpoint);
+        if self.other {
+            store.layout(other_layout()).unwrap()
+        } else {
+            store
         }
     }
 
-    pub(crate) async fn put(&self, attributes: HashMap<String, AttributeValue>) {
+    /// Takes attributes from their documented names to those of the table.
+    fn laid_out(&self, mut attributes: Attributes) -> Attributes {
+        if !self.other {
+            return attributes;
+        }
+        let renamed = OTHER_NAMES.iter().filter_map(|(documented, name)| {
+            Some(((*name).to_owned(), attributes.remove(*documented)?))
+        });
+        let mut renamed: Attributes = renamed.collect();
+        let value = AttributeValue::S(PARTITION_VALUE.to_owned());
+        renamed.insert(PARTITION_KEY.to_owned(), value);
+        renamed
+    }
+
+    /// And back.
+    fn documented(&self, mut attributes: Attributes) -> Attributes {
+        if !self.other {
+            return attributes;
+        }
+        let value = AttributeValue::S(PARTITION_VALUE.to_owned());
+        assert_eq!(attributes.remove(PARTITION_KEY), Some(value));
+        let renamed = OTHER_NAMES.iter().filter_map(|(documented, name)| {
+            Some(((*documented).to_owned(), attributes.remove(*name)?))
+        });
+        let renamed = renamed.collect();
+        assert!(attributes.is_empty(), "unknown attributes: {attributes:?}");
+        renamed
+    }
+
+    fn key(&self, id: &ItemId) -> Attributes {
+        let id = AttributeValue::S(id.as_str().to_owned());
+        self.laid_out(HashMap::from([("id".to_owned(), id)]))
+    }
+
+    pub(crate) async fn put(&self, attributes: Attributes) {
         let put = self.client.put_item().table_name(TABLE);
+        let attributes = self.laid_out(attributes);
         put.set_item(Some(attributes)).send().await.unwrap();
     }
 
-    pub(crate) async fn get(&self, id: &ItemId) -> Option<HashMap<String, AttributeValue>> {
-        let id = AttributeValue::S(id.as_str().to_owned());
-        let get = self.client.get_item().table_name(TABLE).key("id", id);
-        get.consistent_read(true).send().await.unwrap().item
+    pub(crate) async fn get(&self, id: &ItemId) -> Option<Attributes> {
+        let get = self.client.get_item().table_name(TABLE);
+        let get = get.set_key(Some(self.key(id))).consistent_read(true);
+        let item = get.send().await.unwrap().item?;
+        Some(self.documented(item))
     }
 }
 
@@ -117,13 +222,13 @@ impl Fixture for OnDynamoDb {
     }
 
     async fn delete(&self, id: &ItemId) {
-        let id = AttributeValue::S(id.as_str().to_owned());
-        let delete = self.client.delete_item().table_name(TABLE).key("id", id);
+        let delete = self.client.delete_item().table_name(TABLE);
+        let delete = delete.set_key(Some(self.key(id)));
         delete.send().await.unwrap();
     }
 }
 
-fn attributes(item: Item) -> HashMap<String, AttributeValue> {
+fn attributes(item: Item) -> Attributes {
     let text = |value: &str| AttributeValue::S(value.to_owned());
     let number = |value: u64| AttributeValue::N(value.to_string());
     let status = match &item.status {
@@ -153,7 +258,7 @@ fn attributes(item: Item) -> HashMap<String, AttributeValue> {
     .collect()
 }
 
-fn item(mut attributes: HashMap<String, AttributeValue>) -> Item {
+fn item(mut attributes: Attributes) -> Item {
     let mut text = |name: &str| match attributes.remove(name) {
         Some(AttributeValue::S(text)) => Some(text),
         None => None,
@@ -244,5 +349,6 @@ pub(crate) fn recording() -> Settling {
         now: NOW,
         expiration: NOW + Duration::from_secs(3600),
         fingerprint: None,
+        data: None,
     }
 }

@@ -146,7 +146,11 @@ fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
 fn operation(request: &[u8]) -> String {
     let text = String::from_utf8_lossy(request);
     let target = header(&text, "x-amz-target").unwrap();
-    target.rsplit('.').next().unwrap().to_owned()
+    let operation = target.rsplit('.').next().unwrap();
+    if operation == "BatchGetItem" && !text.contains("\"ConsistentRead\":true") {
+        return "an inconsistent read".to_owned();
+    }
+    operation.to_owned()
 }
 
 fn response(status: u16, body: &str) -> Vec<u8> {

@@ -7,7 +7,7 @@ use tracing::error;
 
 use crate::disposition::{AfterDeadLetter, Cause};
 use crate::error::chain;
-use crate::handler::Done;
+use crate::handler::{Done, IdempotencyToken};
 use crate::idempotency::{Completion, Refusal, on_completed};
 use crate::store::{Claim, StoreError};
 use crate::time::Timestamp;
@@ -45,10 +45,10 @@ impl Run<'_> {
             ),
             None => "another worker has its key".to_owned(),
         };
-        let backoff = self.backoff(record);
+        // Before that lease has lapsed it would only come back to hear the same.
         Report::new(Outcome::InProgress)
             .because(reason)
-            .wait(backoff.map(|backoff| left.unwrap_or(backoff)))
+            .wait(left.or_else(|| self.backoff(record)))
     }
 
     /// How long the consumer's backoff keeps a record away that goes back to the queue.
@@ -192,7 +192,11 @@ impl Run<'_> {
     fn record_end(&self, record: usize, report: Report) -> RecordEnd {
         let message = Arc::clone(&self.ledger.messages()[record]);
         let taken = &self.taken[record];
-        RecordEnd::new(message, taken.item.clone(), report, taken.data.clone())
+        let token = match (&taken.item, &taken.key) {
+            (Some(item), Some(key)) => Some(IdempotencyToken::of(item, key)),
+            _ => None,
+        };
+        RecordEnd::new(message, token, report, taken.data.clone())
     }
 
     /// The effect is on record whatever its hook says: a record that fails here is a duplicate when it

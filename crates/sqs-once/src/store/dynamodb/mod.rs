@@ -2,12 +2,15 @@
 //!
 //! A slice travels in requests of 25 statements (`BatchExecuteStatement`), each statement with a
 //! condition and a result of its own. A lone claim is one conditional `UpdateItem`, and so is a claim
-//! whose key turned out to have an item already.
+//! whose key turned out to have an item already. A refusal that does not show the item which refused is
+//! followed by a consistent read.
 
-mod attributes;
 mod client;
 mod errors;
+mod layout;
 mod requests;
+mod table;
+mod writes;
 
 use std::sync::Arc;
 
@@ -18,19 +21,23 @@ use crate::config::{self, ConfigError};
 use crate::key::ItemId;
 
 use super::{Claim, Claimed, Item, Settled, Settlement, Store, StoreError, StoreFuture};
-use requests::Requests;
+use requests::{Requests, Retries};
+use table::Table;
+
+pub use layout::{LayoutError, TableLayout};
 
 /// The most statements that DynamoDB takes in one request.
 const STATEMENTS: usize = 25;
 /// The most keys that DynamoDB takes in one read.
 const READS: usize = 100;
 
-/// Keeps claims in a DynamoDB table with the partition key `id` (type S) and no sort key. Enable
-/// time to live on its attribute `expiration`.
+/// Keeps claims in a DynamoDB table with the partition key `id` (type S) and no sort key, or in one that
+/// is laid out as [`DynamoDbStore::layout`] says. Enable time to live on its attribute `expiration`.
 ///
-/// The role needs `dynamodb:PartiQLInsert`, `dynamodb:PartiQLUpdate` and `dynamodb:UpdateItem` on the
-/// table, and `dynamodb:BatchGetItem` for consumers in the mode
-/// [`RecordAfter`](crate::Mode::RecordAfter).
+/// The role needs `dynamodb:PartiQLInsert`, `dynamodb:PartiQLUpdate`, `dynamodb:UpdateItem` and
+/// `dynamodb:BatchGetItem` on the table. The last is for consumers in the mode
+/// [`RecordAfter`](crate::Mode::RecordAfter), and for any that is refused a write without being shown
+/// the item that refused, which is rare.
 ///
 /// A new key costs 2 write units, one for the claim and one for the completion; a duplicate costs 1
 /// or 2. Items are well below 1 KB unless the handler records data.
@@ -58,8 +65,43 @@ impl DynamoDbStore {
     /// sets none.
     pub fn new(client: Client, table: impl Into<String>) -> Self {
         Self {
-            requests: Arc::new(Requests::new(client, table.into())),
+            requests: Arc::new(Requests {
+                client,
+                table: Table::by_default(table.into()),
+            }),
         }
+    }
+
+    /// Uses the table as `layout` describes it: with a sort key, or with other names for its attributes.
+    /// Default: the partition key `id`, no sort key, and the names that Powertools for AWS Lambda uses.
+    ///
+    /// ```no_run
+    /// use sqs_once::DynamoDbStore;
+    /// use sqs_once::store::TableLayout;
+    ///
+    /// # async fn store() -> Result<DynamoDbStore, sqs_once::Error> {
+    /// // A single table for everything: partition key `pk`, sort key `sk`, time to live on `ttl`.
+    /// let layout = TableLayout::default()
+    ///     .partition_key("pk")
+    ///     .sort_key("sk")
+    ///     .partition_value("idempotency#payments")
+    ///     .expiration("ttl");
+    /// let store = DynamoDbStore::from_env().await?.layout(layout)?;
+    /// # Ok(store)
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError`] when a name is not usable or used twice, when the partition and the sort key
+    /// have one name for instance, or when a sort key comes without a value for the partition key.
+    pub fn layout(self, layout: TableLayout) -> Result<Self, LayoutError> {
+        let requests = Requests {
+            client: self.requests.client.clone(),
+            table: Table::new(self.requests.table.name.clone(), layout)?,
+        };
+        Ok(Self {
+            requests: Arc::new(requests),
+        })
     }
 }
 
@@ -67,7 +109,7 @@ impl Store for DynamoDbStore {
     fn claim<'a>(&'a self, claims: &'a [Claim]) -> StoreFuture<'a, Claimed> {
         Box::pin(async move {
             if let [claim] = claims {
-                return vec![self.requests.claim_one(claim).await];
+                return vec![self.requests.claim_one(claim, Retries::AsConfigured).await];
             }
             let chunks = claims.chunks(STATEMENTS);
             flat(chunks.map(|chunk| self.requests.claim_batch(chunk))).await

@@ -7,152 +7,161 @@ use aws_sdk_dynamodb::config::Config;
 use aws_sdk_dynamodb::config::http::HttpResponse;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::error::SdkError;
-use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
 use aws_sdk_dynamodb::operation::update_item::{UpdateItemError, UpdateItemOutput};
 use aws_sdk_dynamodb::types::{
-    AttributeValue, BatchStatementError, BatchStatementErrorCodeEnum, BatchStatementRequest,
-    KeysAndAttributes, ReturnValue, ReturnValuesOnConditionCheckFailure,
+    BatchStatementError, BatchStatementErrorCodeEnum, BatchStatementRequest, KeysAndAttributes,
 };
 use futures_util::future::join_all;
 
-use crate::key::{Fingerprint, ItemId};
-use crate::store::{
-    Claim, Claimed, Fence, Item, Settled, Settlement, Settling, StoreError, StoreErrorKind,
-};
-use crate::time::Timestamp;
+use crate::key::ItemId;
+use crate::store::{Claim, Claimed, Fence, Item, Settled, Settlement, StoreError, StoreErrorKind};
 
-use super::attributes::{
-    Attributes, COMPLETED, DATA, EXPIRATION, FENCE, FINGERPRINT, ID, IN_PROGRESS, LEASE, OWNER,
-    STATUS, expiration, item, number, text,
-};
 use super::errors;
+use super::table::{Table, owned};
+use super::writes::{Anew, Write};
+
+/// How often a claim is sent that is refused without an item to show for it.
+const TRIES: usize = 2;
 
 /// What one statement of a batch came to.
 type StatementResult = Result<(), BatchStatementError>;
 
 #[derive(Debug)]
 pub(super) struct Requests {
-    client: Client,
-    table: String,
+    pub(super) client: Client,
+    pub(super) table: Table,
+}
+
+/// Whether the SDK sends a request again that failed.
+#[derive(Clone, Copy)]
+pub(super) enum Retries {
+    AsConfigured,
+    /// Others wait for the answer.
+    No,
 }
 
 impl Requests {
-    pub(super) fn new(client: Client, table: String) -> Self {
-        Self { client, table }
-    }
-
     /// One conditional write: a claim of a key that may have an item already.
-    pub(super) async fn claim_one(&self, claim: &Claim) -> Result<Claimed, StoreError> {
-        let request = self.claim_update(claim).customize();
-        claimed(request.send().await)
-    }
-
-    /// The same without the SDK's retries: others wait for its answer.
-    async fn claim_once(&self, claim: &Claim) -> Result<Claimed, StoreError> {
-        let once = Config::builder().retry_config(RetryConfig::disabled());
-        let request = self.claim_update(claim).customize().config_override(once);
-        claimed(request.send().await)
-    }
-
-    fn claim_update(&self, claim: &Claim) -> UpdateItemFluentBuilder {
-        let set = "SET #status = :inprogress, #lease = :lease, #expiration = :expiration, \
-                   #owner = :me, #fence = if_not_exists(#fence, :before_first) + :one";
-        let first = Fence::first(claim.now).get();
-        self.update(&claim.id, set, claim.fingerprint.as_ref())
-            // The counterpart of `Claim::admitted_by`.
-            .condition_expression(
-                "attribute_not_exists(#id) \
-                 OR (#status = :completed AND #expiration < :now_secs) \
-                 OR (#status = :inprogress AND #lease < :now \
-                     AND (attribute_not_exists(#owner) OR #owner <> :me)) \
-                 OR (#status = :inprogress AND attribute_not_exists(#lease) \
-                     AND #expiration < :now_secs)",
-            )
-            .expression_attribute_names("#id", ID)
-            .expression_attribute_names("#lease", LEASE)
-            .expression_attribute_values(":inprogress", text(IN_PROGRESS))
-            .expression_attribute_values(":completed", text(COMPLETED))
-            .expression_attribute_values(":lease", number(claim.lease_until.as_millis()))
-            .expression_attribute_values(":expiration", expiration(claim.expiration))
-            .expression_attribute_values(":me", text(claim.owner.to_string()))
-            .expression_attribute_values(":before_first", number(first.saturating_sub(1)))
-            .expression_attribute_values(":one", number(1))
-            .expression_attribute_values(":now", number(claim.now.as_millis()))
-            .expression_attribute_values(":now_secs", number(claim.now.as_secs()))
-            .return_values(ReturnValue::UpdatedNew)
+    pub(super) async fn claim_one(
+        &self,
+        claim: &Claim,
+        retries: Retries,
+    ) -> Result<Claimed, StoreError> {
+        for _ in 0..TRIES {
+            let mut request = self.table.claim_update(&self.client, claim).customize();
+            if let Retries::No = retries {
+                let once = Config::builder().retry_config(RetryConfig::disabled());
+                request = request.config_override(once);
+            }
+            let refusal = match request.send().await {
+                Ok(written) => return self.granted(&written),
+                Err(error) => error,
+            };
+            if let Some(item) = self.refusing_item(refusal)? {
+                return Ok(Claimed::Refused(Box::new(item)));
+            }
+            match self.read_one(&claim.id).await? {
+                Some(item) if !claim.admitted_by(Some(&item)) => {
+                    return Ok(Claimed::Refused(Box::new(item)));
+                }
+                // What refused the claim is gone or given back.
+                _ => {}
+            }
+        }
+        Err(without("the item that refused the claim"))
     }
 
     /// An `INSERT` each; those whose key has an item already are claimed again one by one.
     pub(super) async fn claim_batch(&self, claims: &[Claim]) -> Vec<Result<Claimed, StoreError>> {
-        let statements = claims.iter().map(|claim| {
-            self.insert(
-                vec![
-                    (ID, text(claim.id.as_str())),
-                    (STATUS, text(IN_PROGRESS)),
-                    (LEASE, number(claim.lease_until.as_millis())),
-                    (EXPIRATION, expiration(claim.expiration)),
-                    (OWNER, text(claim.owner.to_string())),
-                    (FENCE, number(Fence::first(claim.now))),
-                ],
-                claim.fingerprint.as_ref(),
-            )
-        });
-        let results = match self.execute(statements.collect()).await {
+        let inserts = claims
+            .iter()
+            .map(|claim| self.table.insert(&Anew::from(claim)));
+        let results = match self.execute(inserts.collect()).await {
             Ok(results) => results,
             Err(error) => return vec![Err(error); claims.len()],
         };
-        join_all(
-            claims
-                .iter()
-                .zip(results)
-                .map(async |(claim, result)| match result {
-                    Ok(()) => Ok(Claimed::Written {
-                        fence: Fence::first(claim.now),
-                    }),
-                    Err(error) if is(&error, &BatchStatementErrorCodeEnum::DuplicateItem) => {
-                        self.claim_once(claim).await
-                    }
-                    Err(error) => Err(errors::statement(&error)),
+        let answers = claims
+            .iter()
+            .zip(results)
+            .map(async |(claim, result)| match result {
+                Ok(()) => Ok(Claimed::Written {
+                    fence: Fence::first(claim.now),
                 }),
-        )
-        .await
+                Err(error) if is(&error, &BatchStatementErrorCodeEnum::DuplicateItem) => {
+                    self.claim_one(claim, Retries::No).await
+                }
+                Err(error) => Err(errors::statement(&error)),
+            });
+        join_all(answers).await
     }
 
     pub(super) async fn settle_batch(
         &self,
         settlements: &[Settlement],
     ) -> Vec<Result<Settled, StoreError>> {
-        let statements = settlements.iter().map(|settlement| self.settle(settlement));
+        let writes = settlements.iter().map(|one| self.table.write_of(one));
+        let writes: Vec<_> = writes.collect();
+        let statements = writes.iter().map(|write| self.table.statement(write));
         let results = match self.execute(statements.collect()).await {
             Ok(results) => results,
             Err(error) => return vec![Err(error); settlements.len()],
         };
-        join_all(
-            settlements
+        let answers =
+            writes
                 .iter()
                 .zip(results)
-                .map(
-                    async |(settlement, result)| match (result, &settlement.settling) {
-                        (Ok(()), _) => Ok(Settled::Written),
-                        (Err(error), _)
-                            if is(&error, &BatchStatementErrorCodeEnum::ConditionalCheckFailed) =>
-                        {
-                            let refusing = error.item().map(item).transpose()?;
-                            Ok(Settled::Refused(refusing.map(Box::new)))
-                        }
-                        (
-                            Err(error),
-                            Settling::Record {
-                                now, expiration, ..
-                            },
-                        ) if is(&error, &BatchStatementErrorCodeEnum::DuplicateItem) => {
-                            self.record_over(settlement, *now, *expiration).await
-                        }
-                        (Err(error), _) => Err(errors::statement(&error)),
-                    },
-                ),
-        )
-        .await
+                .map(async |(write, result)| match (result, write) {
+                    (Ok(()), _) => Ok(Settled::Written),
+                    (Err(error), _)
+                        if is(&error, &BatchStatementErrorCodeEnum::ConditionalCheckFailed) =>
+                    {
+                        let item = error.item().map(|item| self.table.item(item));
+                        Ok(Settled::Refused(item.transpose()?.map(Box::new)))
+                    }
+                    (Err(error), Write::Anew(recording))
+                        if is(&error, &BatchStatementErrorCodeEnum::DuplicateItem) =>
+                    {
+                        self.record_over(recording).await
+                    }
+                    (Err(error), _) => Err(errors::statement(&error)),
+                });
+        self.explained(settlements, join_all(answers).await).await
+    }
+
+    /// Records over an item that stands there.
+    async fn record_over(&self, recording: &Anew<'_>) -> Result<Settled, StoreError> {
+        let request = self.table.record_update(&self.client, recording);
+        match request.send().await {
+            Ok(_) => Ok(Settled::Written),
+            Err(error) => Ok(Settled::Refused(self.refusing_item(error)?.map(Box::new))),
+        }
+    }
+
+    /// Looks, in one request, for the items of those that were refused without one: DynamoDB may have
+    /// left it out, and what it says decides whether a record is acknowledged.
+    async fn explained(
+        &self,
+        settlements: &[Settlement],
+        mut answers: Vec<Result<Settled, StoreError>>,
+    ) -> Vec<Result<Settled, StoreError>> {
+        let unexplained: Vec<_> = settlements
+            .iter()
+            .zip(&mut answers)
+            .filter(|(_, answer)| matches!(answer, Ok(Settled::Refused(None))))
+            .collect();
+        let ids = unexplained
+            .iter()
+            .map(|(settlement, _)| settlement.id.clone());
+        let found = self.read_batch(&ids.collect::<Vec<_>>()).await;
+        for ((_, answer), found) in unexplained.into_iter().zip(found) {
+            *answer = found.map(|item| Settled::Refused(item.map(Box::new)));
+        }
+        answers
+    }
+
+    async fn read_one(&self, id: &ItemId) -> Result<Option<Item>, StoreError> {
+        let mut items = self.read_all(std::slice::from_ref(id)).await?;
+        items.remove(id).transpose()
     }
 
     /// Reads up to 100 items, consistently.
@@ -170,10 +179,7 @@ impl Requests {
         if ids.is_empty() {
             return Ok(HashMap::new());
         }
-        let keys = ids
-            .iter()
-            .map(|id| HashMap::from([(ID.to_owned(), text(id.as_str()))]))
-            .collect();
+        let keys = ids.iter().map(|id| owned(self.table.key_of(id))).collect();
         let request = KeysAndAttributes::builder()
             .set_keys(Some(keys))
             .consistent_read(true)
@@ -181,163 +187,33 @@ impl Requests {
             .map_err(|error| {
                 StoreError::new(StoreErrorKind::Other, "building a read").with_source(error)
             })?;
+        let table = &self.table.name;
         let answer = self
             .client
             .batch_get_item()
-            .request_items(&self.table, request)
+            .request_items(table, request)
             .send()
             .await
             .map_err(errors::request)?;
         let mut items = HashMap::with_capacity(ids.len());
         let found = answer.responses().ok_or_else(|| without("items"))?;
-        for attributes in found.get(&self.table).into_iter().flatten() {
-            if let Some(id) = stored_id(attributes) {
-                items.insert(id, item(attributes));
+        for attributes in found.get(table).into_iter().flatten() {
+            if let Some(id) = self.table.stored_id(attributes) {
+                items.insert(id, self.table.item(attributes));
             }
         }
         for attributes in answer
             .unprocessed_keys()
-            .and_then(|tables| tables.get(&self.table))
+            .and_then(|tables| tables.get(table))
             .into_iter()
             .flat_map(KeysAndAttributes::keys)
         {
-            if let Some(id) = stored_id(attributes) {
+            if let Some(id) = self.table.stored_id(attributes) {
                 let throttled = StoreError::new(StoreErrorKind::Throttled, "an unprocessed key");
                 items.insert(id, Err(throttled));
             }
         }
         Ok(items)
-    }
-
-    fn settle(&self, settlement: &Settlement) -> BatchStatementRequest {
-        let owner = settlement.owner.to_string();
-        let id = text(settlement.id.as_str());
-        match &settlement.settling {
-            Settling::Complete {
-                expiration: until,
-                data,
-            } => {
-                let mut set = format!("SET \"{STATUS}\"=? SET \"{EXPIRATION}\"=?");
-                let mut parameters = vec![text(COMPLETED), expiration(*until)];
-                if let Some(data) = data {
-                    set.push_str(&format!(" SET \"{DATA}\"=?"));
-                    parameters.push(text(&**data));
-                }
-                parameters.extend([id, text(owner)]);
-                let condition = format!("\"{ID}\"=? AND \"{OWNER}\"=?");
-                self.update_statement(&set, &condition, parameters)
-            }
-            Settling::Release => self.update_statement(
-                &format!("SET \"{LEASE}\"=?"),
-                &format!("\"{ID}\"=? AND \"{OWNER}\"=? AND \"{STATUS}\"=?"),
-                vec![number(0), id, text(owner), text(IN_PROGRESS)],
-            ),
-            Settling::Record {
-                now,
-                expiration: until,
-                fingerprint,
-            } => self.insert(
-                vec![
-                    (ID, id),
-                    (STATUS, text(COMPLETED)),
-                    (EXPIRATION, expiration(*until)),
-                    (OWNER, text(owner)),
-                    (FENCE, number(Fence::first(*now))),
-                ],
-                fingerprint.as_ref(),
-            ),
-        }
-    }
-
-    /// Records over an item that stands there.
-    async fn record_over(
-        &self,
-        settlement: &Settlement,
-        now: Timestamp,
-        until: Timestamp,
-    ) -> Result<Settled, StoreError> {
-        let fingerprint = match &settlement.settling {
-            Settling::Record { fingerprint, .. } => fingerprint.as_ref(),
-            Settling::Complete { .. } | Settling::Release => None,
-        };
-        let set = "SET #status = :completed, #expiration = :expiration, #owner = :me, \
-                   #fence = if_not_exists(#fence, :before_first) + :one";
-        let first = Fence::first(now).get();
-        let request = self
-            .update(&settlement.id, set, fingerprint)
-            // The counterpart of `Settlement::admitted_by`.
-            .condition_expression(
-                "attribute_not_exists(#id) OR #status = :inprogress OR (#status = :completed \
-                 AND #expiration < :now_secs)",
-            )
-            .expression_attribute_values(":inprogress", text(IN_PROGRESS))
-            .expression_attribute_values(":completed", text(COMPLETED))
-            .expression_attribute_values(":expiration", expiration(until))
-            .expression_attribute_values(":me", text(settlement.owner.to_string()))
-            .expression_attribute_values(":before_first", number(first.saturating_sub(1)))
-            .expression_attribute_values(":one", number(1))
-            .expression_attribute_values(":now_secs", number(now.as_secs()));
-        match request.send().await {
-            Ok(_) => Ok(Settled::Written),
-            Err(error) => Ok(Settled::Refused(refusing_item(error)?.map(Box::new))),
-        }
-    }
-
-    /// An update that leaves of an older item neither its data nor its fingerprint.
-    fn update(
-        &self,
-        id: &ItemId,
-        set: &str,
-        fingerprint: Option<&Fingerprint>,
-    ) -> UpdateItemFluentBuilder {
-        let rest = match fingerprint {
-            Some(_) => ", #fingerprint = :fingerprint REMOVE #data",
-            None => " REMOVE #data, #fingerprint",
-        };
-        self.client
-            .update_item()
-            .table_name(&self.table)
-            .key(ID, text(id.as_str()))
-            .update_expression(format!("{set}{rest}"))
-            .expression_attribute_names("#status", STATUS)
-            .expression_attribute_names("#expiration", EXPIRATION)
-            .expression_attribute_names("#owner", OWNER)
-            .expression_attribute_names("#fence", FENCE)
-            .expression_attribute_names("#id", ID)
-            .expression_attribute_names("#data", DATA)
-            .expression_attribute_names("#fingerprint", FINGERPRINT)
-            .set_expression_attribute_values(fingerprint.map(|fingerprint| {
-                HashMap::from([(":fingerprint".to_owned(), text(fingerprint.as_str()))])
-            }))
-            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
-    }
-
-    fn insert(
-        &self,
-        mut attributes: Vec<(&str, AttributeValue)>,
-        fingerprint: Option<&Fingerprint>,
-    ) -> BatchStatementRequest {
-        attributes.extend(fingerprint.map(|value| (FINGERPRINT, text(value.as_str()))));
-        let (names, values): (Vec<_>, Vec<_>) = attributes.into_iter().unzip();
-        let names: Vec<_> = names.iter().map(|name| format!("'{name}': ?")).collect();
-        let table = &self.table;
-        statement(
-            format!("INSERT INTO \"{table}\" VALUE {{{}}}", names.join(", ")),
-            values,
-        )
-    }
-
-    fn update_statement(
-        &self,
-        set: &str,
-        condition: &str,
-        parameters: Vec<AttributeValue>,
-    ) -> BatchStatementRequest {
-        let table = &self.table;
-        statement(
-            format!("UPDATE \"{table}\" {set} WHERE {condition}"),
-            parameters,
-        )
     }
 
     /// Runs up to 25 statements; the results are in their order.
@@ -365,56 +241,34 @@ impl Requests {
             .map(|response| response.error.map_or(Ok(()), Err))
             .collect())
     }
-}
 
-fn claimed(
-    answer: Result<UpdateItemOutput, SdkError<UpdateItemError, HttpResponse>>,
-) -> Result<Claimed, StoreError> {
-    match answer {
-        Ok(written) => {
-            let fence = written
-                .attributes()
-                .and_then(|new| new.get(FENCE)?.as_n().ok()?.parse().ok())
-                .ok_or_else(|| without("the fence of the claim"))?;
-            Ok(Claimed::Written {
-                fence: Fence::from_stored(fence),
-            })
-        }
-        Err(error) => match refusing_item(error)? {
-            Some(item) => Ok(Claimed::Refused(Box::new(item))),
-            None => Err(without("the item that refused the claim")),
-        },
+    fn granted(&self, written: &UpdateItemOutput) -> Result<Claimed, StoreError> {
+        let fence = written
+            .attributes()
+            .and_then(|new| new.get(&self.table.names.fence)?.as_n().ok()?.parse().ok())
+            .ok_or_else(|| without("the fence of the claim"))?;
+        Ok(Claimed::Written {
+            fence: Fence::from_stored(fence),
+        })
     }
-}
 
-fn statement(statement: String, parameters: Vec<AttributeValue>) -> BatchStatementRequest {
-    BatchStatementRequest::builder()
-        .statement(statement)
-        .set_parameters(Some(parameters))
-        .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
-        .build()
-        .expect("a statement was given")
+    /// The item that refused a conditional write, if it was shown; any other error stays one.
+    fn refusing_item(
+        &self,
+        error: SdkError<UpdateItemError, HttpResponse>,
+    ) -> Result<Option<Item>, StoreError> {
+        match error.as_service_error() {
+            Some(UpdateItemError::ConditionalCheckFailedException(refusal)) => {
+                let item = refusal.item().map(|item| self.table.item(item));
+                item.transpose()
+            }
+            _ => Err(errors::request(error)),
+        }
+    }
 }
 
 fn is(error: &BatchStatementError, code: &BatchStatementErrorCodeEnum) -> bool {
     error.code() == Some(code)
-}
-
-fn stored_id(attributes: &Attributes) -> Option<ItemId> {
-    let id = attributes.get(ID)?.as_s().ok()?;
-    Some(ItemId::from_stored(id.as_str()))
-}
-
-/// The item that refused a conditional write; any other error stays one.
-fn refusing_item(
-    error: SdkError<UpdateItemError, HttpResponse>,
-) -> Result<Option<Item>, StoreError> {
-    match error.as_service_error() {
-        Some(UpdateItemError::ConditionalCheckFailedException(refusal)) => {
-            refusal.item().map(item).transpose()
-        }
-        _ => Err(errors::request(error)),
-    }
 }
 
 fn without(what: &str) -> StoreError {

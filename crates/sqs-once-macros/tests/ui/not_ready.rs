@@ -1,0 +1,27 @@
+#![allow(unused_variables)]
+
+use serde::Deserialize;
+use sqs_once::{Error, HandlerError, State};
+
+#[derive(Deserialize)]
+struct OrderPlaced {
+    order_id: String,
+}
+
+#[derive(Clone)]
+struct App;
+
+#[sqs_once::handler(key = order.order_id)]
+async fn charge(order: OrderPlaced, State(app): State<App>) -> Result<(), HandlerError> {
+    Ok(())
+}
+
+async fn without_state() -> Result<(), Error> {
+    sqs_once::run(charge::consumer()).await
+}
+
+async fn without_handler() -> Result<(), Error> {
+    sqs_once::run(sqs_once::consumer::<OrderPlaced>()).await
+}
+
+fn main() {}

@@ -1,0 +1,22 @@
+//! What can be run as a Lambda function.
+
+use super::Consumer;
+
+/// A consumer that lacks nothing: it has its key, its handler, and the handler's state. Only a
+/// [`Consumer`] whose phase is [`Ready<()>`](super::Ready) is one.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can't run yet",
+    label = "this consumer still lacks something",
+    note = "`Consumer<Ready<App>>` lacks the state that its handler takes as `State<App>`: add `.state(app)`",
+    note = "a consumer made by hand needs a key, then a handler: `.key(…).handler(…)`"
+)]
+pub trait Runnable {
+    /// The consumer.
+    fn into_consumer(self) -> Consumer;
+}
+
+impl Runnable for Consumer {
+    fn into_consumer(self) -> Consumer {
+        self
+    }
+}

@@ -1,0 +1,116 @@
+//! Completed keys that this process knows of, so that their duplicates cost no request.
+
+use std::num::NonZeroUsize;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use lru::LruCache;
+
+use crate::key::ItemId;
+use crate::store::{Claim, Item, Status};
+use crate::time::Timestamp;
+
+const DEFAULT_EXPIRY: Duration = Duration::from_secs(5 * 60);
+/// The most bytes of recorded data that are kept for a key.
+const MAX_DATA: usize = 4 * 1024;
+
+/// How many completed keys a process remembers, and for how long: a duplicate of one of them is
+/// recognised without a request to the store.
+///
+/// Only completions that the store has confirmed are remembered, with their fingerprint and what was
+/// recorded, and never longer than the store itself recognises them. Whoever works on a key, and what
+/// failed or was released, is always asked of the store. When there is no room, the key that was not
+/// needed for the longest time is forgotten.
+///
+/// It costs memory: about half a KiB a key, and recorded data of up to 4 KiB; a key with more is not
+/// remembered. And it costs freshness: a key that somebody deletes from the table to have its event
+/// handled again is a duplicate until the cache's expiry all the same, in every process that remembers
+/// it.
+///
+/// ```
+/// use std::time::Duration;
+/// use sqs_once::{Cache, MemoryStore};
+/// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
+///
+/// let consumer = sqs_once::consumer::<OrderPlaced>()
+///     .key(|order: &OrderPlaced| order.order_id.clone())
+///     .cache(Cache::of(1000).expiring_after(Duration::from_secs(60)))
+///     .handler(async |_order: OrderPlaced| {});
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cache {
+    keys: NonZeroUsize,
+    expiry: Duration,
+}
+
+impl Cache {
+    /// A cache of at most `keys` keys, each remembered for 5 minutes.
+    ///
+    /// # Panics
+    /// If `keys` is 0.
+    pub fn of(keys: usize) -> Self {
+        Self {
+            keys: NonZeroUsize::new(keys).expect("a cache must have room for at least 1 key"),
+            expiry: DEFAULT_EXPIRY,
+        }
+    }
+
+    /// Sets how long a key is remembered after the store was last asked about it. Default: 5 minutes.
+    #[must_use]
+    pub fn expiring_after(self, expiry: Duration) -> Self {
+        Self { expiry, ..self }
+    }
+}
+
+/// The keys that one consumer knows to be completed, in all its clones and concurrent invocations.
+pub(crate) struct CompletedKeys {
+    limits: Cache,
+    entries: Mutex<LruCache<ItemId, Entry>>,
+}
+
+struct Entry {
+    item: Item,
+    kept_at: Timestamp,
+}
+
+impl CompletedKeys {
+    pub(super) fn new(limits: Cache) -> Self {
+        Self {
+            limits,
+            // Its own bound would reserve all of its memory at once.
+            entries: Mutex::new(LruCache::unbounded()),
+        }
+    }
+
+    /// The completion that refuses `claim`, where it is known.
+    pub(super) fn find(&self, claim: &Claim, now: Timestamp) -> Option<Box<Item>> {
+        let mut entries = self.entries();
+        let Entry { item, kept_at } = entries.get(&claim.id)?;
+        // A clock that was set back prolongs nothing.
+        let is_fresh = *kept_at <= now && now.since(*kept_at) < self.limits.expiry;
+        if is_fresh && !claim.admitted_by(Some(item)) {
+            return Some(Box::new(item.clone()));
+        }
+        entries.pop(&claim.id);
+        None
+    }
+
+    /// Keeps an item that the store has confirmed, if it is a completion.
+    pub(super) fn keep(&self, item: Item, now: Timestamp) {
+        let is_large = item.data.as_ref().is_some_and(|data| data.len() > MAX_DATA);
+        if item.status != Status::Completed || is_large {
+            return;
+        }
+        let mut entries = self.entries();
+        let entry = Entry { item, kept_at: now };
+        entries.put(entry.item.id.clone(), entry);
+        if entries.len() > self.limits.keys.get() {
+            entries.pop_lru();
+        }
+    }
+
+    fn entries(&self) -> MutexGuard<'_, LruCache<ItemId, Entry>> {
+        // Nothing panics while the lock is held.
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,62 @@
+//! What the protocol is set up with, by code and by environment.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tracing::warn;
+
+use crate::config::{ConfigError, EnvSettings, missing_namespace};
+use crate::key::Namespace;
+use crate::random::{OsRandom, Random};
+use crate::store::{DynamoDbStore, OffStore, Store};
+use crate::time::{Clock, SystemClock};
+
+use super::cache::CompletedKeys;
+use super::{Cache, Driver, Mode};
+
+const DEFAULT_RETENTION: Duration = Duration::from_secs(28 * 24 * 60 * 60);
+
+/// What the code sets; `None` leaves it to the environment and the defaults.
+#[derive(Clone, Default)]
+pub(crate) struct DriverSettings {
+    pub(crate) namespace: Option<Namespace>,
+    pub(crate) default_namespace: Option<Namespace>,
+    pub(crate) readable_keys: bool,
+    pub(crate) store: Option<Arc<dyn Store>>,
+    pub(crate) retention: Option<Duration>,
+    pub(crate) mode: Mode,
+    pub(crate) cache: Option<Cache>,
+    pub(crate) clock: Option<Arc<dyn Clock>>,
+    pub(crate) random: Option<Arc<dyn Random>>,
+}
+
+impl DriverSettings {
+    /// Fills in what the environment says, and the defaults.
+    pub(crate) async fn resolve(&self, env: &EnvSettings) -> Result<Driver, ConfigError> {
+        let store = match &self.store {
+            _ if env.disabled => {
+                warn!(
+                    "SQS_ONCE_DISABLED is set: nothing is deduplicated but what one batch holds twice"
+                );
+                Arc::new(OffStore)
+            }
+            Some(store) => Arc::clone(store),
+            None => Arc::new(DynamoDbStore::from_env().await?) as Arc<dyn Store>,
+        };
+        let namespace = self.namespace.clone().or_else(|| env.namespace.clone());
+        let retention = self.retention.or(env.retention);
+        let cache = self.cache.filter(|_| !env.disabled);
+        Ok(Driver {
+            store,
+            clock: self.clock.clone().unwrap_or_else(|| Arc::new(SystemClock)),
+            random: self.random.clone().unwrap_or_else(|| Arc::new(OsRandom)),
+            namespace: namespace
+                .or_else(|| self.default_namespace.clone())
+                .ok_or_else(missing_namespace)?
+                .readable_keys(self.readable_keys),
+            retention: retention.unwrap_or(DEFAULT_RETENTION),
+            mode: self.mode,
+            completed: cache.map(CompletedKeys::new),
+        })
+    }
+}

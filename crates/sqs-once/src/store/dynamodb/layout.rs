@@ -1,0 +1,268 @@
+//! How a table is laid out: its key, and the names of its attributes.
+
+use thiserror::Error;
+
+use crate::config::process_env;
+
+/// The most bytes that DynamoDB takes as the name of a key attribute, and as a partition key.
+const LONGEST_NAME: usize = 255;
+const LONGEST_PARTITION_VALUE: usize = 2048;
+
+/// The key of a table and the names of its attributes, for
+/// [`DynamoDbStore::layout`](super::DynamoDbStore::layout): a table that exists already is used as it
+/// is. What is not set keeps its default, which is that of Powertools for AWS Lambda, with `owner` and
+/// `fence` added.
+///
+/// | setting | default |
+/// |---|---|
+/// | [`partition_key`](Self::partition_key) | `id` |
+/// | [`sort_key`](Self::sort_key) | none |
+/// | [`partition_value`](Self::partition_value) | `idempotency#{function}`, with a sort key |
+/// | [`status`](Self::status) | `status` |
+/// | [`in_progress_expiration`](Self::in_progress_expiration) | `in_progress_expiration` |
+/// | [`expiration`](Self::expiration) | `expiration` |
+/// | [`validation`](Self::validation) | `validation` |
+/// | [`data`](Self::data) | `data` |
+/// | [`owner`](Self::owner) | `owner` |
+/// | [`fence`](Self::fence) | `fence` |
+///
+/// A name has 1 to 255 ASCII letters, digits, `_`, `-` and `.`, and belongs to one attribute only. The
+/// same layout must be used by every consumer of a key, and for as long as its duplicates matter: under
+/// another one the keys that the table holds are not found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableLayout {
+    pub(super) partition_key: String,
+    sort_key: Option<String>,
+    partition_value: Option<String>,
+    pub(super) status: String,
+    pub(super) lease: String,
+    pub(super) expiration: String,
+    pub(super) fingerprint: String,
+    pub(super) data: String,
+    pub(super) owner: String,
+    pub(super) fence: String,
+}
+
+impl Default for TableLayout {
+    fn default() -> Self {
+        Self {
+            partition_key: "id".to_owned(),
+            sort_key: None,
+            partition_value: None,
+            status: "status".to_owned(),
+            lease: "in_progress_expiration".to_owned(),
+            expiration: "expiration".to_owned(),
+            fingerprint: "validation".to_owned(),
+            data: "data".to_owned(),
+            owner: "owner".to_owned(),
+            fence: "fence".to_owned(),
+        }
+    }
+}
+
+impl TableLayout {
+    /// The table's partition key, an attribute of type S. Default: `id`. It holds the item id, or with
+    /// a [`sort_key`](Self::sort_key) the [`partition_value`](Self::partition_value).
+    #[must_use]
+    pub fn partition_key(mut self, name: impl Into<String>) -> Self {
+        self.partition_key = name.into();
+        self
+    }
+
+    /// The table's sort key, an attribute of type S, which then holds the item id. Default: none.
+    ///
+    /// All items have one partition key then, and DynamoDB gives a partition 1,000 write units a second
+    /// to begin with, and more only as it splits it under load. A table without a sort key has no such
+    /// limit.
+    #[must_use]
+    pub fn sort_key(mut self, name: impl Into<String>) -> Self {
+        self.sort_key = Some(name.into());
+        self
+    }
+
+    /// What the partition key holds in a table with a sort key, 1 to 2048 bytes. Default:
+    /// `idempotency#{function}` with the name of the Lambda function, from `AWS_LAMBDA_FUNCTION_NAME`;
+    /// name it, so that renaming the function does not forget every key.
+    #[must_use]
+    pub fn partition_value(mut self, value: impl Into<String>) -> Self {
+        self.partition_value = Some(value.into());
+        self
+    }
+
+    /// How far the work has come: `INPROGRESS` or `COMPLETED`. Default: `status`.
+    #[must_use]
+    pub fn status(mut self, name: impl Into<String>) -> Self {
+        self.status = name.into();
+        self
+    }
+
+    /// Until when the owner may be working, in milliseconds since 1970. Default:
+    /// `in_progress_expiration`.
+    #[must_use]
+    pub fn in_progress_expiration(mut self, name: impl Into<String>) -> Self {
+        self.lease = name.into();
+        self
+    }
+
+    /// Until when a duplicate is recognised, in seconds since 1970: enable time to live on it. Default:
+    /// `expiration`.
+    #[must_use]
+    pub fn expiration(mut self, name: impl Into<String>) -> Self {
+        self.expiration = name.into();
+        self
+    }
+
+    /// The payload's fingerprint. Default: `validation`.
+    #[must_use]
+    pub fn validation(mut self, name: impl Into<String>) -> Self {
+        self.fingerprint = name.into();
+        self
+    }
+
+    /// What the handler asked to record. Default: `data`.
+    #[must_use]
+    pub fn data(mut self, name: impl Into<String>) -> Self {
+        self.data = name.into();
+        self
+    }
+
+    /// Whose claim it is. Default: `owner`.
+    #[must_use]
+    pub fn owner(mut self, name: impl Into<String>) -> Self {
+        self.owner = name.into();
+        self
+    }
+
+    /// The number that grows with every claim of the key. Default: `fence`.
+    #[must_use]
+    pub fn fence(mut self, name: impl Into<String>) -> Self {
+        self.fence = name.into();
+        self
+    }
+
+    /// Checks the whole layout, and says what the table's key is.
+    pub(super) fn key(&self) -> Result<TableKey, LayoutError> {
+        self.check_names()?;
+        let partition = self.partition_key.clone();
+        match (&self.sort_key, &self.partition_value) {
+            (None, None) => Ok(TableKey::Simple { partition }),
+            (None, Some(_)) => Err(LayoutError::NoSortKey),
+            (Some(sort), value) => Ok(TableKey::Composite {
+                partition,
+                value: partition_value(value.as_deref())?,
+                sort: sort.clone(),
+            }),
+        }
+    }
+
+    fn check_names(&self) -> Result<(), LayoutError> {
+        let mut names = vec![
+            ("partition_key", &self.partition_key),
+            ("status", &self.status),
+            ("in_progress_expiration", &self.lease),
+            ("expiration", &self.expiration),
+            ("validation", &self.fingerprint),
+            ("data", &self.data),
+            ("owner", &self.owner),
+            ("fence", &self.fence),
+        ];
+        names.extend(self.sort_key.as_ref().map(|name| ("sort_key", name)));
+        for (at, &(setting, name)) in names.iter().enumerate() {
+            if !is_name(name) {
+                let name = name.clone();
+                return Err(LayoutError::Name { setting, name });
+            }
+            let earlier = names[..at].iter().find(|(_, earlier)| *earlier == name);
+            if let Some(&(other, _)) = earlier {
+                let name = name.clone();
+                return Err(LayoutError::SameName {
+                    settings: (other, setting),
+                    name,
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What names an item in the table.
+#[derive(Clone, Debug)]
+pub(super) enum TableKey {
+    /// The partition key holds the item id.
+    Simple { partition: String },
+    /// The partition key holds the same in all items, the sort key the item id.
+    Composite {
+        partition: String,
+        value: String,
+        sort: String,
+    },
+}
+
+/// A layout that no table can have, or that says too little.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LayoutError {
+    /// A name is empty, too long, or has characters that could be mistaken in a statement.
+    #[error(
+        "the table layout's `{setting}` is {name:?}: expected 1 to {LONGEST_NAME} ASCII letters, \
+         digits, `_`, `-` and `.`"
+    )]
+    Name {
+        /// The method that set it.
+        setting: &'static str,
+        /// The name found.
+        name: String,
+    },
+    /// Two attributes have one name.
+    #[error(
+        "the table layout's `{}` and `{}` are both {name:?}: expected a name of its own for each",
+        settings.0, settings.1
+    )]
+    SameName {
+        /// The methods that set them.
+        settings: (&'static str, &'static str),
+        /// The name found.
+        name: String,
+    },
+    /// A partition value is set for a table without a sort key.
+    #[error(
+        "the table layout has a `partition_value` but no `sort_key`: without one the partition key \
+         holds the item id"
+    )]
+    NoSortKey,
+    /// The partition value is empty or too long.
+    #[error(
+        "the table layout's `partition_value` has {len} bytes: expected 1 to {LONGEST_PARTITION_VALUE}"
+    )]
+    PartitionValue {
+        /// The length found, in bytes.
+        len: usize,
+    },
+    /// There is nothing to make a partition value of.
+    #[error(
+        "the table layout has a `sort_key` but no `partition_value`, and AWS_LAMBDA_FUNCTION_NAME, of \
+         which it is made by default, is not set: set either"
+    )]
+    NoPartitionValue,
+}
+
+/// Names stand in PartiQL statements: what could end a quotation is no name.
+fn is_name(name: &str) -> bool {
+    (1..=LONGEST_NAME).contains(&name.len())
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
+}
+
+fn partition_value(set: Option<&str>) -> Result<String, LayoutError> {
+    let value = match set {
+        Some(value) => value.to_owned(),
+        None => process_env("AWS_LAMBDA_FUNCTION_NAME")
+            .map(|function| format!("idempotency#{function}"))
+            .ok_or(LayoutError::NoPartitionValue)?,
+    };
+    match value.len() {
+        1..=LONGEST_PARTITION_VALUE => Ok(value),
+        len => Err(LayoutError::PartitionValue { len }),
+    }
+}
