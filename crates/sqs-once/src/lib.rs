@@ -54,6 +54,7 @@ pub mod conformance;
 pub mod consumer;
 mod disposition;
 mod error;
+mod guarded;
 mod handler;
 pub mod idempotency;
 pub mod key;
@@ -76,7 +77,8 @@ pub use disposition::AfterDeadLetter;
 pub use disposition::Backoff;
 pub use error::Error;
 pub use handler::{
-    Attempt, Done, FromRecord, Handler, HandlerError, IdempotencyToken, IntoOutcome, Key,
+    Attempt, Batch, BatchHandler, BatchOutcome, BatchParts, BatchRecord, Done, FromBatch,
+    FromRecord, Handler, HandlerError, IdempotencyToken, IntoBatchOutcome, IntoOutcome, Key,
     MessageMeta, RecordParts, Recorded, Remaining, ResultExt, State,
 };
 pub use idempotency::{Cache, Mode};

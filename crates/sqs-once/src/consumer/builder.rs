@@ -10,7 +10,9 @@ use tokio::sync::OnceCell;
 
 use crate::batch::{self, FifoFailure, InProgress, MissingKey, PayloadMismatch, RecordEnd, Report};
 use crate::config::{ConfigError, SHORTEST_RETENTION};
-use crate::handler::{Bound, Handler, HandlerError, PrepareRecord, Stateful, TakeFingerprint};
+use crate::handler::{
+    BatchHandler, Bound, Handler, HandlerError, PrepareRecord, Stateful, TakeFingerprint, Together,
+};
 use crate::idempotency::{Cache, Mode};
 use crate::key::{Fingerprint, KeyError, KeyPart, Namespace};
 use crate::random::Random;
@@ -220,6 +222,52 @@ where
     }
 }
 
+/// A handler that gets all records of a batch in one call.
+impl<T, K, S> Consumer<Keyed<T, K, S>>
+where
+    T: DeserializeOwned + Send + 'static,
+    K: KeyExtractor<T>,
+{
+    /// Sets a handler that gets all records of a batch in one call: see [`BatchHandler`].
+    ///
+    /// ```
+    /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
+    /// use sqs_once::Batch;
+    ///
+    /// let consumer = sqs_once::consumer::<OrderPlaced>()
+    ///     .key(|order: &OrderPlaced| order.order_id.clone())
+    ///     .batch_handler(async |orders: Batch<OrderPlaced>| orders.all_succeeded());
+    /// ```
+    pub fn batch_handler<H, X>(self, handler: H) -> Consumer
+    where
+        S: Clone + Send + Sync + 'static,
+        H: BatchHandler<T, S, X>,
+        X: 'static,
+    {
+        self.into_phase(|keyed| {
+            let bound = Bound::<T, K, H, X>::new(keyed.key, keyed.fingerprint, handler);
+            ready(Arc::new(Stateful {
+                inner: Arc::new(Together(bound)) as Arc<dyn PrepareRecord<S>>,
+                state: keyed.state,
+            }))
+        })
+    }
+
+    /// Sets a batch handler whose state comes later.
+    #[doc(hidden)]
+    pub fn batch_handler_with_state<S2, H, X>(self, handler: H) -> Consumer<Ready<S2>>
+    where
+        H: BatchHandler<T, S2, X>,
+        S2: 'static,
+        X: 'static,
+    {
+        self.into_phase(|keyed| {
+            let bound = Bound::<T, K, H, X>::new(keyed.key, keyed.fingerprint, handler);
+            ready(Arc::new(Together(bound)))
+        })
+    }
+}
+
 fn ready<S>(handler: Arc<dyn PrepareRecord<S>>) -> Ready<S> {
     Ready { handler }
 }
@@ -287,7 +335,7 @@ impl<Phase> Consumer<Phase> {
     }
 
     /// How many handlers of a batch run at once. Default: 10. In a FIFO queue each message group has
-    /// one at a time.
+    /// one at a time. It has no meaning for a [`BatchHandler`], which is called once.
     ///
     /// # Panics
     /// If it is 0.
@@ -329,7 +377,8 @@ impl<Phase> Consumer<Phase> {
         self.set(|settings| settings.margins.deadline = Some(margin))
     }
 
-    /// How long one handler may run. Default: until the invocation's deadline is near.
+    /// How long one handler may run, or the one call of a [`BatchHandler`]. Default: until the
+    /// invocation's deadline is near.
     ///
     /// A handler that takes longer is cancelled, and its record fails. As at the deadline, its claim is
     /// left to lapse, because its effect may be on its way.

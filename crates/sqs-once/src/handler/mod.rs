@@ -1,20 +1,26 @@
 //! The handler: an async function of a payload and extractors, and what it may return.
 
+mod batch;
+mod batch_handler;
 mod error;
 mod extract;
 mod outcome;
 mod prepare;
+mod prepare_batch;
 
 use std::future::Future;
 
+pub use batch::{Batch, BatchOutcome, BatchRecord};
+pub use batch_handler::{BatchHandler, BatchParts, FromBatch, IntoBatchOutcome};
 pub use error::{HandlerError, ResultExt};
 pub use extract::{
     Attempt, FromRecord, IdempotencyToken, Key, MessageMeta, RecordParts, Remaining, State,
 };
 pub use outcome::{Done, IntoOutcome, Recorded};
 pub(crate) use prepare::{
-    Bound, HandlerFuture, PrepareError, PrepareRecord, Start, Stateful, TakeFingerprint,
+    Bound, CallFuture, HandlerFuture, PrepareError, PrepareRecord, Stateful, TakeFingerprint, Work,
 };
+pub(crate) use prepare_batch::{BatchCall, Together};
 
 /// An async function that handles one record.
 ///

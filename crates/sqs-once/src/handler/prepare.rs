@@ -1,5 +1,6 @@
 //! A handler with its payload and state types erased: what a batch works with.
 
+use std::any::Any;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,18 +13,42 @@ use thiserror::Error;
 use crate::key::{BusinessKey, Fingerprint, KeyError};
 use crate::record::{BodyError, KeyExtractor, Message, decode_json};
 
-use super::{Done, Handler, HandlerError, RecordParts};
+use super::prepare_batch::BatchCall;
+use super::{BatchParts, Done, Handler, HandlerError, RecordParts};
 
-pub(crate) type HandlerFuture = Pin<Box<dyn Future<Output = Result<Done, HandlerError>> + Send>>;
+pub(crate) type CallFuture<T> = Pin<Box<dyn Future<Output = Result<T, HandlerError>> + Send>>;
+pub(crate) type HandlerFuture = CallFuture<Done>;
 
 /// Calls the handler with the payload that was decoded for it.
 pub(crate) type Start<S> = Box<dyn FnOnce(RecordParts<S>) -> HandlerFuture + Send>;
 
+/// A payload of a type that only its handler knows.
+pub(crate) type Payload = Box<dyn Any + Send>;
+
+/// What there is to do for a record.
+pub(crate) enum Work<S> {
+    /// A call of its own.
+    Call(Start<S>),
+    /// To take part in the one call of a batch handler.
+    Join(Payload),
+}
+
 /// A record whose payload is decoded, and whose key is known, or known to be missing.
-pub(crate) struct Prepared<S> {
+pub(crate) struct Prepared<W> {
     pub(crate) key: Option<BusinessKey>,
     pub(crate) fingerprint: Option<Fingerprint>,
-    pub(crate) start: Start<S>,
+    /// The payload, and then what is to be done with it.
+    pub(crate) work: W,
+}
+
+impl<W> Prepared<W> {
+    pub(super) fn map<W2>(self, change: impl FnOnce(W) -> W2) -> Prepared<W2> {
+        Prepared {
+            key: self.key,
+            fingerprint: self.fingerprint,
+            work: change(self.work),
+        }
+    }
 }
 
 /// Why a record can never be handled.
@@ -46,7 +71,12 @@ pub(crate) trait PrepareRecord<S>: Send + Sync {
         &self,
         message: &Message,
         with_fingerprint: bool,
-    ) -> Result<Prepared<S>, PrepareError>;
+    ) -> Result<Prepared<Work<S>>, PrepareError>;
+
+    /// The one call for all records of a batch, of a handler that takes them together.
+    fn batch_call(&self) -> Option<BatchCall<'_, S>> {
+        None
+    }
 }
 
 /// Takes the part of a payload that its fingerprint is made of.
@@ -57,7 +87,7 @@ pub(crate) struct Bound<T, K, H, X> {
     key: K,
     /// None where the whole body counts.
     fingerprint: Option<TakeFingerprint<T>>,
-    handler: H,
+    pub(super) handler: H,
     types: PhantomData<fn(X)>,
 }
 
@@ -85,17 +115,17 @@ fn caught<R>(take: impl FnOnce() -> Result<R, KeyError>) -> Result<R, KeyError> 
         .unwrap_or_else(|_| Err(KeyError::Extractor("it panicked".to_owned())))
 }
 
-impl<T, K, S, H, X> PrepareRecord<S> for Bound<T, K, H, X>
+impl<T, K, H, X> Bound<T, K, H, X>
 where
-    T: DeserializeOwned + Send + 'static,
+    T: DeserializeOwned,
     K: KeyExtractor<T>,
-    H: Handler<T, S, X>,
 {
-    fn prepare(
+    /// Decodes a record and takes its key.
+    pub(super) fn read(
         &self,
         message: &Message,
         with_fingerprint: bool,
-    ) -> Result<Prepared<S>, PrepareError> {
+    ) -> Result<Prepared<T>, PrepareError> {
         let payload: T = decode_json(message)?;
         let key = match caught(|| self.key.key(&payload, message)) {
             Err(KeyError::Missing) => None,
@@ -107,12 +137,32 @@ where
                 .map_err(PrepareError::Fingerprint)?,
             _ => None,
         };
-        let handler = self.handler.clone();
         Ok(Prepared {
             key,
             fingerprint,
-            start: Box::new(move |parts| Box::pin(handler.call(payload, parts))),
+            work: payload,
         })
+    }
+}
+
+impl<T, K, S, H, X> PrepareRecord<S> for Bound<T, K, H, X>
+where
+    T: DeserializeOwned + Send + 'static,
+    K: KeyExtractor<T>,
+    H: Handler<T, S, X>,
+{
+    fn prepare(
+        &self,
+        message: &Message,
+        with_fingerprint: bool,
+    ) -> Result<Prepared<Work<S>>, PrepareError> {
+        let read = self.read(message, with_fingerprint)?;
+        let handler = self.handler.clone();
+        Ok(read.map(|payload| {
+            Work::Call(Box::new(move |parts| {
+                Box::pin(handler.call(payload, parts))
+            }))
+        }))
     }
 }
 
@@ -127,17 +177,21 @@ impl<S: Clone + Send + Sync + 'static> PrepareRecord<()> for Stateful<S> {
         &self,
         message: &Message,
         with_fingerprint: bool,
-    ) -> Result<Prepared<()>, PrepareError> {
-        let Prepared {
-            key,
-            fingerprint,
-            start,
-        } = self.inner.prepare(message, with_fingerprint)?;
-        let state = self.state.clone();
-        Ok(Prepared {
-            key,
-            fingerprint,
-            start: Box::new(move |parts| start(parts.with_state(state))),
-        })
+    ) -> Result<Prepared<Work<()>>, PrepareError> {
+        let prepared = self.inner.prepare(message, with_fingerprint)?;
+        Ok(prepared.map(|work| match work {
+            Work::Call(start) => {
+                let state = self.state.clone();
+                Work::Call(Box::new(move |parts| start(parts.with_state(state))))
+            }
+            Work::Join(payload) => Work::Join(payload),
+        }))
+    }
+
+    fn batch_call(&self) -> Option<BatchCall<'_, ()>> {
+        let call = self.inner.batch_call()?;
+        Some(Box::new(move |records, parts: BatchParts<()>| {
+            call(records, parts.with_state(self.state.clone()))
+        }))
     }
 }
