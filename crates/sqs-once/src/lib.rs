@@ -97,3 +97,8 @@ pub use record::{
 pub use sqs_once_macros::{BusinessKey, handler};
 pub use store::{DynamoDbStore, MemoryStore, Store};
 pub use time::{Clock, SystemClock, Timestamp};
+
+/// Compiles and runs what the guide shows. The file lies outside of the package, which is built without it.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/testing.md")]
+mod testing_guide {}

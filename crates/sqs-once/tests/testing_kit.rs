@@ -275,7 +275,11 @@ async fn a_key_completed_by_another_worker_meanwhile_is_acknowledged() {
     let (bench, begun, go_on) = held();
     let other = async {
         begun.notified().await;
+        let mine = bench.item("a").await.unwrap();
         bench.another_worker_completes("a").await;
+        let theirs = bench.item("a").await.unwrap();
+        assert_ne!(theirs.owner, mine.owner);
+        assert!(theirs.fence > mine.fence);
         go_on.notify_one();
     };
     let (answer, ()) = tokio::join!(bench.run(Event::of([&order("a")])), other);
@@ -329,6 +333,12 @@ async fn a_lost_answer_is_lost_after_the_work() {
     answer.assert_failed("m-1");
     let item = bench.item("a").await.unwrap();
     assert_eq!(item.status, Status::Completed);
+
+    bench.store().lose_answers(Operation::Claim, usize::MAX);
+    let answer = bench.run(Event::of([&order("b")])).await;
+    answer.assert_reason("m-1", "the store did not answer");
+    let item = bench.item("b").await.unwrap();
+    assert_eq!(item.status, Status::InProgress);
 }
 
 #[tokio::test(start_paused = true)]
