@@ -90,9 +90,10 @@ pub use lambda::{EventError, run};
 pub use once::{Idempotency, Invocation, Once, RunError};
 pub use random::{OsRandom, Random};
 pub use record::{
-    Auto, Bytes, Decode, DecodeError, Envelope, EnvelopeError, EventBridge, EventBridgeId,
-    EventBridgeMeta, Json, JsonPointer, KeyExtractor, Message, MessageAttribute, MessageGroup,
-    MessageId, Opened, S3, S3EventId, S3Object, Sns, SnsMessageId, SnsMeta, SystemAttribute, Text,
+    Auto, Bytes, CorrelationId, Decode, DecodeError, Envelope, EnvelopeError, EventBridge,
+    EventBridgeId, EventBridgeMeta, Json, JsonPointer, KeyExtractor, Message, MessageAttribute,
+    MessageGroup, MessageId, Opened, S3, S3EventId, S3Object, Sns, SnsMessageId, SnsMeta,
+    SystemAttribute, Text,
 };
 pub use sqs_once_macros::{BusinessKey, handler};
 pub use store::{DynamoDbStore, MemoryStore, Store};

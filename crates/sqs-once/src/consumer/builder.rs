@@ -85,6 +85,7 @@ impl<S> std::fmt::Debug for Ready<S> {
 /// | [`payload_mismatch`](Consumer::payload_mismatch) | | [`PayloadMismatch::Warn`] |
 /// | [`missing_key`](Consumer::missing_key) | | [`MissingKey::Terminal`] |
 /// | [`envelope`](Consumer::envelope) | | none: the body is the payload |
+/// | [`correlation_id`](Consumer::correlation_id) | | an attribute, else the envelope's id, else the trace: see [`CorrelationId`](crate::CorrelationId) |
 /// | [`readable_keys`](Consumer::readable_keys) | | off: the table holds a hash of each key |
 /// | `dead_letter_queue` (feature `sqs`) | `SQS_ONCE_DLQ_URL`: where terminal records are sent at once | none: they stay in the queue until its redrive policy moves them |
 /// | `after_dead_letter` (feature `sqs`) | | the rest of a FIFO group stops |
@@ -315,6 +316,10 @@ impl Consumer {
         ends_at: Timestamp,
     ) -> Result<Vec<Report>, ConfigError> {
         let core = self.core().await?;
+        if self.settings.envelope.is_none() && self.settings.correlate.is_none() {
+            // So that records which are never taken up have it in their line as well.
+            messages.iter().for_each(|message| message.correlate(None));
+        }
         let deadline = core.deadline(ends_at);
         Ok(batch::run(Arc::clone(&core.engine), messages, deadline).await)
     }
@@ -470,6 +475,28 @@ impl<Phase> Consumer<Phase> {
     #[must_use]
     pub fn envelope(self, envelope: impl Envelope) -> Self {
         self.set(|settings| settings.envelope = Some(Arc::new(envelope)))
+    }
+
+    /// Where a message's correlation id comes from. Default: the places that
+    /// [`CorrelationId`](crate::CorrelationId) lists. `None` leaves the message without one, and so does a
+    /// function that panics.
+    ///
+    /// It is called when a record is taken up, with its envelope opened. A record that goes back to the
+    /// queue without having been taken up has none in the log then.
+    ///
+    /// ```
+    /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
+    /// let consumer = sqs_once::consumer::<OrderPlaced>()
+    ///     .correlation_id(|message| message.attribute("request-id").map(str::to_owned))
+    ///     .key(|order: &OrderPlaced| order.order_id.clone())
+    ///     .handler(async |order: OrderPlaced| {});
+    /// ```
+    #[must_use]
+    pub fn correlation_id<F>(self, correlate: F) -> Self
+    where
+        F: Fn(&Message) -> Option<String> + Send + Sync + 'static,
+    {
+        self.set(|settings| settings.correlate = Some(Arc::new(correlate)))
     }
 
     /// Calls `hook` when a record's effect is done and on record, before its message leaves the queue,

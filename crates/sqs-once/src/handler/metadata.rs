@@ -1,6 +1,6 @@
-//! What a message's envelope says of it, as extractors.
+//! What is known of a message besides its payload, as extractors.
 
-use crate::record::{EventBridgeMeta, S3Object, SnsMeta};
+use crate::record::{CorrelationId, EventBridgeMeta, S3Object, SnsMeta};
 
 use super::{FromRecord, HandlerError, RecordParts};
 
@@ -34,4 +34,22 @@ extractors! {
     SnsMeta, "an SNS envelope";
     EventBridgeMeta, "an EventBridge envelope";
     S3Object, "an S3 notification";
+}
+
+/// Terminal for a message without one.
+impl<S> FromRecord<S> for CorrelationId {
+    fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
+        Option::<Self>::from_record(parts)?.ok_or_else(|| {
+            HandlerError::terminal(
+                "the handler asks for a CorrelationId, but the message has none: ask for an Option of it",
+            )
+        })
+    }
+}
+
+/// `None` for a message without one.
+impl<S> FromRecord<S> for Option<CorrelationId> {
+    fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
+        Ok(parts.message().correlation_id().cloned())
+    }
 }

@@ -20,7 +20,7 @@ pub use extract::{
 };
 pub use outcome::{Done, IntoOutcome, Recorded};
 pub(crate) use prepare::{
-    Bound, CallFuture, Enveloped, HandlerFuture, PrepareError, PrepareRecord, Stateful, Work,
+    Bound, CallFuture, HandlerFuture, Opening, PrepareError, PrepareRecord, Stateful, Work,
 };
 pub(crate) use prepare_batch::{BatchCall, Together};
 pub(crate) use reader::Reader;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use crate::key::{BusinessKey, Fingerprint, KeyError};
-use crate::record::{DecodeError, Envelope, EnvelopeError, KeyExtractor, Message};
+use crate::record::{Correlate, DecodeError, Envelope, EnvelopeError, KeyExtractor, Message};
 
 use super::prepare_batch::BatchCall;
 use super::reader::Reader;
@@ -153,19 +153,26 @@ impl<S: Clone + Send + Sync + 'static> PrepareRecord<()> for Stateful<S> {
     }
 }
 
-/// A handler whose messages come in an envelope.
-pub(crate) struct Enveloped {
+/// What is done with a message before its handler sees it.
+pub(crate) struct Opening {
     pub(crate) inner: Arc<dyn PrepareRecord<()>>,
-    pub(crate) envelope: Arc<dyn Envelope>,
+    pub(crate) envelope: Option<Arc<dyn Envelope>>,
+    pub(crate) correlate: Option<Correlate>,
 }
 
-impl PrepareRecord<()> for Enveloped {
+impl PrepareRecord<()> for Opening {
     fn prepare(
         &self,
         message: &Message,
         with_fingerprint: bool,
     ) -> Result<Prepared<Work<()>>, PrepareError> {
-        message.open(&*self.envelope)?;
+        let opened = match &self.envelope {
+            Some(envelope) => message.open(&**envelope),
+            None => Ok(()),
+        };
+        // An envelope may hold it; and what is told of one that can't be opened should have it too.
+        message.correlate(self.correlate.as_ref());
+        opened?;
         match message.ignored_because() {
             Some(reason) => Err(PrepareError::Ignored(reason.to_owned())),
             None => self.inner.prepare(message, with_fingerprint),

@@ -10,7 +10,7 @@ use aws_lambda_events::event::sqs::SqsMessageAttribute;
 
 use crate::time::Timestamp;
 
-use super::{Envelope, EnvelopeError, Opened};
+use super::{Correlate, CorrelationId, Envelope, EnvelopeError, Opened};
 
 /// One SQS message as Lambda delivered it.
 ///
@@ -20,6 +20,8 @@ pub struct Message {
     id: String,
     /// What is inside its envelope; empty until it is opened, and where there is none.
     opened: OnceLock<Opened>,
+    /// Empty until it is looked for.
+    correlation_id: OnceLock<Option<CorrelationId>>,
 }
 
 impl Message {
@@ -27,8 +29,12 @@ impl Message {
     /// never be reported as failed.
     pub(crate) fn new(mut sqs: SqsMessage) -> Option<Self> {
         let id = sqs.message_id.take().filter(|id| !id.is_empty())?;
-        let opened = OnceLock::new();
-        Some(Self { sqs, id, opened })
+        Some(Self {
+            sqs,
+            id,
+            opened: OnceLock::new(),
+            correlation_id: OnceLock::new(),
+        })
     }
 
     /// The message id. SQS gives a **new** one when a message is sent again, and when it is moved
@@ -69,6 +75,19 @@ impl Message {
     /// Why the message holds no event, where its envelope says so.
     pub(crate) fn ignored_because(&self) -> Option<&str> {
         self.opened.get()?.ignored_because()
+    }
+
+    /// What links the message to whatever else happened on account of the same request, if anything does.
+    pub fn correlation_id(&self) -> Option<&CorrelationId> {
+        self.correlation_id.get()?.as_ref()
+    }
+
+    /// Looks for the correlation id, once: by the consumer's own function, or in the default places.
+    pub(crate) fn correlate(&self, by: Option<&Correlate>) {
+        self.correlation_id.get_or_init(|| match by {
+            Some(correlate) => CorrelationId::by(correlate, self),
+            None => CorrelationId::of(self),
+        });
     }
 
     /// How often SQS has delivered the message, this time included.

@@ -1,11 +1,14 @@
 //! One message as Lambda delivers it: envelope, body, metadata, and how its key is taken.
 
+mod correlation;
 mod decode;
 mod envelope;
 mod json_pointer;
 mod key_extractor;
 mod message;
 
+pub(crate) use correlation::Correlate;
+pub use correlation::CorrelationId;
 pub use decode::{Bytes, Decode, DecodeError, Json, Text};
 pub use envelope::{
     Auto, Envelope, EnvelopeError, EventBridge, EventBridgeId, EventBridgeMeta, Opened, S3,

@@ -9,6 +9,7 @@ use crate::disposition::{AfterDeadLetter, Cause};
 use crate::error::chain;
 use crate::handler::{Done, IdempotencyToken};
 use crate::idempotency::{Completion, Refusal, on_completed};
+use crate::record::CorrelationId;
 use crate::store::{Claim, StoreError};
 use crate::time::Timestamp;
 
@@ -172,6 +173,7 @@ impl Run<'_> {
                     Ok(()) => report.acknowledged = true,
                     Err(error) => error!(
                         message_id = message.id(),
+                        correlation_id = message.correlation_id().map(CorrelationId::as_str),
                         error = chain(&*error),
                         "a terminal record could not be moved to the dead-letter queue"
                     ),
