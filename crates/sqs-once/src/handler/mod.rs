@@ -4,9 +4,11 @@ mod batch;
 mod batch_handler;
 mod error;
 mod extract;
+mod metadata;
 mod outcome;
 mod prepare;
 mod prepare_batch;
+mod reader;
 
 use std::future::Future;
 
@@ -18,9 +20,10 @@ pub use extract::{
 };
 pub use outcome::{Done, IntoOutcome, Recorded};
 pub(crate) use prepare::{
-    Bound, CallFuture, HandlerFuture, PrepareError, PrepareRecord, Stateful, TakeFingerprint, Work,
+    Bound, CallFuture, HandlerFuture, Opening, PrepareError, PrepareRecord, Stateful, Work,
 };
 pub(crate) use prepare_batch::{BatchCall, Together};
+pub(crate) use reader::Reader;
 
 /// An async function that handles one record.
 ///
