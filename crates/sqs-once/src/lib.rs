@@ -89,6 +89,8 @@ pub use key::{BusinessKey, KeyError};
 pub use lambda::{EventError, run};
 pub use once::{Idempotency, Invocation, Once, RunError};
 pub use random::{OsRandom, Random};
+#[cfg(feature = "jmespath")]
+pub use record::JmesPath;
 pub use record::{
     Auto, Bytes, CorrelationId, Decode, DecodeError, Envelope, EnvelopeError, EventBridge,
     EventBridgeId, EventBridgeMeta, Json, JsonPointer, KeyExtractor, Message, MessageAttribute,

@@ -3,6 +3,8 @@
 mod correlation;
 mod decode;
 mod envelope;
+#[cfg(feature = "jmespath")]
+mod jmes_path;
 mod json_pointer;
 mod key_extractor;
 mod message;
@@ -14,6 +16,8 @@ pub use envelope::{
     Auto, Envelope, EnvelopeError, EventBridge, EventBridgeId, EventBridgeMeta, Opened, S3,
     S3EventId, S3Object, Sns, SnsMessageId, SnsMeta,
 };
+#[cfg(feature = "jmespath")]
+pub use jmes_path::JmesPath;
 pub use json_pointer::JsonPointer;
 pub use key_extractor::{KeyExtractor, MessageAttribute, MessageGroup, MessageId, SystemAttribute};
 pub use message::Message;
