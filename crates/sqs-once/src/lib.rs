@@ -39,6 +39,7 @@
 //!
 //! - [`Consumer`]: settings and their defaults, by code and by environment variable.
 //! - [`Handler`], [`FromRecord`], [`HandlerError`]: what a handler takes and returns.
+//! - [`BatchHandler`]: all records of a batch in one call.
 //! - [`KeyExtractor`], [`BusinessKey`](struct@BusinessKey): choosing a key.
 //! - [`store`]: where claims live, and how to bring a store of your own.
 //! - `testing` (feature `testing`): testing a consumer without AWS and without waiting.
@@ -88,6 +89,6 @@ pub use random::{OsRandom, Random};
 pub use record::{
     JsonPointer, KeyExtractor, Message, MessageAttribute, MessageGroup, MessageId, SystemAttribute,
 };
-pub use sqs_once_macros::{BusinessKey, handler};
+pub use sqs_once_macros::{BusinessKey, batch_handler, handler};
 pub use store::{DynamoDbStore, MemoryStore, Store};
 pub use time::{Clock, SystemClock, Timestamp};
