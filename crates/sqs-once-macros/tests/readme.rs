@@ -26,6 +26,22 @@ mod payments {
 }
 
 #[derive(Clone)]
+struct Db;
+
+impl Db {
+    fn new() -> Self {
+        Self
+    }
+
+    async fn insert_all<'a>(
+        &self,
+        orders: impl Iterator<Item = &'a OrderPlaced>,
+    ) -> std::io::Result<Vec<Result<(), String>>> {
+        Ok(orders.map(|_| Ok(())).collect())
+    }
+}
+
+#[derive(Clone)]
 struct App;
 
 impl App {

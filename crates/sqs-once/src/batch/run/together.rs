@@ -32,9 +32,10 @@ impl Run<'_> {
         }
     }
 
-    /// Makes the call, once nothing is undecided any more.
+    /// Makes the call, once nothing is undecided any more: a claimer that has nothing to do was asked for
+    /// all there is.
     pub(super) fn start_together(&mut self) {
-        if !self.lanes.is_empty() || !self.claimer.is_idle() || !self.is_order_decided() {
+        if !self.claimer.is_idle() || !self.is_order_decided() {
             return;
         }
         let startables = self.take_startables();
