@@ -98,6 +98,7 @@ pub(crate) fn json(report: &Report, response: &BatchResponse) {
             "records": report.rows.len(),
             "processed": count(Outcome::Processed),
             "duplicate": count(Outcome::Duplicate),
+            "ignored": count(Outcome::Ignored),
             "in_progress": count(Outcome::InProgress),
             "failed": count(Outcome::Failed),
             "terminal": count(Outcome::Terminal),

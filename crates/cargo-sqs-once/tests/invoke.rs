@@ -165,7 +165,7 @@ fn a_second_run_remembers_the_first_until_it_is_reset() {
         let table: Value = serde_json::from_str(&run.stderr).unwrap();
         table["summary"].clone()
     };
-    let summary = |processed: u8, duplicate: u8| json!({"records": 2, "processed": processed, "duplicate": duplicate, "in_progress": 0, "failed": 0, "terminal": 0, "acknowledged": 0});
+    let summary = |processed: u8, duplicate: u8| json!({"records": 2, "processed": processed, "duplicate": duplicate, "ignored": 0, "in_progress": 0, "failed": 0, "terminal": 0, "acknowledged": 0});
     assert_eq!(outcomes(project.send(&event, &["--json"])), summary(2, 0));
     assert_eq!(outcomes(project.send(&event, &["--json"])), summary(0, 2));
     assert_eq!(
@@ -190,7 +190,7 @@ fn json_is_the_table_and_nothing_else() {
                 {"message_id": "m-1", "outcome": "processed", "duration_ms": 1.25, "reason": null, "key": null},
                 {"message_id": "m-2", "outcome": "terminal", "duration_ms": 1.25, "reason": "not an\norder", "key": null},
             ],
-            "summary": {"records": 2, "processed": 1, "duplicate": 0, "in_progress": 0, "failed": 0, "terminal": 1, "acknowledged": 0},
+            "summary": {"records": 2, "processed": 1, "duplicate": 0, "ignored": 0, "in_progress": 0, "failed": 0, "terminal": 1, "acknowledged": 0},
             "batch_item_failures": ["m-2"],
         })
     );

@@ -14,6 +14,8 @@ pub enum Outcome {
     Processed,
     /// Its effect had happened before.
     Duplicate,
+    /// There was no event in it.
+    Ignored,
     /// Somebody else is working on it.
     InProgress,
     /// It failed and will be retried.
@@ -26,9 +28,10 @@ pub enum Outcome {
 
 impl Outcome {
     /// Every outcome, in the order in which summaries list them.
-    pub const ALL: [Outcome; 6] = [
+    pub const ALL: [Outcome; 7] = [
         Outcome::Processed,
         Outcome::Duplicate,
+        Outcome::Ignored,
         Outcome::InProgress,
         Outcome::Failed,
         Outcome::Terminal,
@@ -42,6 +45,7 @@ impl fmt::Display for Outcome {
         f.pad(match self {
             Outcome::Processed => "processed",
             Outcome::Duplicate => "duplicate",
+            Outcome::Ignored => "ignored",
             Outcome::InProgress => "in progress",
             Outcome::Failed => "failed",
             Outcome::Terminal => "terminal",

@@ -63,6 +63,8 @@ pub mod orders {
         in_progress = wait("5s"),
         fifo = strict,
         raise_on_total_failure = true,
+        readable_keys = true,
+        cache = 1000,
         backoff = exponential("2s", "15m"),
         after_dead_letter = go_on
     )]

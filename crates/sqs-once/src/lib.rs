@@ -40,6 +40,7 @@
 //! - [`Consumer`]: settings and their defaults, by code and by environment variable.
 //! - [`Handler`], [`FromRecord`], [`HandlerError`]: what a handler takes and returns.
 //! - [`KeyExtractor`], [`BusinessKey`](struct@BusinessKey): choosing a key.
+//! - [`Decode`], [`Envelope`]: bodies that are not JSON, and what SNS, EventBridge and S3 wrap around them.
 //! - [`Idempotency`]: the same for functions that SNS, EventBridge or an asynchronous call invokes.
 //! - [`store`]: where claims live, and how to bring a store of your own.
 //! - `testing` (feature `testing`): testing a consumer without AWS and without waiting.
@@ -73,7 +74,7 @@ pub use batch::{
     FifoFailure, InProgress, InvalidRecord, MissingKey, Outcome, PayloadMismatch, RecordEnd,
 };
 pub use config::ConfigError;
-pub use consumer::{Consumer, consumer};
+pub use consumer::{Consumer, consumer, consumer_with};
 pub use disposition::AfterDeadLetter;
 #[cfg(feature = "sqs")]
 pub use disposition::Backoff;
@@ -88,9 +89,19 @@ pub use key::{BusinessKey, KeyError};
 pub use lambda::{EventError, run};
 pub use once::{Idempotency, Invocation, Once, RunError};
 pub use random::{OsRandom, Random};
+#[cfg(feature = "jmespath")]
+pub use record::JmesPath;
 pub use record::{
-    JsonPointer, KeyExtractor, Message, MessageAttribute, MessageGroup, MessageId, SystemAttribute,
+    Auto, Bytes, CorrelationId, Decode, DecodeError, Envelope, EnvelopeError, EventBridge,
+    EventBridgeId, EventBridgeMeta, Json, JsonPointer, KeyExtractor, Message, MessageAttribute,
+    MessageGroup, MessageId, Opened, S3, S3EventId, S3Object, Sns, SnsMessageId, SnsMeta,
+    SystemAttribute, Text,
 };
 pub use sqs_once_macros::{BusinessKey, handler};
 pub use store::{DynamoDbStore, MemoryStore, Store};
 pub use time::{Clock, SystemClock, Timestamp};
+
+/// Compiles and runs what the guide shows. The file lies outside of the package, which is built without it.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/testing.md")]
+mod testing_guide {}

@@ -57,7 +57,7 @@ impl<'a> Hooking<'a> {
             Outcome::Processed => self.hooks.success.as_ref(),
             Outcome::Duplicate => self.hooks.duplicate.as_ref(),
             Outcome::Failed | Outcome::Terminal => self.hooks.failure.as_ref(),
-            Outcome::InProgress => None,
+            Outcome::Ignored | Outcome::InProgress => None,
         }
     }
 

@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use crate::key::ItemId;
 use crate::record::Message;
 
@@ -19,6 +21,9 @@ pub enum Outcome {
     Processed,
     /// The event was handled before. Acknowledged.
     Duplicate,
+    /// There was no event in it, and nothing wrong with it, such as S3's test event: its
+    /// [`Envelope`](crate::Envelope) says so. Acknowledged, without a handler.
+    Ignored,
     /// Another worker is at it. Returned to the queue.
     InProgress,
     /// It did not work out this time. Returned to the queue.
@@ -29,11 +34,12 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// The name in logs: `processed`, `duplicate`, `in_progress`, `failed` or `terminal`.
+    /// The name in logs: `processed`, `duplicate`, `ignored`, `in_progress`, `failed` or `terminal`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Processed => "processed",
             Self::Duplicate => "duplicate",
+            Self::Ignored => "ignored",
             Self::InProgress => "in_progress",
             Self::Failed => "failed",
             Self::Terminal => "terminal",
@@ -56,8 +62,11 @@ pub(crate) struct Report {
     pub(crate) acknowledged: bool,
     /// It goes back to the queue as it came: nothing of it was tried.
     pub(crate) untried: bool,
-    /// How long a message that goes back to the queue should stay away, if anybody wants that.
+    /// How long a message that goes back to the queue should stay away, if anybody wants that: from its
+    /// own end, not from the batch's.
     pub(crate) wait: Option<Duration>,
+    /// When it was entered, if it was.
+    pub(crate) entered: Option<Instant>,
     /// How long it took from being taken up, if it was.
     pub(crate) duration: Option<Duration>,
     pub(crate) key: Option<ItemId>,
@@ -68,9 +77,13 @@ impl Report {
         Self {
             outcome,
             reason: None,
-            acknowledged: matches!(outcome, Outcome::Processed | Outcome::Duplicate),
+            acknowledged: matches!(
+                outcome,
+                Outcome::Processed | Outcome::Duplicate | Outcome::Ignored
+            ),
             untried: false,
             wait: None,
+            entered: None,
             duration: None,
             key: None,
         }
@@ -134,10 +147,11 @@ impl Ledger {
 
     /// Enters a record's end, and logs it. The first entry stands; once the batch was answered none
     /// is taken.
-    pub(crate) fn enter(&self, index: usize, report: Report) {
+    pub(crate) fn enter(&self, index: usize, mut report: Report) {
         let mut entries = self.entries();
         if !entries.closed && entries.reports[index].is_none() {
             line::log(&self.messages[index], &report);
+            report.entered = Some(Instant::now());
             entries.reports[index] = Some(report);
             entries.open -= 1;
         }

@@ -3,7 +3,7 @@
 use tracing::{error, info, warn};
 
 use crate::key::ItemId;
-use crate::record::Message;
+use crate::record::{CorrelationId, Message};
 
 use super::ledger::{Outcome, Report};
 
@@ -18,6 +18,7 @@ pub(super) fn log(message: &Message, report: &Report) {
                 duration_ms = report.duration.map(|duration| duration.as_secs_f64() * 1000.0),
                 reason = report.reason,
                 key = report.key.as_ref().map(ItemId::short),
+                correlation_id = message.correlation_id().map(CorrelationId::as_str),
                 receive_count = message.receive_count(),
                 "record {}", report.outcome.as_str().replace('_', " "),
             )
@@ -25,7 +26,9 @@ pub(super) fn log(message: &Message, report: &Report) {
     }
     match report.outcome {
         Outcome::Processed | Outcome::Duplicate if report.reason.is_some() => line!(warn),
-        Outcome::Processed | Outcome::Duplicate | Outcome::InProgress => line!(info),
+        Outcome::Processed | Outcome::Duplicate | Outcome::Ignored | Outcome::InProgress => {
+            line!(info)
+        }
         Outcome::Failed => line!(warn),
         Outcome::Terminal => line!(error),
     }

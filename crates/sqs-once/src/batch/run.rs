@@ -17,6 +17,7 @@ use crate::guarded::{Guarded, caught};
 use crate::handler::{BatchCall, Done, PrepareError, RecordParts, Work};
 use crate::idempotency::Admission;
 use crate::key::{BusinessKey, Fingerprint, ItemId, KeyError};
+use crate::record::CorrelationId;
 use crate::store::{Claim, Fence, StoreErrorKind};
 
 use super::Deadline;
@@ -226,6 +227,10 @@ impl<'a> Run<'a> {
             .unwrap_or_else(|_| Err(PrepareError::Panic));
         let prepared = match prepared {
             Ok(prepared) => prepared,
+            Err(PrepareError::Ignored(reason)) => {
+                self.end(record, Report::new(Outcome::Ignored).because(reason));
+                return None;
+            }
             Err(error) => {
                 self.end_terminal(record, Cause::from(error.to_string()));
                 return None;
@@ -362,9 +367,11 @@ impl<'a> Run<'a> {
 
     /// What the user's code logs of a record stands in this span.
     fn span(&self, record: usize) -> Span {
-        let message_id = self.ledger.messages()[record].id();
+        let message = &self.ledger.messages()[record];
+        let message_id = message.id();
         let key = self.taken[record].item.as_ref().map(ItemId::short);
-        info_span!("record", message_id, key)
+        let correlation_id = message.correlation_id().map(CorrelationId::as_str);
+        info_span!("record", message_id, key, correlation_id)
     }
 
     /// The deadline is near: nothing starts any more, handlers are cancelled, and what is claimed but

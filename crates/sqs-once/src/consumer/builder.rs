@@ -1,6 +1,5 @@
 //! Building a consumer, phase by phase: a payload, a key, a handler, its state.
 
-use std::marker::PhantomData;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,32 +10,35 @@ use tokio::sync::OnceCell;
 use crate::batch::{self, FifoFailure, InProgress, MissingKey, PayloadMismatch, RecordEnd, Report};
 use crate::config::{ConfigError, SHORTEST_RETENTION};
 use crate::handler::{
-    BatchHandler, Bound, Handler, HandlerError, PrepareRecord, Stateful, TakeFingerprint, Together,
+    BatchHandler, Bound, Handler, HandlerError, PrepareRecord, Reader, Stateful, Together,
 };
 use crate::idempotency::{Cache, Mode};
 use crate::key::{Fingerprint, KeyError, KeyPart, Namespace};
 use crate::random::Random;
-use crate::record::{KeyExtractor, Message};
+use crate::record::{Decode, Envelope, Json, KeyExtractor, Message};
 use crate::store::Store;
 use crate::time::{Clock, Timestamp};
 
 use super::settings::{Core, Settings};
 
 /// A consumer that needs a key next: [`Consumer::key`].
-#[derive(Debug)]
-pub struct Keyless<T>(PhantomData<fn(T)>);
+pub struct Keyless<T>(Arc<dyn Decode<T>>);
+
+impl<T> std::fmt::Debug for Keyless<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Keyless").finish_non_exhaustive()
+    }
+}
 
 /// A consumer that needs its handler next: [`Consumer::handler`].
 pub struct Keyed<T, K, S = ()> {
-    key: K,
-    fingerprint: Option<TakeFingerprint<T>>,
+    reader: Reader<T, K>,
     state: S,
 }
 
-impl<T, K: std::fmt::Debug, S: std::fmt::Debug> std::fmt::Debug for Keyed<T, K, S> {
+impl<T, K, S: std::fmt::Debug> std::fmt::Debug for Keyed<T, K, S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Keyed")
-            .field("key", &self.key)
             .field("state", &self.state)
             .finish_non_exhaustive()
     }
@@ -82,6 +84,8 @@ impl<S> std::fmt::Debug for Ready<S> {
 /// | [`fingerprint`](Consumer::fingerprint) | | the whole body |
 /// | [`payload_mismatch`](Consumer::payload_mismatch) | | [`PayloadMismatch::Warn`] |
 /// | [`missing_key`](Consumer::missing_key) | | [`MissingKey::Terminal`] |
+/// | [`envelope`](Consumer::envelope) | | none: the body is the payload |
+/// | [`correlation_id`](Consumer::correlation_id) | | an attribute, else the envelope's id, else the trace: see [`CorrelationId`](crate::CorrelationId) |
 /// | [`readable_keys`](Consumer::readable_keys) | | off: the table holds a hash of each key |
 /// | `dead_letter_queue` (feature `sqs`) | `SQS_ONCE_DLQ_URL`: where terminal records are sent at once | none: they stay in the queue until its redrive policy moves them |
 /// | `after_dead_letter` (feature `sqs`) | | the rest of a FIFO group stops |
@@ -117,8 +121,22 @@ pub struct Consumer<Phase = Ready> {
 
 /// Starts a consumer of messages whose body is a `T` in JSON.
 pub fn consumer<T: DeserializeOwned + Send + 'static>() -> Consumer<Keyless<T>> {
+    consumer_with(Json)
+}
+
+/// Starts a consumer of messages whose body is what `decoder` reads: [`Text`](crate::Text),
+/// [`Bytes`](crate::Bytes), or a [`Decode`] of your own.
+///
+/// ```
+/// use sqs_once::Bytes;
+///
+/// let consumer = sqs_once::consumer_with(Bytes)
+///     .key(|image: &Vec<u8>| image.clone())
+///     .handler(async |image: Vec<u8>| {});
+/// ```
+pub fn consumer_with<T: Send + 'static>(decoder: impl Decode<T>) -> Consumer<Keyless<T>> {
     Consumer {
-        phase: Keyless(PhantomData),
+        phase: Keyless(Arc::new(decoder)),
         settings: Settings::default(),
         core: Arc::default(),
     }
@@ -131,9 +149,8 @@ impl<T> Consumer<Keyless<T>> {
     /// There is no default. The message id would be a wrong one: a message that is sent again, or
     /// comes back from a dead-letter queue, has a new one.
     pub fn key<K: KeyExtractor<T>>(self, key: K) -> Consumer<Keyed<T, K>> {
-        self.into_phase(|Keyless(_)| Keyed {
-            key,
-            fingerprint: None,
+        self.into_phase(|Keyless(decoder)| Keyed {
+            reader: Reader::new(decoder, key),
             state: (),
         })
     }
@@ -141,7 +158,7 @@ impl<T> Consumer<Keyless<T>> {
 
 impl<T, K, S> Consumer<Keyed<T, K, S>>
 where
-    T: DeserializeOwned + Send + 'static,
+    T: Send + 'static,
     K: KeyExtractor<T>,
 {
     /// Sets which part of the payload tells two messages with one key apart: anything that can be a
@@ -178,7 +195,7 @@ where
         F: Fn(&T) -> Result<Fingerprint, KeyError> + Send + Sync + 'static,
     {
         self.into_phase(|keyed| Keyed {
-            fingerprint: Some(Arc::new(take)),
+            reader: keyed.reader.with_fingerprint(take),
             ..keyed
         })
     }
@@ -186,8 +203,7 @@ where
     /// Gives the handler's [`State`](crate::State) extractor its value.
     pub fn state<S2>(self, state: S2) -> Consumer<Keyed<T, K, S2>> {
         self.into_phase(|keyed| Keyed {
-            key: keyed.key,
-            fingerprint: keyed.fingerprint,
+            reader: keyed.reader,
             state,
         })
     }
@@ -200,7 +216,7 @@ where
         X: 'static,
     {
         self.into_phase(|keyed| {
-            let bound = Bound::<T, K, H, X>::new(keyed.key, keyed.fingerprint, handler);
+            let bound = Bound::<T, K, H, X>::new(keyed.reader, handler);
             ready(Arc::new(Stateful {
                 inner: Arc::new(bound) as Arc<dyn PrepareRecord<S>>,
                 state: keyed.state,
@@ -216,7 +232,7 @@ where
         X: 'static,
     {
         self.into_phase(|keyed| {
-            let bound = Bound::<T, K, H, X>::new(keyed.key, keyed.fingerprint, handler);
+            let bound = Bound::<T, K, H, X>::new(keyed.reader, handler);
             ready(Arc::new(bound))
         })
     }
@@ -225,7 +241,7 @@ where
 /// A handler that gets all records of a batch in one call.
 impl<T, K, S> Consumer<Keyed<T, K, S>>
 where
-    T: DeserializeOwned + Send + 'static,
+    T: Send + 'static,
     K: KeyExtractor<T>,
 {
     /// Sets a handler that gets all records of a batch in one call: see [`BatchHandler`].
@@ -245,7 +261,7 @@ where
         X: 'static,
     {
         self.into_phase(|keyed| {
-            let bound = Bound::<T, K, H, X>::new(keyed.key, keyed.fingerprint, handler);
+            let bound = Bound::<T, K, H, X>::new(keyed.reader, handler);
             ready(Arc::new(Stateful {
                 inner: Arc::new(Together(bound)) as Arc<dyn PrepareRecord<S>>,
                 state: keyed.state,
@@ -262,7 +278,7 @@ where
         X: 'static,
     {
         self.into_phase(|keyed| {
-            let bound = Bound::<T, K, H, X>::new(keyed.key, keyed.fingerprint, handler);
+            let bound = Bound::<T, K, H, X>::new(keyed.reader, handler);
             ready(Arc::new(Together(bound)))
         })
     }
@@ -300,6 +316,10 @@ impl Consumer {
         ends_at: Timestamp,
     ) -> Result<Vec<Report>, ConfigError> {
         let core = self.core().await?;
+        if self.settings.envelope.is_none() && self.settings.correlate.is_none() {
+            // So that records which are never taken up have it in their line as well.
+            messages.iter().for_each(|message| message.correlate(None));
+        }
         let deadline = core.deadline(ends_at);
         Ok(batch::run(Arc::clone(&core.engine), messages, deadline).await)
     }
@@ -429,6 +449,54 @@ impl<Phase> Consumer<Phase> {
     #[must_use]
     pub fn missing_key(self, missing_key: MissingKey) -> Self {
         self.set(|settings| settings.missing_key = missing_key)
+    }
+
+    /// What the services between producer and queue wrap around the payload: [`Sns`](crate::Sns),
+    /// [`EventBridge`](crate::EventBridge), [`S3`](crate::S3), a tuple of these, outermost first,
+    /// [`Auto`](crate::Auto), or an [`Envelope`] of your own. Default: none, the body is the payload.
+    ///
+    /// Payload, key and fingerprint are then taken from what is inside. Handlers that ask for
+    /// [`SnsMeta`](crate::SnsMeta), [`EventBridgeMeta`](crate::EventBridgeMeta) or
+    /// [`S3Object`](crate::S3Object) get what the envelope says.
+    ///
+    /// ```
+    /// use serde::Deserialize;
+    /// use sqs_once::{EventBridge, Sns};
+    ///
+    /// #[derive(Deserialize)]
+    /// struct OrderPlaced { order_id: String }
+    ///
+    /// // EventBridge sends to a topic, and the queue subscribes to it.
+    /// let consumer = sqs_once::consumer::<OrderPlaced>()
+    ///     .envelope((Sns, EventBridge))
+    ///     .key(|order: &OrderPlaced| order.order_id.clone())
+    ///     .handler(async |order: OrderPlaced| {});
+    /// ```
+    #[must_use]
+    pub fn envelope(self, envelope: impl Envelope) -> Self {
+        self.set(|settings| settings.envelope = Some(Arc::new(envelope)))
+    }
+
+    /// Where a message's correlation id comes from. Default: the places that
+    /// [`CorrelationId`](crate::CorrelationId) lists. `None` leaves the message without one, and so does a
+    /// function that panics.
+    ///
+    /// It is called when a record is taken up, with its envelope opened. A record that goes back to the
+    /// queue without having been taken up has none in the log then.
+    ///
+    /// ```
+    /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
+    /// let consumer = sqs_once::consumer::<OrderPlaced>()
+    ///     .correlation_id(|message| message.attribute("request-id").map(str::to_owned))
+    ///     .key(|order: &OrderPlaced| order.order_id.clone())
+    ///     .handler(async |order: OrderPlaced| {});
+    /// ```
+    #[must_use]
+    pub fn correlation_id<F>(self, correlate: F) -> Self
+    where
+        F: Fn(&Message) -> Option<String> + Send + Sync + 'static,
+    {
+        self.set(|settings| settings.correlate = Some(Arc::new(correlate)))
     }
 
     /// Calls `hook` when a record's effect is done and on record, before its message leaves the queue,

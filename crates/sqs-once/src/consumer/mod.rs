@@ -8,5 +8,5 @@ mod sqs;
 #[cfg(feature = "testing")]
 mod testing;
 
-pub use builder::{Consumer, Keyed, Keyless, Ready, consumer};
+pub use builder::{Consumer, Keyed, Keyless, Ready, consumer, consumer_with};
 pub use runnable::Runnable;

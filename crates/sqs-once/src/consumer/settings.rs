@@ -9,8 +9,9 @@ use crate::batch::{
 };
 use crate::config::{ConfigError, EnvSettings, process_env};
 use crate::disposition::{Disposition, DispositionSettings};
-use crate::handler::PrepareRecord;
+use crate::handler::{Opening, PrepareRecord};
 use crate::idempotency::DriverSettings;
+use crate::record::{Correlate, Envelope};
 use crate::time::Timestamp;
 
 const DEFAULT_CONCURRENCY: NonZeroUsize = NonZeroUsize::new(10).expect("10 is not zero");
@@ -27,6 +28,8 @@ pub(super) struct Settings {
     pub(super) in_progress: InProgress,
     pub(super) disposition: DispositionSettings,
     pub(super) missing_key: MissingKey,
+    pub(super) envelope: Option<Arc<dyn Envelope>>,
+    pub(super) correlate: Option<Correlate>,
     pub(super) hooks: Hooks,
     pub(super) raise_on_total_failure: bool,
 }
@@ -51,6 +54,11 @@ impl Settings {
             visibility,
             after_dead_letter,
         } = self.disposition.resolve(&env, clock, random).await?;
+        let handler = Arc::new(Opening {
+            inner: handler,
+            envelope: self.envelope.clone(),
+            correlate: self.correlate.clone(),
+        });
         let concurrency = self.concurrency.or(env.concurrency);
         Ok(Core {
             engine: Arc::new(Engine {

@@ -53,13 +53,13 @@ impl<S> RecordParts<S> {
 /// ```
 /// use sqs_once::{FromRecord, HandlerError, RecordParts};
 ///
-/// /// The producer's correlation id.
-/// struct CorrelationId(String);
+/// /// The tenant that the producer names.
+/// struct Tenant(String);
 ///
-/// impl<S> FromRecord<S> for CorrelationId {
+/// impl<S> FromRecord<S> for Tenant {
 ///     fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
-///         let id = parts.message().attribute("correlation-id").unwrap_or("none");
-///         Ok(Self(id.to_owned()))
+///         let tenant = parts.message().attribute("tenant").unwrap_or("none");
+///         Ok(Self(tenant.to_owned()))
 ///     }
 /// }
 /// ```

@@ -3,17 +3,16 @@
 use std::any::Any;
 use std::future::Future;
 use std::marker::PhantomData;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 
-use serde::de::DeserializeOwned;
 use thiserror::Error;
 
 use crate::key::{BusinessKey, Fingerprint, KeyError};
-use crate::record::{BodyError, KeyExtractor, Message, decode_json};
+use crate::record::{Correlate, DecodeError, Envelope, EnvelopeError, KeyExtractor, Message};
 
 use super::prepare_batch::BatchCall;
+use super::reader::Reader;
 use super::{BatchParts, Done, Handler, HandlerError, RecordParts};
 
 pub(crate) type CallFuture<T> = Pin<Box<dyn Future<Output = Result<T, HandlerError>> + Send>>;
@@ -51,16 +50,23 @@ impl<W> Prepared<W> {
     }
 }
 
-/// Why a record can never be handled.
+/// Why a record is not handled, ever.
 #[derive(Debug, Error)]
 pub(crate) enum PrepareError {
+    /// There is nothing wrong with it, and no event in it.
+    #[error("{0}")]
+    Ignored(String),
     #[error(transparent)]
-    Body(#[from] BodyError),
+    Envelope(#[from] EnvelopeError),
+    #[error("the message has no body")]
+    NoBody,
+    #[error(transparent)]
+    Body(#[from] DecodeError),
     #[error(transparent)]
     Key(#[from] KeyError),
     #[error("the payload has no usable fingerprint: {0}")]
     Fingerprint(KeyError),
-    #[error("the payload type or the state panicked")]
+    #[error("the envelope, the decoder, the payload type or the state panicked")]
     Panic,
 }
 
@@ -79,75 +85,26 @@ pub(crate) trait PrepareRecord<S>: Send + Sync {
     }
 }
 
-/// Takes the part of a payload that its fingerprint is made of.
-pub(crate) type TakeFingerprint<T> = Arc<dyn Fn(&T) -> Result<Fingerprint, KeyError> + Send + Sync>;
-
-/// A handler bound to its payload type and its key.
+/// A handler bound to how its records are read.
 pub(crate) struct Bound<T, K, H, X> {
-    key: K,
-    /// None where the whole body counts.
-    fingerprint: Option<TakeFingerprint<T>>,
+    pub(super) reader: Reader<T, K>,
     pub(super) handler: H,
     types: PhantomData<fn(X)>,
 }
 
 impl<T, K, H, X> Bound<T, K, H, X> {
-    pub(crate) fn new(key: K, fingerprint: Option<TakeFingerprint<T>>, handler: H) -> Self {
+    pub(crate) fn new(reader: Reader<T, K>, handler: H) -> Self {
         Self {
-            key,
-            fingerprint,
+            reader,
             handler,
             types: PhantomData,
         }
-    }
-
-    fn fingerprint(&self, payload: &T, message: &Message) -> Result<Option<Fingerprint>, KeyError> {
-        let Some(take) = &self.fingerprint else {
-            return Ok(message.body().map(Fingerprint::of_body));
-        };
-        caught(|| take(payload)).map(Some)
-    }
-}
-
-/// Calls what the user gave. What a panic said is left out: it may hold the key, and this is logged.
-fn caught<R>(take: impl FnOnce() -> Result<R, KeyError>) -> Result<R, KeyError> {
-    catch_unwind(AssertUnwindSafe(take))
-        .unwrap_or_else(|_| Err(KeyError::Extractor("it panicked".to_owned())))
-}
-
-impl<T, K, H, X> Bound<T, K, H, X>
-where
-    T: DeserializeOwned,
-    K: KeyExtractor<T>,
-{
-    /// Decodes a record and takes its key.
-    pub(super) fn read(
-        &self,
-        message: &Message,
-        with_fingerprint: bool,
-    ) -> Result<Prepared<T>, PrepareError> {
-        let payload: T = decode_json(message)?;
-        let key = match caught(|| self.key.key(&payload, message)) {
-            Err(KeyError::Missing) => None,
-            key => Some(key?),
-        };
-        let fingerprint = match key {
-            Some(_) if with_fingerprint => self
-                .fingerprint(&payload, message)
-                .map_err(PrepareError::Fingerprint)?,
-            _ => None,
-        };
-        Ok(Prepared {
-            key,
-            fingerprint,
-            work: payload,
-        })
     }
 }
 
 impl<T, K, S, H, X> PrepareRecord<S> for Bound<T, K, H, X>
 where
-    T: DeserializeOwned + Send + 'static,
+    T: Send + 'static,
     K: KeyExtractor<T>,
     H: Handler<T, S, X>,
 {
@@ -156,7 +113,7 @@ where
         message: &Message,
         with_fingerprint: bool,
     ) -> Result<Prepared<Work<S>>, PrepareError> {
-        let read = self.read(message, with_fingerprint)?;
+        let read = self.reader.read(message, with_fingerprint)?;
         let handler = self.handler.clone();
         Ok(read.map(|payload| {
             Work::Call(Box::new(move |parts| {
@@ -193,5 +150,36 @@ impl<S: Clone + Send + Sync + 'static> PrepareRecord<()> for Stateful<S> {
         Some(Box::new(move |records, parts: BatchParts<()>| {
             call(records, parts.with_state(self.state.clone()))
         }))
+    }
+}
+
+/// What is done with a message before its handler sees it.
+pub(crate) struct Opening {
+    pub(crate) inner: Arc<dyn PrepareRecord<()>>,
+    pub(crate) envelope: Option<Arc<dyn Envelope>>,
+    pub(crate) correlate: Option<Correlate>,
+}
+
+impl PrepareRecord<()> for Opening {
+    fn prepare(
+        &self,
+        message: &Message,
+        with_fingerprint: bool,
+    ) -> Result<Prepared<Work<()>>, PrepareError> {
+        let opened = match &self.envelope {
+            Some(envelope) => message.open(&**envelope),
+            None => Ok(()),
+        };
+        // An envelope may hold it; and what is told of one that can't be opened should have it too.
+        message.correlate(self.correlate.as_ref());
+        opened?;
+        match message.ignored_because() {
+            Some(reason) => Err(PrepareError::Ignored(reason.to_owned())),
+            None => self.inner.prepare(message, with_fingerprint),
+        }
+    }
+
+    fn batch_call(&self) -> Option<BatchCall<'_, ()>> {
+        self.inner.batch_call()
     }
 }

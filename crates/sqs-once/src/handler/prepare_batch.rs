@@ -1,7 +1,5 @@
 //! A batch handler with its types erased.
 
-use serde::de::DeserializeOwned;
-
 use crate::guarded::Guarded;
 use crate::record::{KeyExtractor, Message};
 
@@ -20,7 +18,7 @@ pub(crate) struct Together<B>(pub(crate) B);
 
 impl<T, K, S, H, X> PrepareRecord<S> for Together<Bound<T, K, H, X>>
 where
-    T: DeserializeOwned + Send + 'static,
+    T: Send + 'static,
     K: KeyExtractor<T>,
     H: BatchHandler<T, S, X>,
     S: 'static,
@@ -30,7 +28,7 @@ where
         message: &Message,
         with_fingerprint: bool,
     ) -> Result<Prepared<Work<S>>, PrepareError> {
-        let read = self.0.read(message, with_fingerprint)?;
+        let read = self.0.reader.read(message, with_fingerprint)?;
         Ok(read.map(|payload| Work::Join(Box::new(Guarded::new(payload)))))
     }
 

@@ -11,7 +11,8 @@ use crate::key::{BusinessKey, KeyError, KeyPart, KeyWriter};
 use super::{KeyExtractor, Message};
 
 /// The key is the value at a place in the body, written as a JSON pointer (RFC 6901): `/order/id`,
-/// `/lines/0/sku`. It reads the body itself, so the payload type need not have the field.
+/// `/lines/0/sku`. It reads the body itself (inside its envelope, if it has one), so the
+/// payload type need not have the field.
 ///
 /// Text, integers and booleans are keys, each of its own kind: `1`, `"1"` and `true` are three. An
 /// integer is taken by its text, however large, and never through a float. A place that is absent or
@@ -71,7 +72,7 @@ fn unescape(name: &str) -> Option<String> {
 
 impl<T> KeyExtractor<T> for JsonPointer {
     fn key(&self, _: &T, message: &Message) -> Result<BusinessKey, KeyError> {
-        let body = message.body().ok_or(KeyError::Missing)?;
+        let body = message.content().ok_or(KeyError::Missing)?;
         let mut json: &RawValue = read(body)?;
         for name in &self.path {
             json = inside(json, name)?.ok_or(KeyError::Missing)?;

@@ -13,6 +13,9 @@ use super::Message;
 /// | [`SystemAttribute`] | an attribute that SQS set, such as `MessageDeduplicationId` |
 /// | [`MessageGroup`] | the message group |
 /// | [`JsonPointer`](crate::JsonPointer) | a place in the body's JSON, whatever the payload type |
+/// | `JmesPath` (feature `jmespath`) | what a JMESPath expression finds in the body's JSON |
+/// | [`S3EventId`](crate::S3EventId) | bucket, object key and sequencer of an S3 notification |
+/// | [`EventBridgeId`](crate::EventBridgeId), [`SnsMessageId`](crate::SnsMessageId) | the id in the envelope, which an event that is sent again does not keep |
 /// | [`MessageId`] | the message id, which is rarely the right one |
 /// | a tuple of two to six extractors | all of theirs together |
 ///

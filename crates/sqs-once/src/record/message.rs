@@ -1,6 +1,8 @@
 //! The message behind a record.
 
+use std::any::Any;
 use std::fmt;
+use std::sync::OnceLock;
 
 use aws_lambda_events::event::sqs::SqsMessage;
 #[cfg(feature = "sqs")]
@@ -8,12 +10,18 @@ use aws_lambda_events::event::sqs::SqsMessageAttribute;
 
 use crate::time::Timestamp;
 
+use super::{Correlate, CorrelationId, Envelope, EnvelopeError, Opened};
+
 /// One SQS message as Lambda delivered it.
 ///
 /// Metadata that is absent or malformed reads as `None`: it never fails a record by itself.
 pub struct Message {
     sqs: SqsMessage,
     id: String,
+    /// What is inside its envelope; empty until it is opened, and where there is none.
+    opened: OnceLock<Opened>,
+    /// Empty until it is looked for.
+    correlation_id: OnceLock<Option<CorrelationId>>,
 }
 
 impl Message {
@@ -21,7 +29,12 @@ impl Message {
     /// never be reported as failed.
     pub(crate) fn new(mut sqs: SqsMessage) -> Option<Self> {
         let id = sqs.message_id.take().filter(|id| !id.is_empty())?;
-        Some(Self { sqs, id })
+        Some(Self {
+            sqs,
+            id,
+            opened: OnceLock::new(),
+            correlation_id: OnceLock::new(),
+        })
     }
 
     /// The message id. SQS gives a **new** one when a message is sent again, and when it is moved
@@ -30,9 +43,51 @@ impl Message {
         &self.id
     }
 
-    /// The body, as text.
+    /// The body, as text: with its envelope, where it came in one.
     pub fn body(&self) -> Option<&str> {
         self.sqs.body.as_deref()
+    }
+
+    /// The text that the payload is made of: what is inside the message's envelope where the consumer
+    /// has one ([`Consumer::envelope`](crate::Consumer::envelope)), the body otherwise.
+    pub fn content(&self) -> Option<&str> {
+        let inside = self.opened.get().and_then(Opened::content);
+        inside.or_else(|| self.body())
+    }
+
+    /// What the message's envelope says of it: [`SnsMeta`](crate::SnsMeta),
+    /// [`EventBridgeMeta`](crate::EventBridgeMeta), [`S3Object`](crate::S3Object), or what an
+    /// [`Envelope`] of your own adds. `None` where the message did not come in that envelope.
+    pub fn metadata<M: Any>(&self) -> Option<&M> {
+        self.opened.get()?.metadata()
+    }
+
+    /// Opens the envelope, once.
+    pub(crate) fn open(&self, envelope: &dyn Envelope) -> Result<(), EnvelopeError> {
+        if let (Some(body), None) = (self.body(), self.opened.get()) {
+            let opened = envelope.open(body, self)?;
+            // Full only if the envelope itself did this.
+            let _ = self.opened.set(opened);
+        }
+        Ok(())
+    }
+
+    /// Why the message holds no event, where its envelope says so.
+    pub(crate) fn ignored_because(&self) -> Option<&str> {
+        self.opened.get()?.ignored_because()
+    }
+
+    /// What links the message to whatever else happened on account of the same request, if anything does.
+    pub fn correlation_id(&self) -> Option<&CorrelationId> {
+        self.correlation_id.get()?.as_ref()
+    }
+
+    /// Looks for the correlation id, once: by the consumer's own function, or in the default places.
+    pub(crate) fn correlate(&self, by: Option<&Correlate>) {
+        self.correlation_id.get_or_init(|| match by {
+            Some(correlate) => CorrelationId::by(correlate, self),
+            None => CorrelationId::of(self),
+        });
     }
 
     /// How often SQS has delivered the message, this time included.
@@ -62,8 +117,14 @@ impl Message {
         self.sqs.attributes.get(name).map(String::as_str)
     }
 
-    /// The text of a message attribute (types `String` and `Number`).
+    /// The text of a message attribute (types `String` and `Number`), be it the message's own or one that
+    /// came in its envelope, which goes first.
     pub fn attribute(&self, name: &str) -> Option<&str> {
+        let inside = self.opened.get().and_then(|inside| inside.attribute(name));
+        inside.or_else(|| self.own_attribute(name))
+    }
+
+    fn own_attribute(&self, name: &str) -> Option<&str> {
         self.sqs
             .message_attributes
             .get(name)?

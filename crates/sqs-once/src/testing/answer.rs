@@ -72,6 +72,15 @@ impl Answer {
         self.assert_outcome(message_id, Outcome::InProgress)
     }
 
+    /// There was no event in it: its envelope says so.
+    ///
+    /// # Panics
+    /// If the record came to anything else, or there is none with this message id.
+    #[track_caller]
+    pub fn assert_ignored(&self, message_id: &str) -> &Self {
+        self.assert_outcome(message_id, Outcome::Ignored)
+    }
+
     /// The reason in the record's line of the log has this text in it.
     ///
     /// # Panics

@@ -52,10 +52,12 @@ impl Record {
     {
         let records = Event::of([self]).to_sqs().records;
         let message = records.into_iter().find_map(Message::new);
+        let message = message.expect("a record needs a message id");
+        message.correlate(None);
         let namespace = Namespace::new("test").expect("a namespace that is valid");
         let key = business_key(key);
         RecordParts {
-            message: Arc::new(message.expect("a record needs a message id")),
+            message: Arc::new(message),
             item: namespace.item_id(&key),
             key: Arc::new(key),
             fence: Fence::first(BEGINNING),

@@ -9,6 +9,7 @@ use crate::disposition::{AfterDeadLetter, Cause};
 use crate::error::chain;
 use crate::handler::{Done, IdempotencyToken};
 use crate::idempotency::{Completion, Refusal, on_completed};
+use crate::record::CorrelationId;
 use crate::store::{Claim, StoreError};
 use crate::time::Timestamp;
 
@@ -172,6 +173,7 @@ impl Run<'_> {
                     Ok(()) => report.acknowledged = true,
                     Err(error) => error!(
                         message_id = message.id(),
+                        correlation_id = message.correlation_id().map(CorrelationId::as_str),
                         error = chain(&*error),
                         "a terminal record could not be moved to the dead-letter queue"
                     ),
@@ -278,7 +280,7 @@ impl Run<'_> {
     /// Whether the records behind one that ended so may run, in a FIFO message group.
     pub(super) fn group_goes_on(&self, report: &Report) -> bool {
         match report.outcome {
-            Outcome::Processed | Outcome::Duplicate => true,
+            Outcome::Processed | Outcome::Duplicate | Outcome::Ignored => true,
             Outcome::Terminal => {
                 report.acknowledged && self.engine.after_dead_letter == AfterDeadLetter::GoOn
             }
@@ -312,7 +314,8 @@ impl Run<'_> {
                 wait: report.wait,
                 ..Report::new(Outcome::InProgress)
             },
-            Outcome::Failed | Outcome::Terminal => Report::new(Outcome::Failed)
+            // What is ignored has no key, and nobody follows it.
+            Outcome::Failed | Outcome::Terminal | Outcome::Ignored => Report::new(Outcome::Failed)
                 .because("the record with the same key in this batch failed")
                 .wait(report.wait),
         };

@@ -1,18 +1,70 @@
-//! From a message's body to its payload.
+//! From a message's text to its payload.
 
+use base64::Engine;
+use base64::alphabet::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde::de::DeserializeOwned;
 use serde_json::error::Category;
 use thiserror::Error;
 
 use super::Message;
 
-/// The body is not the payload. Delivering it again can't help, so the record is terminal.
+/// Makes the payload of a message's text.
+///
+/// | decoder | the body is | the payload |
+/// |---|---|---|
+/// | [`Json`] (the default) | JSON | any `T: DeserializeOwned` |
+/// | [`Text`] | any text | `String` |
+/// | [`Bytes`] | base64 | `Vec<u8>` |
+///
+/// A body that can't be decoded makes its record terminal, and no other: its key is never touched. So
+/// does a decoder that panics. A decoder of your own, here for a binary format such as Protobuf or Avro:
+///
+/// ```
+/// use sqs_once::{Bytes, Decode, DecodeError, Message};
+/// # /// Stands for what a Protobuf compiler generates.
+/// # pub struct OrderPlaced { pub order_id: u64 }
+/// # #[derive(Debug)] pub struct Broken;
+/// # impl OrderPlaced {
+/// #     fn decode(bytes: &[u8]) -> Result<Self, Broken> {
+/// #         let bytes = bytes.try_into().map_err(|_| Broken)?;
+/// #         Ok(Self { order_id: u64::from_be_bytes(bytes) })
+/// #     }
+/// # }
+///
+/// struct Protobuf;
+///
+/// impl Decode<OrderPlaced> for Protobuf {
+///     fn decode(&self, body: &str, message: &Message) -> Result<OrderPlaced, DecodeError> {
+///         let bytes = Bytes.decode(body, message)?;
+///         OrderPlaced::decode(&bytes).map_err(|_| DecodeError::other("it is no OrderPlaced"))
+///     }
+/// }
+///
+/// let consumer = sqs_once::consumer_with(Protobuf)
+///     .key(|order: &OrderPlaced| order.order_id)
+///     .handler(async |order: OrderPlaced| {});
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not decode a message's body to `{T}`",
+    label = "not a decoder for this payload",
+    note = "`Json` decodes to any type that implements `serde::Deserialize`, `Text` to `String`, `Bytes` to `Vec<u8>`",
+    note = "for another format, implement `sqs_once::Decode<{T}>`"
+)]
+pub trait Decode<T>: Send + Sync + 'static {
+    /// The payload in `body`, which is the text inside the message's envelopes where the consumer has any.
+    ///
+    /// # Errors
+    /// [`DecodeError`] when the body is no such payload. Delivering it again can't help, so the record is
+    /// terminal.
+    fn decode(&self, body: &str, message: &Message) -> Result<T, DecodeError>;
+}
+
+/// The body is not the payload. What it says is logged and sent along with a dead letter: it tells where
+/// and what, and never shows a value of the body.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
-pub(crate) enum BodyError {
-    /// The message has no body.
-    #[error("the message has no body")]
-    Missing,
+pub enum DecodeError {
     /// The body is not JSON.
     #[error("the body is not JSON: error at line {line} column {column}")]
     NotJson {
@@ -31,25 +83,76 @@ pub(crate) enum BodyError {
         /// Where, counted from 1.
         column: usize,
     },
+    /// The body is not base64.
+    #[error("the body is not base64 of the standard alphabet")]
+    NotBase64,
+    /// What a decoder of your own says.
+    #[error("the body could not be decoded: {0}")]
+    Other(String),
 }
 
-/// Reads the payload from a JSON body.
+impl DecodeError {
+    /// An error in a decoder's own words. They are logged, so leave out what the body holds.
+    pub fn other(problem: impl Into<String>) -> Self {
+        Self::Other(problem.into())
+    }
+}
+
+/// The body is JSON, and the payload whatever serde makes of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Json;
+
+impl<T: DeserializeOwned> Decode<T> for Json {
+    fn decode(&self, body: &str, _: &Message) -> Result<T, DecodeError> {
+        serde_json::from_str(body).map_err(|error| {
+            let (line, column) = (error.line(), error.column());
+            match error.classify() {
+                Category::Data => DecodeError::WrongShape {
+                    problem: without_values(&error.to_string()),
+                    line,
+                    column,
+                },
+                Category::Io | Category::Syntax | Category::Eof => {
+                    DecodeError::NotJson { line, column }
+                }
+            }
+        })
+    }
+}
+
+/// The payload is the body as it stands.
 ///
-/// # Errors
-/// [`BodyError`], which tells where and what, but never shows a value of the body: it is logged.
-pub(crate) fn decode_json<T: DeserializeOwned>(message: &Message) -> Result<T, BodyError> {
-    let body = message.body().ok_or(BodyError::Missing)?;
-    serde_json::from_str(body).map_err(|error| {
-        let (line, column) = (error.line(), error.column());
-        match error.classify() {
-            Category::Data => BodyError::WrongShape {
-                problem: without_values(&error.to_string()),
-                line,
-                column,
-            },
-            Category::Io | Category::Syntax | Category::Eof => BodyError::NotJson { line, column },
-        }
-    })
+/// ```
+/// use sqs_once::{MessageAttribute, Text};
+///
+/// let consumer = sqs_once::consumer_with(Text)
+///     .key(MessageAttribute::new("order-id"))
+///     .handler(async |line: String| {});
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Text;
+
+impl Decode<String> for Text {
+    fn decode(&self, body: &str, _: &Message) -> Result<String, DecodeError> {
+        Ok(body.to_owned())
+    }
+}
+
+/// The body is base64 of the standard alphabet, with or without padding, and the payload its bytes. SQS
+/// carries text only, so this is how binary formats travel.
+#[derive(Clone, Copy, Debug)]
+pub struct Bytes;
+
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+impl Decode<Vec<u8>> for Bytes {
+    fn decode(&self, body: &str, _: &Message) -> Result<Vec<u8>, DecodeError> {
+        // What the library says would show a byte of the body.
+        BASE64.decode(body).map_err(|_| DecodeError::NotBase64)
+    }
 }
 
 /// serde's messages quote the value found, and a payload type's own may hold it anywhere. What stays
@@ -133,9 +236,10 @@ mod tests {
     fn problem_of<T: DeserializeOwned + std::fmt::Debug>(body: &str) -> String {
         let mut sqs = SqsMessage::default();
         sqs.message_id = Some("m".to_owned());
-        sqs.body = Some(body.to_owned());
         let message = Message::new(sqs).unwrap();
-        decode_json::<T>(&message).unwrap_err().to_string()
+        Decode::<T>::decode(&Json, body, &message)
+            .unwrap_err()
+            .to_string()
     }
 
     #[test]
@@ -157,6 +261,7 @@ mod tests {
             "the body is not JSON: error at line 1 column 1"
         );
     }
+
     /// A payload type with words of its own about a value.
     #[derive(Debug, Deserialize)]
     #[serde(try_from = "String")]

@@ -1,0 +1,102 @@
+//! EventBridge's envelope.
+
+use crate::key::{BusinessKey, KeyError};
+use crate::record::{KeyExtractor, Message};
+
+use super::fields::Fields;
+use super::{Envelope, EnvelopeError, Opened};
+
+const NAME: &str = "EventBridge";
+
+/// An EventBridge event. The payload is its `detail`, as the text it stands in the body, so that large
+/// integers stay what they are. What else the event says is [`EventBridgeMeta`].
+///
+/// It is for rules that hand on the event as it is, which is their default. A rule with an input path or
+/// an input transformer sends something else: `$.detail` as the input path, for one, needs no envelope.
+///
+/// ```
+/// use serde::Deserialize;
+/// use sqs_once::{EventBridge, EventBridgeMeta};
+///
+/// #[derive(Deserialize)]
+/// struct OrderPlaced { order_id: String }
+///
+/// let consumer = sqs_once::consumer::<OrderPlaced>()
+///     .envelope(EventBridge)
+///     .key(|order: &OrderPlaced| order.order_id.clone())
+///     .handler(async |order: OrderPlaced, event: EventBridgeMeta| {
+///         tracing::info!(detail_type = event.detail_type, "an order");
+///     });
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct EventBridge;
+
+/// What EventBridge says of an event: a handler takes it as an argument. What is absent or malformed
+/// reads as nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EventBridgeMeta {
+    /// The event's id: the same for every rule and every attempt to deliver, and another one when the
+    /// producer sends the event again.
+    pub id: Option<String>,
+    /// Who sent it, such as `aws.s3` or `com.example.shop`.
+    pub source: Option<String>,
+    /// What it is, such as `Object Created`.
+    pub detail_type: Option<String>,
+    /// The AWS account it comes from.
+    pub account: Option<String>,
+    /// The region it comes from.
+    pub region: Option<String>,
+    /// When it happened, as EventBridge writes it: `2026-01-01T00:00:00Z`.
+    pub time: Option<String>,
+    /// The ARNs of what it is about.
+    pub resources: Vec<String>,
+}
+
+/// The key is the id of an EventBridge event: for producers that never send an event twice.
+///
+/// **An event that the producer sends again has a new id**: its effect happens a second time. Take the id
+/// in the event's `detail` wherever there is one.
+#[derive(Clone, Copy, Debug)]
+pub struct EventBridgeId;
+
+impl<T> KeyExtractor<T> for EventBridgeId {
+    fn key(&self, _: &T, message: &Message) -> Result<BusinessKey, KeyError> {
+        let event = message.metadata::<EventBridgeMeta>();
+        BusinessKey::of(&event.and_then(|event| event.id.as_deref()))
+    }
+}
+
+impl Envelope for EventBridge {
+    fn open(&self, content: &str, _: &Message) -> Result<Opened, EnvelopeError> {
+        match Fields::read(content) {
+            Some(fields) => open(&fields),
+            None => Err(EnvelopeError::new(NAME, "it is not a JSON object")),
+        }
+    }
+}
+
+/// Whether it has what every event of EventBridge has.
+pub(super) fn is_event(fields: &Fields<'_>) -> bool {
+    let texts = ["id", "detail-type", "source", "account", "region"];
+    texts.iter().all(|name| fields.text(name).is_some()) && fields.object("detail").is_some()
+}
+
+pub(super) fn open(fields: &Fields<'_>) -> Result<Opened, EnvelopeError> {
+    let Some(detail) = fields.raw("detail") else {
+        return Err(EnvelopeError::new(NAME, "`detail` is missing"));
+    };
+    let resources = fields.array("resources").unwrap_or_default().into_iter();
+    let meta = EventBridgeMeta {
+        id: fields.text("id"),
+        source: fields.text("source"),
+        detail_type: fields.text("detail-type"),
+        account: fields.text("account"),
+        region: fields.text("region"),
+        time: fields.text("time"),
+        resources: resources
+            .filter_map(|arn| serde_json::from_str(arn.get()).ok())
+            .collect(),
+    };
+    Ok(Opened::new(detail).with_metadata(meta))
+}

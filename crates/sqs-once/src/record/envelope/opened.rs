@@ -1,0 +1,92 @@
+//! What is inside an envelope.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// What an [`Envelope`](super::Envelope) holds: its content, what it says of it, and the message
+/// attributes that travelled in it.
+#[derive(Default)]
+pub struct Opened {
+    /// None where it is what the envelope was asked to open.
+    content: Option<String>,
+    attributes: BTreeMap<String, String>,
+    metadata: Vec<Box<dyn Any + Send + Sync>>,
+    ignored: Option<String>,
+}
+
+impl Opened {
+    /// An envelope with this content.
+    pub fn new(content: impl Into<String>) -> Self {
+        Self {
+            content: Some(content.into()),
+            ..Self::default()
+        }
+    }
+
+    /// There was no envelope: the content is the payload already.
+    pub fn untouched() -> Self {
+        Self::default()
+    }
+
+    /// There is no event in it, and nothing wrong with it: the record is acknowledged as
+    /// [`Outcome::Ignored`](crate::Outcome::Ignored), without a handler and without a claim. The reason
+    /// is logged.
+    pub fn ignored(reason: impl Into<String>) -> Self {
+        Self {
+            ignored: Some(reason.into()),
+            ..Self::default()
+        }
+    }
+
+    /// Adds a message attribute, which [`Message::attribute`](crate::Message::attribute) then finds.
+    #[must_use]
+    pub fn with_attribute(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.attributes.insert(name.into(), value.into());
+        self
+    }
+
+    /// Adds what the envelope says, which [`Message::metadata`](crate::Message::metadata) then finds by
+    /// its type.
+    #[must_use]
+    pub fn with_metadata(mut self, metadata: impl Any + Send + Sync) -> Self {
+        self.metadata.push(Box::new(metadata));
+        self
+    }
+
+    /// Both together, where `outer` held this.
+    pub(super) fn inside(self, mut outer: Self) -> Self {
+        outer.content = self.content.or(outer.content);
+        outer.attributes.extend(self.attributes);
+        outer.metadata.extend(self.metadata);
+        outer.ignored = self.ignored.or(outer.ignored);
+        outer
+    }
+
+    pub(in crate::record) fn content(&self) -> Option<&str> {
+        self.content.as_deref()
+    }
+
+    pub(in crate::record) fn attribute(&self, name: &str) -> Option<&str> {
+        self.attributes.get(name).map(String::as_str)
+    }
+
+    /// The innermost envelope's, where several say something of this type.
+    pub(in crate::record) fn metadata<M: Any>(&self) -> Option<&M> {
+        let mut inside_out = self.metadata.iter().rev();
+        inside_out.find_map(|metadata| metadata.downcast_ref())
+    }
+
+    pub(in crate::record) fn ignored_because(&self) -> Option<&str> {
+        self.ignored.as_deref()
+    }
+}
+
+/// Shows nothing of the content: it does not belong in logs.
+impl fmt::Debug for Opened {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Opened")
+            .field("ignored", &self.ignored)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,123 @@
+//! SNS's envelope, for queues that subscribe to a topic without raw message delivery.
+
+use crate::key::{BusinessKey, KeyError};
+use crate::record::{KeyExtractor, Message};
+
+use super::fields::Fields;
+use super::{Envelope, EnvelopeError, Opened};
+
+/// What SNS wraps around a published message. The payload is the message.
+///
+/// The envelope's message attributes read as if SQS had delivered them, by
+/// [`Message::attribute`] and as a [`MessageAttribute`](crate::MessageAttribute) key. What SNS says of
+/// the message is [`SnsMeta`].
+///
+/// A body that is no SNS envelope is the payload itself: that is what arrives where the subscription has
+/// *raw message delivery* on, with the attributes as the message's own. So a subscription can be
+/// switched to raw delivery while messages of both kinds are under way; only the metadata is gone then.
+///
+/// What SNS sends when a subscription begins or ends is no event: such a record is terminal.
+///
+/// ```
+/// use sqs_once::{MessageAttribute, Sns, SnsMeta};
+///
+/// let consumer = sqs_once::consumer::<serde_json::Value>()
+///     .envelope(Sns)
+///     .key(MessageAttribute::new("order-id"))
+///     .handler(async |order: serde_json::Value, sns: Option<SnsMeta>| {});
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Sns;
+
+/// What SNS says of a message: a handler takes it as an argument, or as an `Option` where the message may
+/// have come by raw delivery.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SnsMeta {
+    /// The topic.
+    pub topic_arn: String,
+    /// The id of the publication: the same for every subscriber and every attempt to deliver, and another
+    /// one when the event is published again.
+    pub message_id: Option<String>,
+    /// The subject, where the producer gave one.
+    pub subject: Option<String>,
+    /// When it was published, as SNS writes it: `2026-01-01T00:00:00.000Z`.
+    pub timestamp: Option<String>,
+}
+
+/// The key is the id of an SNS publication: for publishers that never publish an event twice.
+///
+/// **An event that is published again has a new id**: its effect happens a second time. Take the id of
+/// the event itself wherever there is one. With raw delivery there is no such id, and the key is missing.
+#[derive(Clone, Copy, Debug)]
+pub struct SnsMessageId;
+
+impl<T> KeyExtractor<T> for SnsMessageId {
+    fn key(&self, _: &T, message: &Message) -> Result<BusinessKey, KeyError> {
+        let sns = message.metadata::<SnsMeta>();
+        BusinessKey::of(&sns.and_then(|sns| sns.message_id.as_deref()))
+    }
+}
+
+impl Envelope for Sns {
+    fn open(&self, content: &str, _: &Message) -> Result<Opened, EnvelopeError> {
+        match Fields::read(content).filter(is_sns) {
+            Some(fields) => open(&fields),
+            None => Ok(Opened::untouched()),
+        }
+    }
+}
+
+const NOTIFICATION: &str = "Notification";
+const SUBSCRIBED: &str = "SubscriptionConfirmation";
+const UNSUBSCRIBED: &str = "UnsubscribeConfirmation";
+
+/// Whether SNS wrote it: a payload may well have a field `Type`, but hardly a topic's ARN with it.
+pub(super) fn is_sns(fields: &Fields<'_>) -> bool {
+    let is_topic = |arn: String| arn.starts_with("arn:");
+    let kind = fields.text("Type").unwrap_or_default();
+    [NOTIFICATION, SUBSCRIBED, UNSUBSCRIBED].contains(&kind.as_str())
+        && fields.text("TopicArn").is_some_and(is_topic)
+}
+
+pub(super) fn open(fields: &Fields<'_>) -> Result<Opened, EnvelopeError> {
+    let wrong = |problem: &str| Err(EnvelopeError::new("SNS", problem));
+    match fields.text("Type").as_deref() {
+        Some(SUBSCRIBED) => {
+            return wrong(
+                "it is a SubscriptionConfirmation, which holds no event: confirm the subscription by its SubscribeURL",
+            );
+        }
+        Some(UNSUBSCRIBED) => {
+            return wrong(
+                "it is an UnsubscribeConfirmation, which holds no event: the queue's subscription has ended",
+            );
+        }
+        _ => {}
+    }
+    let Some(message) = fields.text("Message") else {
+        return wrong("`Message` is missing or is not text");
+    };
+    let meta = SnsMeta {
+        topic_arn: fields.text("TopicArn").unwrap_or_default(),
+        message_id: fields.text("MessageId"),
+        subject: fields.text("Subject"),
+        timestamp: fields.text("Timestamp"),
+    };
+    let mut opened = Opened::new(message).with_metadata(meta);
+    if let Some(attributes) = fields.object("MessageAttributes") {
+        for name in attributes.names() {
+            let Some(attribute) = attributes.object(name) else {
+                continue;
+            };
+            // Binary ones have no text in a message of SQS either.
+            let is_text = attribute
+                .text("Type")
+                .is_some_and(|kind| !kind.starts_with("Binary"));
+            if let (true, Some(value)) = (is_text, attribute.text("Value")) {
+                opened = opened.with_attribute(name, value);
+            }
+        }
+    }
+    Ok(opened)
+}

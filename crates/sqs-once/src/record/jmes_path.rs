@@ -1,0 +1,165 @@
+//! A key by a JMESPath expression over the body's JSON, for any payload type.
+
+use std::sync::LazyLock;
+
+use jmespath::functions::{ArgumentType, CustomFunction, Signature};
+use jmespath::{
+    Context, ErrorReason, Expression, JmespathError, Rcvar, Runtime, RuntimeError, SearchResult,
+    Variable,
+};
+use serde_json::{Number, Value};
+
+use crate::key::{BusinessKey, KeyError, KeyPart, KeyWriter};
+
+use super::{KeyExtractor, Message};
+
+/// The key is what a [JMESPath](https://jmespath.org) expression finds in the body: `order.id`,
+/// `lines[?main].sku | [0]`, `join('/', [tenant, id])`. It reads the body itself (inside its envelope, if
+/// it has one), so the payload type need not have the field.
+///
+/// Text, integers and booleans are keys, each of its own kind, and the same keys as those of
+/// [`JsonPointer`](crate::JsonPointer). What is absent or null is [`KeyError::Missing`], blank text is
+/// [`KeyError::Empty`]; an object, an array, and a number with a fraction, an exponent or more than 64 bits
+/// are [`KeyError::WrongType`]. For a key of several parts take a tuple of extractors, not a list.
+///
+/// JMESPath computes and compares numbers as floats, in which large integers run together. No key comes of
+/// that: what `sum`, `abs` and the like return is refused, and so is `to_string` of a number that is no
+/// integer of 64 bits. A filter such as ``[?id == `1`]`` compares approximately beyond 2^53.
+///
+/// ```
+/// use sqs_once::JmesPath;
+///
+/// let consumer = sqs_once::consumer::<serde_json::Value>()
+///     .key((JmesPath::new("tenant"), JmesPath::new("order.id || order.number")))
+///     .handler(async |_order: serde_json::Value| {});
+/// ```
+#[derive(Clone, Debug)]
+pub struct JmesPath {
+    expression: Expression<'static>,
+}
+
+impl JmesPath {
+    /// What `expression` finds.
+    ///
+    /// # Panics
+    /// If it is no JMESPath expression, or calls a function that JMESPath does not have. (A call inside of
+    /// a projection or a filter is found out by its first record, which has no key then.)
+    pub fn new(expression: &str) -> Self {
+        let compiled = RUNTIME.compile(expression);
+        let found = compiled.and_then(|compiled| match search(&compiled, Variable::Null) {
+            Err(error) if is_unknown_function(&error) => Err(error),
+            _ => Ok(compiled),
+        });
+        match found {
+            Ok(expression) => Self { expression },
+            Err(error) => panic!("JMESPath expression {expression:?}: {error}"),
+        }
+    }
+}
+
+fn is_unknown_function(error: &JmespathError) -> bool {
+    let unknown = |error: &RuntimeError| matches!(error, RuntimeError::UnknownFunction(_));
+    matches!(&error.reason, ErrorReason::Runtime(error) if unknown(error))
+}
+
+impl<T> KeyExtractor<T> for JmesPath {
+    fn key(&self, _: &T, message: &Message) -> Result<BusinessKey, KeyError> {
+        let body = message.content().ok_or(KeyError::Missing)?;
+        // serde's own message may quote the body, which is not for logs.
+        let body: Value = serde_json::from_str(body).map_err(|_| KeyError::WrongType {
+            found: "not valid JSON",
+        })?;
+        let found = search(&self.expression, variable(body));
+        let found = found.map_err(|error| KeyError::Extractor(error.to_string()))?;
+        BusinessKey::of(&Found(&found))
+    }
+}
+
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
+    use ArgumentType::{Array, Bool, Null, Number, Object, String, Union};
+    let mut runtime = Runtime::new();
+    runtime.register_builtin_functions();
+    let anything = Union(vec![Object, Array, Bool, Number, String, Null]);
+    let signature = Signature::new(vec![anything], None);
+    let exact = CustomFunction::new(signature, Box::new(exact_text));
+    runtime.register_function("to_string", Box::new(exact));
+    runtime
+});
+
+fn search(expression: &Expression<'static>, body: Variable) -> SearchResult {
+    let mut context = Context::new(expression.as_str(), &RUNTIME);
+    jmespath::interpret(&Rcvar::new(body), expression.as_ast(), &mut context)
+}
+
+/// JMESPath's `to_string`, but for numbers that may have lost digits.
+fn exact_text(arguments: &[Rcvar], context: &mut Context<'_>) -> SearchResult {
+    let value = &arguments[0];
+    if !is_exact(value) {
+        let lost = "a number with a fraction, an exponent or more than 64 bits has no exact text";
+        return Err(JmespathError::from_ctx(
+            context,
+            ErrorReason::Parse(lost.to_owned()),
+        ));
+    }
+    match **value {
+        Variable::String(_) => Ok(Rcvar::clone(value)),
+        _ => Ok(Rcvar::new(Variable::String(value.to_string()))),
+    }
+}
+
+fn is_exact(value: &Variable) -> bool {
+    match value {
+        Variable::Number(number) => is_integer(number),
+        Variable::Array(values) => values.iter().all(|value| is_exact(value)),
+        Variable::Object(fields) => fields.values().all(|value| is_exact(value)),
+        _ => true,
+    }
+}
+
+fn is_integer(number: &Number) -> bool {
+    number.is_u64() || number.is_i64()
+}
+
+/// Not by serde, which would take the numbers apart where `serde_json` keeps them as text (its feature
+/// `arbitrary_precision`).
+fn variable(json: Value) -> Variable {
+    match json {
+        Value::Null => Variable::Null,
+        Value::Bool(value) => Variable::Bool(value),
+        Value::Number(number) => Variable::Number(number),
+        Value::String(text) => Variable::String(text),
+        Value::Array(values) => {
+            let values = values.into_iter().map(|value| Rcvar::new(variable(value)));
+            Variable::Array(values.collect())
+        }
+        Value::Object(fields) => {
+            let fields = fields.into_iter();
+            let fields = fields.map(|(name, value)| (name, Rcvar::new(variable(value))));
+            Variable::Object(fields.collect())
+        }
+    }
+}
+
+/// What an expression found.
+struct Found<'a>(&'a Variable);
+
+impl KeyPart for Found<'_> {
+    fn write(&self, key: &mut KeyWriter) -> Result<(), KeyError> {
+        let wrong = |found| Err(KeyError::WrongType { found });
+        match self.0 {
+            Variable::Null => Err(KeyError::Missing),
+            Variable::String(text) => text.write(key),
+            Variable::Bool(value) => value.write(key),
+            Variable::Number(number) if is_integer(number) => {
+                key.integer(&number.to_string());
+                Ok(())
+            }
+            Variable::Number(_) => {
+                wrong("a number with a fraction, an exponent or more than 64 bits")
+            }
+            Variable::Array(_) => wrong("an array"),
+            Variable::Object(_) => wrong("an object"),
+            Variable::Expref(_) => wrong("an expression"),
+        }
+    }
+}
