@@ -11,7 +11,7 @@ use syn::{Error, Expr, Ident, Result, Token, Type};
 use crate::spelling::nearest;
 
 /// Each option with a value to show in messages.
-const EXAMPLES: [(&str, &str); 17] = [
+const EXAMPLES: [(&str, &str); 19] = [
     ("key", "order.order_id"),
     ("namespace", "\"payments\""),
     ("concurrency", "16"),
@@ -23,6 +23,8 @@ const EXAMPLES: [(&str, &str); 17] = [
     ("fingerprint", "order.amount_cents"),
     ("payload_mismatch", "reject"),
     ("missing_key", "retry"),
+    ("readable_keys", "true"),
+    ("cache", "1000"),
     ("in_progress", "wait(\"5s\")"),
     ("fifo", "return_batch"),
     ("raise_on_total_failure", "true"),
@@ -99,7 +101,7 @@ fn setting(name: &Ident, input: ParseStream<'_>) -> Result<TokenStream> {
             quote!(.namespace(#namespace))
         }
         "concurrency" => {
-            let concurrency = values::concurrency(&value()?)?;
+            let concurrency = values::count(&option, &value()?, 16)?;
             quote!(.concurrency(#concurrency))
         }
         "retain" => {
@@ -132,6 +134,14 @@ fn setting(name: &Ident, input: ParseStream<'_>) -> Result<TokenStream> {
         "missing_key" => {
             let missing_key = values::choice(&option, &value()?, &values::MISSING_KEYS)?;
             quote!(.missing_key(::sqs_once::MissingKey::#missing_key))
+        }
+        "readable_keys" => {
+            let readable = values::choice(&option, &value()?, &values::SWITCH)?;
+            quote!(.readable_keys(#readable))
+        }
+        "cache" => {
+            let keys = values::count(&option, &value()?, 1000)?;
+            quote!(.cache(::sqs_once::Cache::of(#keys)))
         }
         "in_progress" => {
             let policy = values::in_progress(&value()?)?;

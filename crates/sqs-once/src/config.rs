@@ -127,7 +127,7 @@ pub(crate) fn table(env: &Env<'_>) -> Result<String, ConfigError> {
 pub(crate) fn missing_namespace() -> ConfigError {
     ConfigError {
         variable: "SQS_ONCE_NAMESPACE",
-        problem: "is not set, and the consumer sets no `.namespace(…)`".to_owned(),
+        problem: "is not set, and the code sets no `.namespace(…)`".to_owned(),
         expected: "a name that no other consumer of this table has",
     }
 }

@@ -39,8 +39,10 @@
 //!
 //! - [`Consumer`]: settings and their defaults, by code and by environment variable.
 //! - [`Handler`], [`FromRecord`], [`HandlerError`]: what a handler takes and returns.
+//! - [`BatchHandler`]: all records of a batch in one call.
 //! - [`KeyExtractor`], [`BusinessKey`](struct@BusinessKey): choosing a key.
 //! - [`Decode`], [`Envelope`]: bodies that are not JSON, and what SNS, EventBridge and S3 wrap around them.
+//! - [`Idempotency`]: the same for functions that SNS, EventBridge or an asynchronous call invokes.
 //! - [`store`]: where claims live, and how to bring a store of your own.
 //! - `testing` (feature `testing`): testing a consumer without AWS and without waiting.
 
@@ -55,10 +57,12 @@ pub mod conformance;
 pub mod consumer;
 mod disposition;
 mod error;
+mod guarded;
 mod handler;
 pub mod idempotency;
 pub mod key;
 mod lambda;
+mod once;
 mod random;
 mod record;
 pub mod store;
@@ -77,12 +81,14 @@ pub use disposition::AfterDeadLetter;
 pub use disposition::Backoff;
 pub use error::Error;
 pub use handler::{
-    Attempt, Done, FromRecord, Handler, HandlerError, IdempotencyToken, IntoOutcome, Key,
+    Attempt, Batch, BatchHandler, BatchOutcome, BatchParts, BatchRecord, Done, FromBatch,
+    FromRecord, Handler, HandlerError, IdempotencyToken, IntoBatchOutcome, IntoOutcome, Key,
     MessageMeta, RecordParts, Recorded, Remaining, ResultExt, State,
 };
 pub use idempotency::{Cache, Mode};
 pub use key::{BusinessKey, KeyError};
 pub use lambda::{EventError, run};
+pub use once::{Idempotency, Invocation, Once, RunError};
 pub use random::{OsRandom, Random};
 #[cfg(feature = "jmespath")]
 pub use record::JmesPath;
@@ -92,6 +98,11 @@ pub use record::{
     MessageGroup, MessageId, Opened, S3, S3EventId, S3Object, Sns, SnsMessageId, SnsMeta,
     SystemAttribute, Text,
 };
-pub use sqs_once_macros::{BusinessKey, handler};
+pub use sqs_once_macros::{BusinessKey, batch_handler, handler};
 pub use store::{DynamoDbStore, MemoryStore, Store};
 pub use time::{Clock, SystemClock, Timestamp};
+
+/// Compiles and runs what the guide shows. The file lies outside of the package, which is built without it.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/testing.md")]
+mod testing_guide {}

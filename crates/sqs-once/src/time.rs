@@ -50,6 +50,14 @@ impl fmt::Display for Timestamp {
     }
 }
 
+/// Moments before the Unix epoch count as the epoch.
+impl From<SystemTime> for Timestamp {
+    fn from(at: SystemTime) -> Self {
+        let since_epoch = at.duration_since(SystemTime::UNIX_EPOCH);
+        Self::default() + since_epoch.unwrap_or_default()
+    }
+}
+
 /// Tells the time of day. Leases and expiry are compared with it; waiting is done on Tokio's clock.
 ///
 /// Tests and simulators bring their own; everything else uses [`SystemClock`].
@@ -64,9 +72,6 @@ pub struct SystemClock;
 
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
-        let since_epoch = SystemTime::now()
-            .duration_since(SystemTime::UNIX_EPOCH)
-            .unwrap_or_default();
-        Timestamp::default() + since_epoch
+        SystemTime::now().into()
     }
 }

@@ -6,7 +6,9 @@ mod support;
 
 use std::time::Duration;
 
-use sqs_once::{Consumer, EventError, HandlerError, Random, Remaining, ResultExt, State, handler};
+use sqs_once::{
+    Consumer, EventError, HandlerError, Key, Random, Remaining, ResultExt, State, handler,
+};
 use support::sqs::Sqs;
 use support::{Bench, Order, Seen, event, grouped, order};
 use tokio::time::sleep;
@@ -139,6 +141,33 @@ async fn an_invocation_that_failed_whole_raises_only_where_the_attribute_says_so
         EventError::EveryRecordFailed { records: 1 }
     ));
     assert!(invoke(quiet::consumer()).await.is_ok());
+}
+
+#[handler(key = order.id, readable_keys = true, cache = 1)]
+async fn readable(order: Order, key: Key, State(seen): State<Seen>) {
+    drop(order);
+    seen.lock().unwrap().push(key.item_id().to_string());
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_are_shown_and_remembered_as_the_attribute_says() {
+    let bench = Bench::new();
+    let seen = Seen::default();
+    let consumer = bench.consumer(readable::consumer().state(seen.clone()));
+    for id in ["a", "b", "b"] {
+        assert!(bench.invoke(&consumer, event([order(id)])).await.is_empty());
+    }
+    assert_eq!(*seen.lock().unwrap(), ["test#s:a", "test#s:b"]);
+    let both = [("claim", 1), ("settle", 1)];
+    assert_eq!(bench.store.take_calls(), [both, both].concat());
+    // There is room for one.
+    assert!(
+        bench
+            .invoke(&consumer, event([order("a")]))
+            .await
+            .is_empty()
+    );
+    assert_eq!(bench.store.take_calls(), [("claim", 1)]);
 }
 
 /// The least that chance can do.

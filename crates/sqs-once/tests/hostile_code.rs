@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 use sqs_once::store::{Claim, Claimed, Item, Settled, Settlement, StoreFuture};
-use sqs_once::{Clock, Consumer, HandlerError, MemoryStore, Remaining, State, Store, consumer};
+use sqs_once::{
+    Batch, Clock, Consumer, HandlerError, MemoryStore, Remaining, State, Store, Timestamp, consumer,
+};
 use support::{Bench, Order, event, order};
 use tokio::time::sleep;
 
@@ -297,4 +299,133 @@ async fn handlers_that_compute_do_not_keep_finished_effects_from_being_recorded(
     let steps = steps.lock().unwrap();
     let first = steps.iter().position(|step| *step == "settle").unwrap();
     assert!(first < 10, "{first} effects before the first was recorded");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_handler_that_panics_fails_its_records_and_frees_their_keys() {
+    let bench = Bench::new();
+    let exploding = consumer::<Order>()
+        .key(|order: &Order| order.id.clone())
+        .batch_handler(async |orders: Batch<Order>| {
+            if orders.len() == 2 {
+                std::panic::panic_any(Bomb);
+            }
+            orders.all_succeeded()
+        });
+    let consumer = bench.consumer(exploding);
+    assert_eq!(bench.invoke(&consumer, orders(2)).await, ["m-0", "m-1"]);
+    let free = bench.store.item("k0").unwrap().lease_until;
+    assert_eq!(free, Some(Timestamp::default()));
+    assert!(bench.invoke(&consumer, orders(3)).await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_of_one_record_that_cannot_be_shown_fails_it_alone_in_a_batch_handler() {
+    let bench = Bench::new();
+    let unspeakable = consumer::<Order>()
+        .key(|order: &Order| order.id.clone())
+        .batch_handler(async |orders: Batch<Order>| {
+            let mut outcome = orders.all_succeeded();
+            outcome.failed(&orders[1], Unspeakable);
+            outcome.failed(&orders[2], Unspeakable);
+            outcome
+        });
+    let consumer = bench.consumer(unspeakable);
+    assert_eq!(bench.invoke(&consumer, orders(4)).await, ["m-1", "m-2"]);
+}
+
+/// Dropped together they would end the process.
+#[derive(Deserialize)]
+struct Explosive {
+    id: String,
+}
+
+impl Drop for Explosive {
+    fn drop(&mut self) {
+        panic!("dropped");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn payloads_that_all_panic_when_they_are_dropped_do_not_end_the_process() {
+    for slow in [false, true] {
+        let bench = Bench::new();
+        let dropping = consumer::<Explosive>()
+            .key(|payload: &Explosive| payload.id.clone())
+            .batch_handler(move |batch: Batch<Explosive>| async move {
+                if slow {
+                    sleep(Duration::MAX).await;
+                }
+                batch.all_succeeded()
+            });
+        let consumer = bench.consumer(dropping);
+        let failed = bench.invoke(&consumer, orders(3)).await;
+        assert_eq!(failed.is_empty(), !slow);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_state_that_panics_when_it_is_cloned_fails_the_records_of_a_batch_handler() {
+    struct Uncloneable;
+    impl Clone for Uncloneable {
+        fn clone(&self) -> Self {
+            panic!("only one of me");
+        }
+    }
+    let bench = Bench::new();
+    let consumer = bench.consumer(
+        consumer::<Order>()
+            .key(|order: &Order| order.id.clone())
+            .state(Uncloneable)
+            .batch_handler(async |orders: Batch<Order>, _: State<Uncloneable>| {
+                orders.all_succeeded()
+            }),
+    );
+    assert_eq!(bench.invoke(&consumer, orders(2)).await, ["m-0", "m-1"]);
+    let lines = bench.log.take("sqs_once::record");
+    assert!(
+        lines
+            .iter()
+            .all(|line| line["reason"] == "panicked: only one of me")
+    );
+}
+
+/// Real threads and real time. The handler blocks its thread until the answer is out: from then on it
+/// is not polled once more.
+#[test]
+fn a_batch_handler_that_blocks_past_the_deadline_never_goes_on_after_the_answer() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
+    let (answered, is_answered) = mpsc::channel::<()>();
+    let is_answered = Arc::new(Mutex::new(is_answered));
+    let steps = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&steps);
+    runtime.block_on(async move {
+        let blocking = consumer::<Order>()
+            .key(|order: &Order| order.id.clone())
+            .batch_handler(move |orders: Batch<Order>| {
+                let (noted, is_answered) = (Arc::clone(&noted), Arc::clone(&is_answered));
+                async move {
+                    noted.lock().unwrap().push("started");
+                    let _ = is_answered.lock().unwrap().recv();
+                    tokio::task::yield_now().await;
+                    noted.lock().unwrap().push("went on");
+                    orders.all_succeeded()
+                }
+            });
+        let consumer = blocking.namespace("test").store(MemoryStore::new());
+        let mut context = lambda_runtime::Context::default();
+        let now = sqs_once::SystemClock.now();
+        context.deadline = (now + Duration::from_millis(300)).as_millis();
+        let event = serde_json::from_value(orders(10)).unwrap();
+        let event = lambda_runtime::LambdaEvent::new(event, context);
+        let answer = tower_service::Service::call(&mut consumer.clone(), event).await;
+        assert_eq!(support::failures(&answer.unwrap()).len(), 10);
+        drop(answered);
+    });
+    drop(runtime);
+    assert_eq!(*steps.lock().unwrap(), ["started"]);
 }

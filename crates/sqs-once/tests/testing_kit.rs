@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use sqs_once::store::{Status, StoreErrorKind};
 use sqs_once::testing::{Answer, Bench, Event, Operation, Record};
 use sqs_once::{
-    Backoff, Clock, Consumer, EventError, FromRecord, HandlerError, IdempotencyToken, MessageMeta,
-    Outcome, Remaining, ResultExt, State, Timestamp, consumer,
+    Backoff, Batch, Clock, Consumer, EventError, FromRecord, HandlerError, IdempotencyToken,
+    MessageMeta, Outcome, Remaining, ResultExt, State, Timestamp, consumer,
 };
 use tokio::sync::Notify;
 use tokio::time::sleep;
@@ -275,7 +275,11 @@ async fn a_key_completed_by_another_worker_meanwhile_is_acknowledged() {
     let (bench, begun, go_on) = held();
     let other = async {
         begun.notified().await;
+        let mine = bench.item("a").await.unwrap();
         bench.another_worker_completes("a").await;
+        let theirs = bench.item("a").await.unwrap();
+        assert_ne!(theirs.owner, mine.owner);
+        assert!(theirs.fence > mine.fence);
         go_on.notify_one();
     };
     let (answer, ()) = tokio::join!(bench.run(Event::of([&order("a")])), other);
@@ -329,6 +333,12 @@ async fn a_lost_answer_is_lost_after_the_work() {
     answer.assert_failed("m-1");
     let item = bench.item("a").await.unwrap();
     assert_eq!(item.status, Status::Completed);
+
+    bench.store().lose_answers(Operation::Claim, usize::MAX);
+    let answer = bench.run(Event::of([&order("b")])).await;
+    answer.assert_reason("m-1", "the store did not answer");
+    let item = bench.item("b").await.unwrap();
+    assert_eq!(item.status, Status::InProgress);
 }
 
 #[tokio::test(start_paused = true)]
@@ -357,6 +367,37 @@ async fn a_slow_handler_is_cancelled_a_second_before_the_end_in_no_time() {
         .assert_reason("m-1", "cancelled at the deadline");
     let took = bench.clock().now().since(begun);
     assert_eq!(took, Duration::from_secs(19));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_handler_runs_on_the_bench_as_any_other() {
+    let inserting = consumer::<Value>()
+        .key(|order: &Value| order["id"].as_str().map(str::to_owned))
+        .batch_handler(async |orders: Batch<Value>| {
+            let mut outcome = orders.outcome();
+            for order in &orders {
+                match order.payload()["do"].as_str() {
+                    Some("fail") => outcome.failed(order, "no luck"),
+                    _ => outcome.succeeded(order),
+                }
+            }
+            outcome
+        });
+    let bench = Bench::new(inserting);
+    let event = Event::of([&order("a"), &told("b", "fail")]);
+    bench.run_and_crash(&event).await;
+    bench
+        .run(&event)
+        .await
+        .assert_in_progress("m-1")
+        .assert_in_progress("m-2");
+    bench.clock().advance(Duration::from_secs(34));
+    bench
+        .run(&event)
+        .await
+        .assert_processed("m-1")
+        .assert_failed("m-2")
+        .assert_reason("m-2", "no luck");
 }
 
 /// Without the stand-in this would look for a queue of that name in AWS.

@@ -213,6 +213,19 @@ async fn those_behind_a_record_in_progress_elsewhere_stay_away_as_long() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_time_that_the_batch_still_takes_counts() {
+    let (bench, sqs) = (Bench::new(), Sqs::default());
+    let consumer = client(&bench, &sqs).record_timeout(10 * SECOND);
+    let records = [
+        delivered(order("after-3"), "over", 1),
+        delivered(order("after-30"), "left", 1),
+        delivered(order("slow"), "last", 1),
+    ];
+    bench.invoke(&consumer, event(records)).await;
+    assert_eq!(asked(&sqs), expected([("over", 0), ("left", 20)]));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_lease_beyond_twelve_hours_keeps_its_record_away_as_long_as_sqs_allows() {
     let (mut bench, sqs) = (Bench::new(), Sqs::default());
     bench.timeout = 20 * HOUR as u32 * SECOND;

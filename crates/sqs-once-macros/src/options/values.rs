@@ -63,7 +63,8 @@ pub(super) fn namespace(value: &Expr) -> Result<LitStr> {
     Err(Error::new_spanned(value, problem))
 }
 
-pub(super) fn concurrency(value: &Expr) -> Result<usize> {
+/// A number from 1 on, with one to show in messages.
+pub(super) fn count(name: &str, value: &Expr, example: usize) -> Result<usize> {
     if let Some(Lit::Int(number)) = literal(value)
         && let Ok(number @ 1..) = number.base10_parse()
     {
@@ -71,13 +72,13 @@ pub(super) fn concurrency(value: &Expr) -> Result<usize> {
     }
     let help = match literal(value) {
         Some(Lit::Str(text)) if text.value().parse::<usize>().is_ok_and(|number| number > 0) => {
-            format!("write `concurrency = {}`, without quotes", text.value())
+            format!("write `{name} = {}`, without quotes", text.value())
         }
-        _ => "at least 1, such as `concurrency = 16`".to_owned(),
+        _ => format!("at least 1, such as `{name} = {example}`"),
     };
     Err(Error::new_spanned(
         value,
-        format!("`concurrency` is a whole number: {help}"),
+        format!("`{name}` is a whole number: {help}"),
     ))
 }
 

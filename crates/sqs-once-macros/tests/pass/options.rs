@@ -41,6 +41,8 @@ impl FromRecord<App> for Name {
     in_progress = wait("5s"),
     fifo = return_batch,
     raise_on_total_failure = true,
+    readable_keys = true,
+    cache = 1000,
     backoff = exponential("2s", "15m"),
     after_dead_letter = go_on,
 )]

@@ -64,6 +64,12 @@ async fn upside_down(order: OrderPlaced) {}
 #[sqs_once::handler(key = order.order_id, backoff = exponential("2s", "15 min"))]
 async fn no_duration(order: OrderPlaced) {}
 
+#[sqs_once::handler(key = order.order_id, cache = 0)]
+async fn no_cache(order: OrderPlaced) {}
+
+#[sqs_once::handler(key = order.order_id, readable_keys = yes)]
+async fn no_switch(order: OrderPlaced) {}
+
 #[sqs_once::handler(key = order.order_id, backoff, in_progress)]
 async fn no_values(order: OrderPlaced) {}
 

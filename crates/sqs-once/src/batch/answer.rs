@@ -50,7 +50,10 @@ async fn postpone(engine: &Engine, messages: &[Arc<Message>], reports: &[Report]
         .iter()
         .zip(reports)
         .filter(|(_, report)| !report.acknowledged)
-        .filter_map(|(message, report)| Some((&**message, report.wait?)))
+        .filter_map(|(message, report)| {
+            let since_its_end = report.entered?.elapsed();
+            Some((&**message, report.wait?.saturating_sub(since_its_end)))
+        })
         .collect();
     let Some(visibility) = engine.visibility.as_deref().filter(|_| !waits.is_empty()) else {
         return;

@@ -8,13 +8,13 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::time::{Instant, sleep_until};
 
-use crate::handler::Start;
+use crate::guarded::Guarded;
+use crate::handler::Work;
 use crate::idempotency::{Admission, Driver, Refusal};
 use crate::key::BusinessKey;
 use crate::store::{Claim, StoreError};
 
 use super::engine::InProgress;
-use super::guarded::Guarded;
 
 /// How many claims a request carries, and how many such requests may be under way at once.
 pub(super) const CLAIMS: usize = 25;
@@ -27,7 +27,7 @@ pub(super) struct Candidate {
     pub(super) record: usize,
     pub(super) key: Arc<BusinessKey>,
     pub(super) claim: Claim,
-    pub(super) start: Guarded<Start<()>>,
+    pub(super) work: Guarded<Work<()>>,
     /// How long it paused before it was asked for again.
     pub(super) pause: Option<Duration>,
     /// Until when it waits for another worker to be done with its key, if it does.
@@ -39,7 +39,8 @@ pub(super) type Admitted = Vec<(Candidate, Result<Admission, StoreError>)>;
 pub(super) struct Claimer<'a> {
     idempotency: &'a Driver,
     policy: InProgress,
-    cancel_at: Instant,
+    /// From here on no key is asked for again.
+    until: Instant,
     asking: FuturesUnordered<BoxFuture<'a, Admitted>>,
     postponed: FuturesUnordered<BoxFuture<'a, Admitted>>,
     /// How many records are asked for and not decided, those that wait for another worker apart.
@@ -49,11 +50,11 @@ pub(super) struct Claimer<'a> {
 }
 
 impl<'a> Claimer<'a> {
-    pub(super) fn new(idempotency: &'a Driver, policy: InProgress, cancel_at: Instant) -> Self {
+    pub(super) fn new(idempotency: &'a Driver, policy: InProgress, until: Instant) -> Self {
         Self {
             idempotency,
             policy,
-            cancel_at,
+            until,
             asking: FuturesUnordered::new(),
             postponed: FuturesUnordered::new(),
             undecided: 0,
@@ -65,6 +66,11 @@ impl<'a> Claimer<'a> {
     /// How many records are being claimed.
     pub(super) fn undecided(&self) -> usize {
         self.undecided
+    }
+
+    /// Whether every key that was asked for is decided.
+    pub(super) fn is_idle(&self) -> bool {
+        self.asking.is_empty() && self.postponed.is_empty()
     }
 
     /// Whether one more request may go out.
@@ -123,7 +129,7 @@ impl<'a> Claimer<'a> {
         let now = Instant::now();
         let until = match (answer, self.policy) {
             _ if self.stopped => return,
-            (Err(error), _) if error.is_transient() => self.cancel_at,
+            (Err(error), _) if error.is_transient() => self.until,
             (Ok(Admission::Refused(Refusal::InProgress { .. })), InProgress::Wait(longest)) => {
                 if candidate.waits_until.is_none() {
                     if self.waiting == AHEAD {
@@ -133,8 +139,8 @@ impl<'a> Claimer<'a> {
                     self.waiting += 1;
                 }
                 *candidate.waits_until.get_or_insert_with(|| {
-                    let until = now.checked_add(longest).unwrap_or(self.cancel_at);
-                    until.min(self.cancel_at)
+                    let until = now.checked_add(longest).unwrap_or(self.until);
+                    until.min(self.until)
                 })
             }
             _ => return,
@@ -151,7 +157,7 @@ impl<'a> Claimer<'a> {
             return;
         };
         let limits = candidates.iter().filter_map(|one| one.waits_until);
-        let until = limits.min().unwrap_or(self.cancel_at);
+        let until = limits.min().unwrap_or(self.until);
         let at = (Instant::now() + self.idempotency.jittered(pause)).min(until);
         let idempotency = self.idempotency;
         self.postponed.push(Box::pin(async move {

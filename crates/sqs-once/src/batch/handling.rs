@@ -1,4 +1,4 @@
-//! One record's handler, from its first poll to its end.
+//! A handler's call, from its first poll to its end.
 
 use std::fmt;
 use std::future::Future;
@@ -9,11 +9,11 @@ use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep};
 
 use crate::disposition::Cause;
-use crate::handler::{Done, HandlerFuture};
-
-use super::guarded::{Guarded, caught};
+use crate::guarded::{Guarded, caught};
+use crate::handler::{CallFuture, HandlerError};
 
 /// Why a handler did not succeed.
+#[derive(Clone)]
 pub(super) enum Failure {
     /// The deadline came before its first poll: it had no effect.
     Unstarted,
@@ -36,6 +36,18 @@ pub(super) enum Failure {
 
 impl Failure {
     pub(super) const NOT_STARTED: &str = "the deadline came before it was started";
+
+    /// What an error means. Its text is the user's code too, and may panic.
+    pub(super) fn of(error: &HandlerError) -> Self {
+        if error.is_terminal() {
+            let cause = Cause::from(error);
+            return Self::Terminal { cause };
+        }
+        Self::Retry {
+            reason: error.chain(),
+            delay: error.retry_delay(),
+        }
+    }
 }
 
 impl fmt::Display for Failure {
@@ -54,15 +66,15 @@ impl fmt::Display for Failure {
 
 /// A handler at work, or a hook. A panic is an end like any other, and so is the deadline: from then on the
 /// handler is not polled once more, even when others held the thread until after it.
-pub(super) struct Handling<C> {
+pub(super) struct Handling<C, T> {
     call: Guarded<C>,
-    future: Guarded<HandlerFuture>,
+    future: Guarded<CallFuture<T>>,
     cancel_at: Instant,
     limit: Option<Duration>,
     timer: Option<Pin<Box<Sleep>>>,
 }
 
-impl<C: FnOnce(Instant) -> HandlerFuture> Handling<C> {
+impl<C: FnOnce(Instant) -> CallFuture<T>, T> Handling<C, T> {
     /// `call` is told when its future will be cancelled.
     pub(super) fn new(call: C, cancel_at: Instant, limit: Option<Duration>) -> Self {
         Self {
@@ -75,7 +87,7 @@ impl<C: FnOnce(Instant) -> HandlerFuture> Handling<C> {
     }
 
     /// Calls the handler at the first poll, and not before.
-    fn poll_handler(&mut self, context: &mut Context<'_>) -> Poll<Result<Done, Failure>> {
+    fn poll_handler(&mut self, context: &mut Context<'_>) -> Poll<Result<T, Failure>> {
         if let Some(call) = self.call.take() {
             let mut cancelled_at = self.cancel_at;
             if let Some(limit) = self.limit {
@@ -89,22 +101,12 @@ impl<C: FnOnce(Instant) -> HandlerFuture> Handling<C> {
             return Poll::Pending;
         };
         let result = ready!(future.as_mut().poll(context));
-        // The error's text is the user's code too.
-        Poll::Ready(result.map_err(|error| {
-            if error.is_terminal() {
-                let cause = Cause::from(&error);
-                return Failure::Terminal { cause };
-            }
-            Failure::Retry {
-                reason: error.chain(),
-                delay: error.retry_delay(),
-            }
-        }))
+        Poll::Ready(result.map_err(|error| Failure::of(&error)))
     }
 }
 
-impl<C: FnOnce(Instant) -> HandlerFuture + Unpin> Future for Handling<C> {
-    type Output = Result<Done, Failure>;
+impl<C: FnOnce(Instant) -> CallFuture<T> + Unpin, T> Future for Handling<C, T> {
+    type Output = Result<T, Failure>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use crate::record::Message;
 
-/// A standard queue's records may be taken up in any order; those of a FIFO queue one at a time in
-/// each message group.
+/// A standard queue's records may be taken up at any time, and so may those that a batch handler gets
+/// together; those of a FIFO queue one at a time in each message group.
 pub(crate) enum Lanes {
-    Standard {
+    Open {
         waiting: std::ops::Range<usize>,
     },
     Fifo {
@@ -22,12 +22,13 @@ pub(crate) enum Lanes {
 }
 
 impl Lanes {
-    pub(crate) fn new(messages: &[Arc<Message>]) -> Self {
-        if !messages.iter().any(|message| message.is_fifo()) {
-            return Self::Standard {
-                waiting: 0..messages.len(),
-            };
+    pub(crate) fn open(records: usize) -> Self {
+        Self::Open {
+            waiting: 0..records,
         }
+    }
+
+    pub(crate) fn fifo(messages: &[Arc<Message>]) -> Self {
         let mut lanes: Vec<VecDeque<usize>> = Vec::new();
         let mut groups = HashMap::new();
         let mut lane_of = Vec::with_capacity(messages.len());
@@ -47,15 +48,10 @@ impl Lanes {
         }
     }
 
-    /// Whether order counts here.
-    pub(crate) fn keep_order(&self) -> bool {
-        matches!(self, Self::Fifo { .. })
-    }
-
     /// Takes up the next record that may be; its lane stays taken until [`Lanes::finish`].
     pub(crate) fn next(&mut self) -> Option<usize> {
         match self {
-            Self::Standard { waiting } => waiting.next(),
+            Self::Open { waiting } => waiting.next(),
             Self::Fifo { lanes, free, .. } => {
                 let lane = free.pop_front()?;
                 lanes[lane].pop_front()
@@ -87,7 +83,7 @@ impl Lanes {
     /// Everything that was not taken up.
     pub(crate) fn drain(&mut self) -> Vec<usize> {
         match self {
-            Self::Standard { waiting } => std::mem::replace(waiting, 0..0).collect(),
+            Self::Open { waiting } => std::mem::replace(waiting, 0..0).collect(),
             Self::Fifo { lanes, free, .. } => {
                 free.clear();
                 let mut rest: Vec<_> = lanes.iter_mut().flat_map(|lane| lane.drain(..)).collect();

@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use crate::key::ItemId;
 use crate::record::Message;
 
@@ -60,8 +62,11 @@ pub(crate) struct Report {
     pub(crate) acknowledged: bool,
     /// It goes back to the queue as it came: nothing of it was tried.
     pub(crate) untried: bool,
-    /// How long a message that goes back to the queue should stay away, if anybody wants that.
+    /// How long a message that goes back to the queue should stay away, if anybody wants that: from its
+    /// own end, not from the batch's.
     pub(crate) wait: Option<Duration>,
+    /// When it was entered, if it was.
+    pub(crate) entered: Option<Instant>,
     /// How long it took from being taken up, if it was.
     pub(crate) duration: Option<Duration>,
     pub(crate) key: Option<ItemId>,
@@ -78,6 +83,7 @@ impl Report {
             ),
             untried: false,
             wait: None,
+            entered: None,
             duration: None,
             key: None,
         }
@@ -141,10 +147,11 @@ impl Ledger {
 
     /// Enters a record's end, and logs it. The first entry stands; once the batch was answered none
     /// is taken.
-    pub(crate) fn enter(&self, index: usize, report: Report) {
+    pub(crate) fn enter(&self, index: usize, mut report: Report) {
         let mut entries = self.entries();
         if !entries.closed && entries.reports[index].is_none() {
             line::log(&self.messages[index], &report);
+            report.entered = Some(Instant::now());
             entries.reports[index] = Some(report);
             entries.open -= 1;
         }

@@ -4,7 +4,6 @@ mod answer;
 mod claiming;
 mod deadline;
 mod engine;
-mod guarded;
 mod handling;
 mod hooking;
 mod hooks;

@@ -1,6 +1,7 @@
 //! One batch from its first claim to its last record.
 
 mod ending;
+mod together;
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::pin::Pin;
@@ -12,7 +13,8 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use tracing::{Instrument, Span, info_span};
 
 use crate::disposition::Cause;
-use crate::handler::{Done, PrepareError, RecordParts, Start};
+use crate::guarded::{Guarded, caught};
+use crate::handler::{BatchCall, Done, PrepareError, RecordParts, Work};
 use crate::idempotency::Admission;
 use crate::key::{BusinessKey, Fingerprint, ItemId, KeyError};
 use crate::record::CorrelationId;
@@ -21,7 +23,6 @@ use crate::store::{Claim, Fence, StoreErrorKind};
 use super::Deadline;
 use super::claiming::{AHEAD, Admitted, CLAIMS, Candidate, Claimer};
 use super::engine::{Engine, MissingKey, PayloadMismatch};
-use super::guarded::{Guarded, caught};
 use super::handling::{Failure, Handling};
 use super::hooking::{Hooked, Hooking};
 use super::lanes::Lanes;
@@ -38,7 +39,7 @@ struct Startable {
     /// None where the record runs without protection.
     claim: Option<Claim>,
     fence: Fence,
-    start: Guarded<Start<()>>,
+    work: Guarded<Work<()>>,
 }
 
 /// What the batch remembers of a record that was taken up.
@@ -65,7 +66,8 @@ struct Finished {
 
 enum Event {
     Deadline,
-    Finished(Finished),
+    /// The records of a call that has ended.
+    Finished(Vec<Finished>),
     Moved(usize, Report),
     Admitted(Admitted),
     Settled(Vec<Answered>),
@@ -77,12 +79,18 @@ pub(super) struct Run<'a> {
     ledger: &'a Ledger,
     deadline: Deadline,
     lanes: Lanes,
+    is_fifo: bool,
+    /// Whether one call gets all records, and the call until it is made.
+    together: bool,
+    batch_call: Option<BatchCall<'a, ()>>,
     taken: Vec<Taken>,
     /// The record that stands for each key: the first of the batch that has it.
     leaders: HashMap<ItemId, usize>,
     claimer: Claimer<'a>,
+    /// From here on no key is asked for again.
+    claims_until: Instant,
     claimed: VecDeque<Startable>,
-    running: FuturesUnordered<BoxFuture<'a, Finished>>,
+    running: FuturesUnordered<BoxFuture<'a, Vec<Finished>>>,
     /// The records whose handlers `running` holds.
     handlers: BTreeSet<usize>,
     /// Terminal records, each with its cause, that wait to be moved to the dead-letter queue.
@@ -101,14 +109,28 @@ pub(super) struct Run<'a> {
 impl<'a> Run<'a> {
     pub(super) fn new(engine: &'a Engine, ledger: &'a Ledger, deadline: Deadline) -> Self {
         let messages = ledger.messages();
+        let is_fifo = messages.iter().any(|message| message.is_fifo());
+        let batch_call = engine.handler.batch_call();
+        let together = batch_call.is_some();
+        let claims_until = match together {
+            true => together::claims_until(deadline.cancel_at),
+            false => deadline.cancel_at,
+        };
         Self {
             engine,
             ledger,
             deadline,
-            lanes: Lanes::new(messages),
+            lanes: match is_fifo && !together {
+                true => Lanes::fifo(messages),
+                false => Lanes::open(messages.len()),
+            },
+            is_fifo,
+            together,
+            batch_call,
             taken: vec![Taken::default(); messages.len()],
             leaders: HashMap::new(),
-            claimer: Claimer::new(&engine.idempotency, engine.in_progress, deadline.cancel_at),
+            claimer: Claimer::new(&engine.idempotency, engine.in_progress, claims_until),
+            claims_until,
             claimed: VecDeque::new(),
             running: FuturesUnordered::new(),
             handlers: BTreeSet::new(),
@@ -147,7 +169,7 @@ impl<'a> Run<'a> {
             };
             match event {
                 Event::Deadline | Event::Hooked(None) => {}
-                Event::Finished(finished) => self.finished(finished),
+                Event::Finished(finished) => self.finished_together(finished),
                 Event::Moved(record, report) => self.end(record, report),
                 Event::Admitted(admitted) => self.admitted(admitted),
                 Event::Settled(answered) => self.settled(answered),
@@ -171,7 +193,11 @@ impl<'a> Run<'a> {
 
     /// Claims ahead, in full requests where there are records enough.
     fn claim(&mut self) {
-        let limit = AHEAD.max(self.engine.concurrency.get());
+        let mut limit = AHEAD.max(self.engine.concurrency.get());
+        if self.together {
+            limit = usize::MAX;
+            self.return_unclaimed();
+        }
         while self.returning.is_none() && self.claimer.has_room() {
             let ahead = self.claimer.undecided() + self.claimed.len();
             if ahead > 0 && ahead + CLAIMS > limit {
@@ -210,9 +236,9 @@ impl<'a> Run<'a> {
                 return None;
             }
         };
-        let start = Guarded::new(prepared.start);
+        let work = Guarded::new(prepared.work);
         let Some(key) = prepared.key else {
-            self.without_key(record, start);
+            self.without_key(record, work);
             return None;
         };
         let item = self.engine.idempotency.item_id(&key);
@@ -234,14 +260,14 @@ impl<'a> Run<'a> {
             record,
             key,
             claim: idempotency.new_claim(item, fingerprint, self.deadline.lease_until),
-            start,
+            work,
             pause: None,
             waits_until: None,
         })
     }
 
     /// What becomes of a record without a key, by policy.
-    fn without_key(&mut self, record: usize, start: Guarded<Start<()>>) {
+    fn without_key(&mut self, record: usize, work: Guarded<Work<()>>) {
         let reason = KeyError::Missing.to_string();
         match self.engine.missing_key {
             MissingKey::Terminal => self.end_terminal(record, Cause::from(reason)),
@@ -260,7 +286,7 @@ impl<'a> Run<'a> {
                     key: Arc::new(key),
                     claim: None,
                     fence: Fence::first(self.engine.idempotency.clock.now()),
-                    start,
+                    work,
                 });
             }
         }
@@ -278,7 +304,7 @@ impl<'a> Run<'a> {
                     item: candidate.claim.id.clone(),
                     claim: Some(candidate.claim),
                     fence,
-                    start: candidate.start,
+                    work: candidate.work,
                 }),
                 (Ok(Admission::Refused(refusal)), _) => self.refused(candidate.record, refusal),
                 (Err(error), _) => {
@@ -294,47 +320,49 @@ impl<'a> Run<'a> {
     }
 
     fn start_handlers(&mut self) {
+        if self.together {
+            return self.start_together();
+        }
         while self.running.len() < self.engine.concurrency.get() {
             let Some(mut startable) = self.claimed.pop_front() else {
                 return;
             };
-            let Some(start) = startable.start.take() else {
+            let Some(Work::Call(start)) = startable.work.take() else {
                 continue;
             };
-            let Startable {
-                record,
-                key,
-                item,
-                claim,
-                fence,
-                ..
-            } = startable;
-            let message = Arc::clone(&self.ledger.messages()[record]);
+            let record = startable.record;
             let span = self.span(record);
-            let cancel_at = self.deadline.cancel_at;
-            let mut parts = RecordParts {
-                message,
-                key,
-                item,
-                fence,
-                cancelled_at: cancel_at,
-                state: (),
-            };
-            self.handlers.insert(record);
+            let (claim, mut parts) = self.hand_over(startable);
             let call = move |cancelled_at| {
                 parts.cancelled_at = cancelled_at;
                 start(parts)
             };
+            let cancel_at = self.deadline.cancel_at;
             let handling = Handling::new(call, cancel_at, self.engine.record_timeout);
             let handling = async move {
-                Finished {
+                vec![Finished {
                     record,
                     claim,
                     result: handling.await,
-                }
+                }]
             };
             self.running.push(Box::pin(handling.instrument(span)));
         }
+    }
+
+    /// Takes a record for its handler, and gives what the handler sees of it.
+    fn hand_over(&mut self, startable: Startable) -> (Option<Claim>, RecordParts<()>) {
+        let record = startable.record;
+        self.handlers.insert(record);
+        let parts = RecordParts {
+            message: Arc::clone(&self.ledger.messages()[record]),
+            key: startable.key,
+            item: startable.item,
+            fence: startable.fence,
+            cancelled_at: self.deadline.cancel_at,
+            state: (),
+        };
+        (startable.claim, parts)
     }
 
     /// What the user's code logs of a record stands in this span.

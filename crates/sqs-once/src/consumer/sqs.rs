@@ -63,11 +63,11 @@ impl<Phase> Consumer<Phase> {
     ///
     /// ¹ Even without a backoff: in Lambda, and where one of `queue_url` and `sqs_client` is set.
     ///
-    /// Order is safe: SQS delivers nothing of a FIFO group while a record of it is away. Times are
-    /// rounded up to whole seconds, and end before the 12 hours from the record's receipt are over that SQS
-    /// allows. The requests go out when the batch has ended, up to 10 records each. What is not
-    /// changed in time, or refused, is one line in the log: its records are failures as they were, and
-    /// come back when the queue's visibility timeout ends.
+    /// Order is safe: SQS delivers nothing of a FIFO group while a record of it is away. Times count
+    /// from the record's own end, are rounded up to whole seconds, and end before the 12 hours from the
+    /// record's receipt are over that SQS allows. The requests go out when the batch has ended, up to 10
+    /// records each. What is not changed in time, or refused, is one line in the log: its records are
+    /// failures as they were, and come back when the queue's visibility timeout ends.
     #[must_use]
     pub fn backoff(self, backoff: Backoff) -> Self {
         self.set(|settings| settings.disposition.backoff = Some(backoff))

@@ -27,6 +27,7 @@ pub use backoff::Backoff;
 pub(crate) use settings::{Disposition, DispositionSettings};
 
 /// Why a record is terminal.
+#[derive(Clone)]
 pub(crate) struct Cause {
     /// The error's own words.
     #[cfg_attr(

@@ -81,6 +81,11 @@ impl HandlerError {
         }
     }
 
+    /// The error itself, without what it means for a message.
+    pub(crate) fn into_source(self) -> BoxError {
+        self.source
+    }
+
     /// The error and its causes in one line: `charge refused: connection reset`.
     pub fn chain(&self) -> String {
         chain(&*self.source)

@@ -135,6 +135,13 @@ pub struct Attempt {
 }
 
 impl Attempt {
+    pub(super) fn of<S>(parts: &RecordParts<S>) -> Self {
+        Self {
+            receive_count: parts.message.receive_count(),
+            fence: parts.fence,
+        }
+    }
+
     /// How often SQS has delivered this message, this time included; 1 when SQS does not say.
     pub fn number(&self) -> u32 {
         self.receive_count.unwrap_or(1)
@@ -150,10 +157,7 @@ impl Attempt {
 
 impl<S> FromRecord<S> for Attempt {
     fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
-        Ok(Self {
-            receive_count: parts.message.receive_count(),
-            fence: parts.fence,
-        })
+        Ok(Self::of(parts))
     }
 }
 
@@ -177,7 +181,7 @@ impl<S> FromRecord<S> for MessageMeta {
 
 /// When the handler will be cancelled: the function's deadline less the deadline margin.
 #[derive(Clone, Copy, Debug)]
-pub struct Remaining(Instant);
+pub struct Remaining(pub(super) Instant);
 
 impl Remaining {
     /// How long the handler may still run, as of now. Use it as the timeout of a slow call.
@@ -200,6 +204,13 @@ pub struct Key {
 }
 
 impl Key {
+    pub(super) fn of<S>(parts: &RecordParts<S>) -> Self {
+        Self {
+            key: Arc::clone(&parts.key),
+            item: parts.item.clone(),
+        }
+    }
+
     /// The identifier under which the table keeps the key.
     pub fn item_id(&self) -> &ItemId {
         &self.item
@@ -216,9 +227,6 @@ impl Deref for Key {
 
 impl<S> FromRecord<S> for Key {
     fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
-        Ok(Self {
-            key: Arc::clone(&parts.key),
-            item: parts.item.clone(),
-        })
+        Ok(Self::of(parts))
     }
 }

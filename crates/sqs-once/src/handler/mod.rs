@@ -1,21 +1,29 @@
 //! The handler: an async function of a payload and extractors, and what it may return.
 
+mod batch;
+mod batch_handler;
 mod error;
 mod extract;
 mod metadata;
 mod outcome;
 mod prepare;
+mod prepare_batch;
+mod reader;
 
 use std::future::Future;
 
+pub use batch::{Batch, BatchOutcome, BatchRecord};
+pub use batch_handler::{BatchHandler, BatchParts, FromBatch, IntoBatchOutcome};
 pub use error::{HandlerError, ResultExt};
 pub use extract::{
     Attempt, FromRecord, IdempotencyToken, Key, MessageMeta, RecordParts, Remaining, State,
 };
 pub use outcome::{Done, IntoOutcome, Recorded};
 pub(crate) use prepare::{
-    Bound, HandlerFuture, Opening, PrepareError, PrepareRecord, Start, Stateful, TakeFingerprint,
+    Bound, CallFuture, HandlerFuture, Opening, PrepareError, PrepareRecord, Stateful, Work,
 };
+pub(crate) use prepare_batch::{BatchCall, Together};
+pub(crate) use reader::Reader;
 
 /// An async function that handles one record.
 ///
@@ -23,10 +31,63 @@ pub(crate) use prepare::{
 /// something that is [`IntoOutcome`]: usually `Result<(), HandlerError>`, or a [`Recorded`] result.
 ///
 /// The handlers of a batch share one task, and take turns at every `await`. A handler is cancelled (its
-/// future is dropped at an `await`) shortly before the function's deadline. Code that blocks can't be
-/// cancelled and holds up the other records of its batch, though not the answer, unless the whole
-/// program runs on a single thread (`#[tokio::main(flavor = "current_thread")]`): move it to
-/// `tokio::task::spawn_blocking`. What a handler has spawned goes on when the handler is cancelled.
+/// future is dropped at an `await`) shortly before the function's deadline. What a handler has spawned
+/// goes on when the handler is cancelled.
+///
+/// # Blocking code
+///
+/// Code that blocks can't be cancelled and holds up the other records of its batch, though not the
+/// answer, unless the whole program runs on a single thread (`#[tokio::main(flavor = "current_thread")]`).
+/// Move it to a thread of its own:
+///
+/// ```
+/// use std::time::Instant;
+///
+/// use sqs_once::{HandlerError, IdempotencyToken, Remaining};
+/// # use serde_json::{Value, json};
+/// # use sqs_once::testing::{Bench, Event};
+///
+/// #[sqs_once::handler(key = order["order_id"].as_str())]
+/// async fn print_label(
+///     order: Value,
+///     token: IdempotencyToken,
+///     remaining: Remaining,
+/// ) -> Result<(), HandlerError> {
+///     let until = Instant::now() + remaining.duration();
+///     let work = move || printer::print(&order, token.as_str(), until);
+///     tokio::task::spawn_blocking(work).await??; // one `?` for a panic, one for the printer's error
+///     Ok(())
+/// }
+///
+/// mod printer {
+///     use std::io::{Error, ErrorKind};
+///     use std::time::Instant;
+///
+///     /// Blocks. A job that the printer has seen is not printed again.
+///     pub fn print(label: &serde_json::Value, job: &str, until: Instant) -> Result<(), Error> {
+///         while is_busy() {
+///             if Instant::now() >= until {
+///                 return Err(ErrorKind::TimedOut.into());
+///             }
+///             std::thread::yield_now();
+///         }
+///         submit(label, job)
+///     }
+/// #   fn is_busy() -> bool { false }
+/// #   fn submit(_: &serde_json::Value, _: &str) -> Result<(), Error> { Ok(()) }
+/// }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// # let event = Event::of([&json!({ "order_id": "o-1001" })]);
+/// # Bench::new(print_label::consumer()).run(event).await.assert_processed("m-1");
+/// # }
+/// ```
+///
+/// Nothing stops that thread. When the handler is cancelled its record fails, its claim is left to lapse,
+/// and the work goes on: after the answer, and in Lambda, which freezes the process between invocations,
+/// maybe minutes later. By then the next attempt may be at it. So give the work an end of its own, no
+/// later than [`Remaining`] says, as a timeout of its client or a check in its loop; and pass the
+/// [`IdempotencyToken`] on, by which the receiver recognises the repetition.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a handler for the payload `{T}` with the state `{S}`",
     label = "not a handler",

@@ -44,6 +44,29 @@ pub struct Done {
     pub(crate) left_out: Option<String>,
 }
 
+impl Done {
+    /// A success with its result, unless that can't be kept.
+    pub(crate) fn recording<T: Serialize>(result: &T) -> Self {
+        // serde's own message may quote the value, which is not for logs.
+        let json = serde_json::to_string(result)
+            .map_err(|_| "it can't be written as JSON".to_owned())
+            .and_then(|json| match json.len() {
+                0..=MAX_DATA => Ok(json),
+                len => Err(format!("it has {len} bytes, at most {MAX_DATA} are kept")),
+            });
+        match json {
+            Ok(json) => Self {
+                data: Some(json.into()),
+                left_out: None,
+            },
+            Err(why) => Self {
+                data: None,
+                left_out: Some(format!("its result was not recorded: {why}")),
+            },
+        }
+    }
+}
+
 /// What a handler returns: nothing, which means success, a [`Recorded`] result, or a `Result` of
 /// these.
 #[diagnostic::on_unimplemented(
@@ -69,23 +92,7 @@ impl IntoOutcome for () {
 
 impl<T: Serialize> IntoOutcome for Recorded<T> {
     fn into_outcome(self) -> Result<Done, HandlerError> {
-        // serde's own message may quote the value, which is not for logs.
-        let json = serde_json::to_string(&self.0)
-            .map_err(|_| "it can't be written as JSON".to_owned())
-            .and_then(|json| match json.len() {
-                0..=MAX_DATA => Ok(json),
-                len => Err(format!("it has {len} bytes, at most {MAX_DATA} are kept")),
-            });
-        Ok(match json {
-            Ok(json) => Done {
-                data: Some(json.into()),
-                left_out: None,
-            },
-            Err(why) => Done {
-                data: None,
-                left_out: Some(format!("its result was not recorded: {why}")),
-            },
-        })
+        Ok(Done::recording(&self.0))
     }
 }
 

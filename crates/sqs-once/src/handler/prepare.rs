@@ -1,30 +1,53 @@
 //! A handler with its payload and state types erased: what a batch works with.
 
+use std::any::Any;
 use std::future::Future;
 use std::marker::PhantomData;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 
 use thiserror::Error;
 
 use crate::key::{BusinessKey, Fingerprint, KeyError};
-use crate::record::{
-    Correlate, Decode, DecodeError, Envelope, EnvelopeError, KeyExtractor, Message,
-};
+use crate::record::{Correlate, DecodeError, Envelope, EnvelopeError, KeyExtractor, Message};
 
-use super::{Done, Handler, HandlerError, RecordParts};
+use super::prepare_batch::BatchCall;
+use super::reader::Reader;
+use super::{BatchParts, Done, Handler, HandlerError, RecordParts};
 
-pub(crate) type HandlerFuture = Pin<Box<dyn Future<Output = Result<Done, HandlerError>> + Send>>;
+pub(crate) type CallFuture<T> = Pin<Box<dyn Future<Output = Result<T, HandlerError>> + Send>>;
+pub(crate) type HandlerFuture = CallFuture<Done>;
 
 /// Calls the handler with the payload that was decoded for it.
 pub(crate) type Start<S> = Box<dyn FnOnce(RecordParts<S>) -> HandlerFuture + Send>;
 
+/// A payload of a type that only its handler knows.
+pub(crate) type Payload = Box<dyn Any + Send>;
+
+/// What there is to do for a record.
+pub(crate) enum Work<S> {
+    /// A call of its own.
+    Call(Start<S>),
+    /// To take part in the one call of a batch handler.
+    Join(Payload),
+}
+
 /// A record whose payload is decoded, and whose key is known, or known to be missing.
-pub(crate) struct Prepared<S> {
+pub(crate) struct Prepared<W> {
     pub(crate) key: Option<BusinessKey>,
     pub(crate) fingerprint: Option<Fingerprint>,
-    pub(crate) start: Start<S>,
+    /// The payload, and then what is to be done with it.
+    pub(crate) work: W,
+}
+
+impl<W> Prepared<W> {
+    pub(super) fn map<W2>(self, change: impl FnOnce(W) -> W2) -> Prepared<W2> {
+        Prepared {
+            key: self.key,
+            fingerprint: self.fingerprint,
+            work: change(self.work),
+        }
+    }
 }
 
 /// Why a record is not handled, ever.
@@ -54,50 +77,29 @@ pub(crate) trait PrepareRecord<S>: Send + Sync {
         &self,
         message: &Message,
         with_fingerprint: bool,
-    ) -> Result<Prepared<S>, PrepareError>;
+    ) -> Result<Prepared<Work<S>>, PrepareError>;
+
+    /// The one call for all records of a batch, of a handler that takes them together.
+    fn batch_call(&self) -> Option<BatchCall<'_, S>> {
+        None
+    }
 }
 
-/// Takes the part of a payload that its fingerprint is made of.
-pub(crate) type TakeFingerprint<T> = Arc<dyn Fn(&T) -> Result<Fingerprint, KeyError> + Send + Sync>;
-
-/// A handler bound to its payload type and its key.
+/// A handler bound to how its records are read.
 pub(crate) struct Bound<T, K, H, X> {
-    decoder: Arc<dyn Decode<T>>,
-    key: K,
-    /// None where the whole body counts.
-    fingerprint: Option<TakeFingerprint<T>>,
-    handler: H,
+    pub(super) reader: Reader<T, K>,
+    pub(super) handler: H,
     types: PhantomData<fn(X)>,
 }
 
 impl<T, K, H, X> Bound<T, K, H, X> {
-    pub(crate) fn new(
-        decoder: Arc<dyn Decode<T>>,
-        key: K,
-        fingerprint: Option<TakeFingerprint<T>>,
-        handler: H,
-    ) -> Self {
+    pub(crate) fn new(reader: Reader<T, K>, handler: H) -> Self {
         Self {
-            decoder,
-            key,
-            fingerprint,
+            reader,
             handler,
             types: PhantomData,
         }
     }
-
-    fn fingerprint(&self, payload: &T, body: &str) -> Result<Fingerprint, KeyError> {
-        match &self.fingerprint {
-            Some(take) => caught(|| take(payload)),
-            None => Ok(Fingerprint::of_body(body)),
-        }
-    }
-}
-
-/// Calls what the user gave. What a panic said is left out: it may hold the key, and this is logged.
-fn caught<R>(take: impl FnOnce() -> Result<R, KeyError>) -> Result<R, KeyError> {
-    catch_unwind(AssertUnwindSafe(take))
-        .unwrap_or_else(|_| Err(KeyError::Extractor("it panicked".to_owned())))
 }
 
 impl<T, K, S, H, X> PrepareRecord<S> for Bound<T, K, H, X>
@@ -110,26 +112,14 @@ where
         &self,
         message: &Message,
         with_fingerprint: bool,
-    ) -> Result<Prepared<S>, PrepareError> {
-        let body = message.content().ok_or(PrepareError::NoBody)?;
-        let payload = self.decoder.decode(body, message)?;
-        let key = match caught(|| self.key.key(&payload, message)) {
-            Err(KeyError::Missing) => None,
-            key => Some(key?),
-        };
-        let fingerprint = match key {
-            Some(_) if with_fingerprint => Some(
-                self.fingerprint(&payload, body)
-                    .map_err(PrepareError::Fingerprint)?,
-            ),
-            _ => None,
-        };
+    ) -> Result<Prepared<Work<S>>, PrepareError> {
+        let read = self.reader.read(message, with_fingerprint)?;
         let handler = self.handler.clone();
-        Ok(Prepared {
-            key,
-            fingerprint,
-            start: Box::new(move |parts| Box::pin(handler.call(payload, parts))),
-        })
+        Ok(read.map(|payload| {
+            Work::Call(Box::new(move |parts| {
+                Box::pin(handler.call(payload, parts))
+            }))
+        }))
     }
 }
 
@@ -144,18 +134,22 @@ impl<S: Clone + Send + Sync + 'static> PrepareRecord<()> for Stateful<S> {
         &self,
         message: &Message,
         with_fingerprint: bool,
-    ) -> Result<Prepared<()>, PrepareError> {
-        let Prepared {
-            key,
-            fingerprint,
-            start,
-        } = self.inner.prepare(message, with_fingerprint)?;
-        let state = self.state.clone();
-        Ok(Prepared {
-            key,
-            fingerprint,
-            start: Box::new(move |parts| start(parts.with_state(state))),
-        })
+    ) -> Result<Prepared<Work<()>>, PrepareError> {
+        let prepared = self.inner.prepare(message, with_fingerprint)?;
+        Ok(prepared.map(|work| match work {
+            Work::Call(start) => {
+                let state = self.state.clone();
+                Work::Call(Box::new(move |parts| start(parts.with_state(state))))
+            }
+            Work::Join(payload) => Work::Join(payload),
+        }))
+    }
+
+    fn batch_call(&self) -> Option<BatchCall<'_, ()>> {
+        let call = self.inner.batch_call()?;
+        Some(Box::new(move |records, parts: BatchParts<()>| {
+            call(records, parts.with_state(self.state.clone()))
+        }))
     }
 }
 
@@ -171,7 +165,7 @@ impl PrepareRecord<()> for Opening {
         &self,
         message: &Message,
         with_fingerprint: bool,
-    ) -> Result<Prepared<()>, PrepareError> {
+    ) -> Result<Prepared<Work<()>>, PrepareError> {
         let opened = match &self.envelope {
             Some(envelope) => message.open(&**envelope),
             None => Ok(()),
@@ -183,5 +177,9 @@ impl PrepareRecord<()> for Opening {
             Some(reason) => Err(PrepareError::Ignored(reason.to_owned())),
             None => self.inner.prepare(message, with_fingerprint),
         }
+    }
+
+    fn batch_call(&self) -> Option<BatchCall<'_, ()>> {
+        self.inner.batch_call()
     }
 }

@@ -10,7 +10,7 @@ use super::clock::BEGINNING;
 
 const QUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:orders";
 
-/// A batch as Lambda sends it: what the queue sets is there, and the same in every run.
+/// A batch as Lambda sends it: what the queue sets is there, but for checksums, and the same in every run.
 ///
 /// ```
 /// use serde_json::json;

@@ -21,6 +21,9 @@ use super::super::ledger::{Outcome, Report};
 use super::super::settling::Answered;
 use super::{Finished, Run};
 
+/// Why the rest of a FIFO message group goes back.
+pub(super) const BEHIND_FAILED: &str = "an earlier record of its message group failed";
+
 impl Run<'_> {
     pub(super) fn refused(&mut self, record: usize, refusal: Refusal) {
         let report = match (refusal, self.engine.mismatch) {
@@ -140,7 +143,7 @@ impl Run<'_> {
         self.end(record, Report::untried(reason));
     }
 
-    fn release(&mut self, claim: Option<&Claim>) {
+    pub(super) fn release(&mut self, claim: Option<&Claim>) {
         if let Some(release) = claim.and_then(|claim| self.engine.idempotency.release(claim)) {
             self.settler.push(None, release);
         }
@@ -249,13 +252,7 @@ impl Run<'_> {
         if report.outcome == Outcome::Failed && report.wait.is_none() {
             report.wait = self.backoff(record);
         }
-        let group_goes_on = match report.outcome {
-            Outcome::Processed | Outcome::Duplicate | Outcome::Ignored => true,
-            Outcome::Terminal => {
-                report.acknowledged && self.engine.after_dead_letter == AfterDeadLetter::GoOn
-            }
-            Outcome::InProgress | Outcome::Failed => false,
-        };
+        let group_goes_on = self.group_goes_on(&report);
         self.ledger.enter(record, report.clone());
         let failed = matches!(report.outcome, Outcome::Failed | Outcome::Terminal);
         if let Some(hook) = self.hooking.of(report.outcome)
@@ -268,16 +265,26 @@ impl Run<'_> {
         let wait = report.wait;
         for rest in self.lanes.finish(record, group_goes_on) {
             // Its group comes back together: SQS delivers none of it while one is away.
-            let report = Report::untried("an earlier record of its message group failed");
-            let report = report.wait(wait);
+            let report = Report::untried(BEHIND_FAILED).wait(wait);
             self.ledger.enter(rest, report);
         }
         for follower in followers {
             self.end_like(follower, record, &report);
         }
         let is_strict = self.engine.fifo_failure == FifoFailure::ReturnBatch;
-        if !group_goes_on && is_strict && self.lanes.keep_order() && self.returning.is_none() {
+        if !group_goes_on && is_strict && self.is_fifo && self.returning.is_none() {
             self.return_rest("an earlier record of the batch failed");
+        }
+    }
+
+    /// Whether the records behind one that ended so may run, in a FIFO message group.
+    pub(super) fn group_goes_on(&self, report: &Report) -> bool {
+        match report.outcome {
+            Outcome::Processed | Outcome::Duplicate | Outcome::Ignored => true,
+            Outcome::Terminal => {
+                report.acknowledged && self.engine.after_dead_letter == AfterDeadLetter::GoOn
+            }
+            Outcome::InProgress | Outcome::Failed => false,
         }
     }
 

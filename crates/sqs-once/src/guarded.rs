@@ -6,22 +6,22 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use tracing::error;
 
 /// Holds something of the user's. Whatever its drop does, the batch goes on.
-pub(super) struct Guarded<T>(Option<T>);
+pub(crate) struct Guarded<T>(Option<T>);
 
 impl<T> Guarded<T> {
-    pub(super) fn new(value: T) -> Self {
+    pub(crate) fn new(value: T) -> Self {
         Self(Some(value))
     }
 
-    pub(super) fn empty() -> Self {
+    pub(crate) fn empty() -> Self {
         Self(None)
     }
 
-    pub(super) fn take(&mut self) -> Option<T> {
+    pub(crate) fn take(&mut self) -> Option<T> {
         self.0.take()
     }
 
-    pub(super) fn get(&mut self) -> Option<&mut T> {
+    pub(crate) fn get(&mut self) -> Option<&mut T> {
         self.0.as_mut()
     }
 }
@@ -36,7 +36,7 @@ impl<T> Drop for Guarded<T> {
 }
 
 /// Runs the user's code; a panic becomes what it said.
-pub(super) fn caught<T>(run: impl FnOnce() -> T) -> Result<T, String> {
+pub(crate) fn caught<T>(run: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(run)).map_err(|panic| {
         let message = message(&*panic);
         // The panic's own value is the user's as well.

@@ -1,0 +1,145 @@
+//! A batch handler's call: it gets all records at once, when each is either claimed or has ended.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use tokio::time::Instant;
+use tracing::{Instrument, info_span};
+
+use crate::guarded::caught;
+use crate::handler::{BatchParts, Done, HandlerError, Work};
+
+use super::super::handling::{Failure, Handling};
+use super::super::ledger::Report;
+use super::ending::BEHIND_FAILED;
+use super::{Finished, Run, Startable};
+
+const TOO_LATE: &str = "its key could not be claimed in half of the batch's time";
+const OUT_OF_ORDER: &str = "it succeeded behind a record of its message group that failed";
+
+/// The claims may take half of the time that is left, so that the handler has the other half.
+pub(super) fn claims_until(cancel_at: Instant) -> Instant {
+    let now = Instant::now();
+    now + cancel_at.saturating_duration_since(now) / 2
+}
+
+impl Run<'_> {
+    /// Returns what is not asked for yet when the time for claims is over.
+    pub(super) fn return_unclaimed(&mut self) {
+        if Instant::now() >= self.claims_until {
+            for record in self.lanes.drain() {
+                self.end(record, Report::untried(TOO_LATE));
+            }
+        }
+    }
+
+    /// Makes the call, once nothing is undecided any more: a claimer that has nothing to do was asked for
+    /// all there is.
+    pub(super) fn start_together(&mut self) {
+        if !self.claimer.is_idle() || !self.is_order_decided() {
+            return;
+        }
+        let startables = self.take_startables();
+        if startables.is_empty() {
+            return;
+        }
+        let Some(batch_call) = self.batch_call.take() else {
+            return;
+        };
+        let mut claims = Vec::with_capacity(startables.len());
+        let mut records = Vec::with_capacity(startables.len());
+        for mut startable in startables {
+            if let Some(Work::Join(payload)) = startable.work.take() {
+                let record = startable.record;
+                let (claim, parts) = self.hand_over(startable);
+                claims.push((record, claim));
+                records.push((payload, parts));
+            }
+        }
+        let span = info_span!("batch", records = records.len());
+        let call = move |cancelled_at| {
+            let state = ();
+            batch_call(
+                records,
+                BatchParts {
+                    cancelled_at,
+                    state,
+                },
+            )
+        };
+        let limit = self.engine.record_timeout;
+        let handling = Handling::new(call, self.deadline.cancel_at, limit);
+        let finished = async move {
+            let finished = |((record, claim), result)| Finished {
+                record,
+                claim,
+                result,
+            };
+            match handling.await {
+                Ok(results) => {
+                    let results = results.into_iter().map(told);
+                    claims.into_iter().zip(results).map(finished).collect()
+                }
+                Err(failure) => {
+                    let failures = std::iter::repeat_with(|| Err(failure.clone()));
+                    claims.into_iter().zip(failures).map(finished).collect()
+                }
+            }
+        };
+        self.running.push(Box::pin(finished.instrument(span)));
+    }
+
+    /// Whether it is known which groups may go on: a dead letter on its way and a hook may still decide.
+    fn is_order_decided(&self) -> bool {
+        let is_moving = !self.to_move.is_empty() || !self.moving.is_empty();
+        !self.is_fifo || (!is_moving && self.hooking.is_idle())
+    }
+
+    /// What is claimed, in the batch's order. Of a FIFO message group nothing runs behind a record that
+    /// does not let it go on.
+    fn take_startables(&mut self) -> Vec<Startable> {
+        let claimed = std::mem::take(&mut self.claimed).into_iter();
+        let mut claimed: BTreeMap<_, _> = claimed.map(|one| (one.record, one)).collect();
+        if !self.is_fifo {
+            return claimed.into_values().collect();
+        }
+        let ledger = self.ledger;
+        let mut stopped = HashMap::new();
+        for (record, message) in ledger.messages().iter().enumerate() {
+            let group = message.group_id();
+            if let Some(report) = ledger.outcome(record) {
+                if !self.group_goes_on(&report) {
+                    stopped.entry(group).or_insert(report.wait);
+                }
+            } else if let Some(wait) = stopped.get(&group)
+                && let Some(behind) = claimed.remove(&record)
+            {
+                self.release(behind.claim.as_ref());
+                self.end(record, Report::untried(BEHIND_FAILED).wait(*wait));
+            }
+        }
+        claimed.into_values().collect()
+    }
+
+    /// Ends the records of a call, in their order.
+    pub(super) fn finished_together(&mut self, finished: Vec<Finished>) {
+        let messages = self.ledger.messages();
+        let mut failed = HashSet::new();
+        for one in finished {
+            let group = messages[one.record].group_id();
+            if one.result.is_err() {
+                failed.insert(group);
+            } else if self.is_fifo && failed.contains(&group) {
+                let warnings = &mut self.taken[one.record].warnings;
+                warnings.push(OUT_OF_ORDER.to_owned());
+            }
+            self.finished(one);
+        }
+    }
+}
+
+/// What the handler said of one record. An error's text is the user's code, and may panic.
+fn told(result: Result<Done, HandlerError>) -> Result<Done, Failure> {
+    result.map_err(|error| {
+        caught(move || Failure::of(&error)).unwrap_or_else(|reason| Failure::Panic { reason })
+    })
+}

@@ -1,0 +1,242 @@
+//! All records of a batch at once, and what a batch handler says of them.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use crate::guarded::Guarded;
+use crate::record::Message;
+
+use super::{
+    Attempt, Done, FromRecord, HandlerError, IdempotencyToken, IntoOutcome, Key, RecordParts,
+};
+
+/// The records that a [`BatchHandler`](crate::BatchHandler) gets in one call: those of the Lambda batch
+/// whose keys are claimed, in the batch's order. Never empty, and a slice of [`BatchRecord`]s, so that
+/// `len`, `iter` and `chunks` work.
+///
+/// ```
+/// use sqs_once::{Batch, BatchOutcome, HandlerError};
+/// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
+/// # mod db {
+/// #     pub async fn insert<'a>(rows: impl Iterator<Item = &'a str>) -> std::io::Result<Vec<Result<(), String>>> {
+/// #         Ok(rows.map(|_| Ok(())).collect())
+/// #     }
+/// # }
+///
+/// async fn insert(orders: Batch<OrderPlaced>) -> Result<BatchOutcome, HandlerError> {
+///     let rows = orders.payloads().map(|order| order.order_id.as_str());
+///     let inserted = db::insert(rows).await?;          // `?` means: all of them, later
+///     let mut outcome = orders.outcome();
+///     for (record, row) in orders.iter().zip(inserted) {
+///         outcome.ended(record, row);
+///     }
+///     Ok(outcome)
+/// }
+///
+/// let consumer = sqs_once::consumer::<OrderPlaced>()
+///     .key(|order: &OrderPlaced| order.order_id.clone())
+///     .batch_handler(insert);
+/// ```
+pub struct Batch<T> {
+    identity: Identity,
+    records: Vec<BatchRecord<T>>,
+}
+
+/// What tells a batch from every other, as long as somebody holds it.
+pub(super) type Identity = Arc<()>;
+
+impl<T> Batch<T> {
+    pub(super) fn new(records: Vec<(T, RecordParts<()>)>) -> Self {
+        let identity = Identity::default();
+        let records = records.into_iter().enumerate();
+        let records = records.map(|(index, (payload, parts))| BatchRecord {
+            identity: Arc::clone(&identity),
+            index,
+            payload,
+            parts,
+        });
+        Self {
+            records: records.collect(),
+            identity,
+        }
+    }
+
+    pub(super) fn identity(&self) -> Identity {
+        Arc::clone(&self.identity)
+    }
+
+    /// The payloads, in the batch's order.
+    pub fn payloads(&self) -> impl ExactSizeIterator<Item = &T> {
+        self.records.iter().map(BatchRecord::payload)
+    }
+
+    /// An outcome to fill in: every record counts as failed until it is said to have succeeded.
+    pub fn outcome(&self) -> BatchOutcome {
+        BatchOutcome {
+            identity: self.identity(),
+            results: self.records.iter().map(|_| None).collect(),
+        }
+    }
+
+    /// The outcome of a batch whose effect is done for every record.
+    pub fn all_succeeded(&self) -> BatchOutcome {
+        BatchOutcome {
+            identity: self.identity(),
+            results: self
+                .records
+                .iter()
+                .map(|_| Some(Ok(Done::default())))
+                .collect(),
+        }
+    }
+}
+
+impl<T> Deref for Batch<T> {
+    type Target = [BatchRecord<T>];
+
+    fn deref(&self) -> &[BatchRecord<T>] {
+        &self.records
+    }
+}
+
+impl<T> IntoIterator for Batch<T> {
+    type Item = BatchRecord<T>;
+    type IntoIter = std::vec::IntoIter<BatchRecord<T>>;
+
+    fn into_iter(mut self) -> Self::IntoIter {
+        std::mem::take(&mut self.records).into_iter()
+    }
+}
+
+impl<'a, T> IntoIterator for &'a Batch<T> {
+    type Item = &'a BatchRecord<T>;
+    type IntoIter = std::slice::Iter<'a, BatchRecord<T>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.records.iter()
+    }
+}
+
+/// Two payloads that panic when they are dropped would end the process, if they were dropped together.
+impl<T> Drop for Batch<T> {
+    fn drop(&mut self) {
+        self.records.drain(..).map(Guarded::new).for_each(drop);
+    }
+}
+
+impl<T> fmt::Debug for Batch<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(&self.records).finish()
+    }
+}
+
+/// One record of a [`Batch`].
+pub struct BatchRecord<T> {
+    identity: Identity,
+    index: usize,
+    payload: T,
+    parts: RecordParts<()>,
+}
+
+impl<T> BatchRecord<T> {
+    /// The payload.
+    pub fn payload(&self) -> &T {
+        &self.payload
+    }
+
+    /// The payload, by value.
+    pub fn into_payload(self) -> T {
+        self.payload
+    }
+
+    /// The message.
+    pub fn message(&self) -> &Message {
+        self.parts.message()
+    }
+
+    /// The business key.
+    pub fn key(&self) -> Key {
+        Key::of(&self.parts)
+    }
+
+    /// The token that is the same for every attempt at this record's event.
+    pub fn token(&self) -> IdempotencyToken {
+        IdempotencyToken::of(&self.parts.item, &self.parts.key)
+    }
+
+    /// The delivery count, and the fencing token of this record's claim.
+    pub fn attempt(&self) -> Attempt {
+        Attempt::of(&self.parts)
+    }
+
+    /// Any extractor that needs no state.
+    ///
+    /// # Errors
+    /// The extractor's own error.
+    pub fn extract<E: FromRecord<()>>(&self) -> Result<E, HandlerError> {
+        E::from_record(&self.parts)
+    }
+}
+
+/// Shows the message id only: the payload does not belong in logs.
+impl<T> fmt::Debug for BatchRecord<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BatchRecord")
+            .field("message", self.message())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What became of each record of a [`Batch`], which makes it: [`Batch::outcome`] or
+/// [`Batch::all_succeeded`].
+///
+/// A record that nothing is said of has failed. Of a record that is said twice a failure stands, the
+/// first one, whatever else is said before or after. Records of another batch are no records of this
+/// one: what is said of them is ignored. A handler that returns the outcome of another batch fails all
+/// of its records.
+#[derive(Debug)]
+#[must_use = "a batch handler returns its outcome"]
+pub struct BatchOutcome {
+    identity: Identity,
+    results: Vec<Option<Result<Done, HandlerError>>>,
+}
+
+impl BatchOutcome {
+    /// The record's effect is done.
+    pub fn succeeded<T>(&mut self, record: &BatchRecord<T>) {
+        self.ended(record, ());
+    }
+
+    /// The record failed: it goes back to the queue, or to the dead-letter queue, as the error says.
+    pub fn failed<T>(&mut self, record: &BatchRecord<T>, error: impl Into<HandlerError>) {
+        self.ended(record, Err::<(), _>(error));
+    }
+
+    /// The record ended with what a handler of this record alone could return: `()`, a
+    /// [`Recorded`](crate::Recorded) result, or a `Result` of these.
+    pub fn ended<T>(&mut self, record: &BatchRecord<T>, result: impl IntoOutcome) {
+        if !Arc::ptr_eq(&self.identity, &record.identity) {
+            return;
+        }
+        let entry = &mut self.results[record.index];
+        if !matches!(entry, Some(Err(_))) {
+            *entry = Some(result.into_outcome());
+        }
+    }
+
+    /// Each record's result, in the order of the batch with this identity.
+    pub(super) fn into_results(
+        self,
+        of: &Identity,
+    ) -> Result<Vec<Result<Done, HandlerError>>, HandlerError> {
+        if !Arc::ptr_eq(&self.identity, of) {
+            return Err("the batch handler returned the outcome of another batch".into());
+        }
+        let unsaid = || Err("the batch handler did not say that it succeeded".into());
+        let results = self.results.into_iter();
+        Ok(results
+            .map(|result| result.unwrap_or_else(unsaid))
+            .collect())
+    }
+}

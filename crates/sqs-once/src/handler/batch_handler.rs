@@ -1,0 +1,162 @@
+//! The batch handler: an async function of all records at once, its extractors, and what it may return.
+
+use std::future::Future;
+
+use tokio::time::Instant;
+
+use super::{Batch, BatchOutcome, HandlerError, Remaining, State};
+
+/// An async function that handles all records of a batch in one call, for effects that are cheaper
+/// together, such as a bulk insert.
+///
+/// Its first argument is the [`Batch`]; up to eight extractors ([`FromBatch`]) may follow. It returns a
+/// [`BatchOutcome`], or a `Result` of one, which says of each record what became of it:
+///
+/// | it returns | then |
+/// |---|---|
+/// | a [`BatchOutcome`] | each record ends as it says; one that it does not mention has failed |
+/// | an error | every record ends as it says: retried, or terminal |
+/// | nothing, since it panics | every record has failed |
+/// | nothing in time | every record has failed, and its claim is left to lapse |
+///
+/// Each record keeps its own business key, claim and completion, so that a message that comes again is a
+/// duplicate whatever batch it comes in. The call starts once the claims of all records are decided, and
+/// not at all when none is left to run: duplicates, records that are in progress elsewhere, and those
+/// whose body or key is unusable have ended by then. Half of the time until the deadline margin is kept
+/// for the call: what could not be claimed by then, or would wait for another worker longer, goes back to
+/// the queue.
+///
+/// [`record_timeout`](crate::Consumer::record_timeout) limits the call, and
+/// [`concurrency`](crate::Consumer::concurrency) has no meaning for it. All payloads are in memory at
+/// once: those of an event, which has 6 MB at most. Completions are recorded after the call, 25 records a
+/// request: a call that ends shortly before the deadline needs a
+/// [`deadline_margin`](crate::Consumer::deadline_margin) that leaves time for them.
+///
+/// **Order.** The records of a FIFO queue's message group come in their order, and none behind one that
+/// has failed already, or is in progress elsewhere. Order inside the call is the handler's: to keep it,
+/// stop at the first failure of a group and leave the rest unsaid. A record that succeeded although one
+/// before it failed is done all the same: it is recorded and acknowledged, with a warning in its line of
+/// the log, because going back would not undo it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a batch handler for the payload `{T}` with the state `{S}`",
+    label = "not a batch handler",
+    note = "a batch handler is an `async fn` whose first argument is `Batch<{T}>`; `State<T>` and `Remaining` may follow",
+    note = "it returns `Result<BatchOutcome, HandlerError>` or `BatchOutcome`, and its future must be `Send`",
+    note = "`#[sqs_once::batch_handler]` on the function tells what is wrong"
+)]
+pub trait BatchHandler<T, S, X>: Clone + Send + Sync + 'static {
+    /// Handles the batch.
+    fn call(
+        &self,
+        batch: Batch<T>,
+        parts: BatchParts<S>,
+    ) -> impl Future<Output = Result<BatchOutcome, HandlerError>> + Send + 'static;
+}
+
+macro_rules! batch_handlers {
+    ($(($($extractor:ident)*))*) => {$(
+        impl<F, Fut, T, S, $($extractor),*> BatchHandler<T, S, ($($extractor,)*)> for F
+        where
+            F: Fn(Batch<T>, $($extractor),*) -> Fut + Clone + Send + Sync + 'static,
+            Fut: Future<Output: IntoBatchOutcome> + Send + 'static,
+            T: Send + 'static,
+            S: Send + Sync + 'static,
+            $($extractor: FromBatch<S> + Send + 'static,)*
+        {
+            #[allow(non_snake_case, unused_variables, reason = "the macro names each variable after its type")]
+            fn call(
+                &self,
+                batch: Batch<T>,
+                parts: BatchParts<S>,
+            ) -> impl Future<Output = Result<BatchOutcome, HandlerError>> + Send + 'static {
+                let handler = self.clone();
+                async move {
+                    $(let $extractor = $extractor::from_batch(&parts)?;)*
+                    handler(batch, $($extractor),*).await.into_batch_outcome()
+                }
+            }
+        }
+    )*};
+}
+
+batch_handlers! {
+    () (E1) (E1 E2) (E1 E2 E3) (E1 E2 E3 E4) (E1 E2 E3 E4 E5) (E1 E2 E3 E4 E5 E6)
+    (E1 E2 E3 E4 E5 E6 E7) (E1 E2 E3 E4 E5 E6 E7 E8)
+}
+
+/// Everything an extractor can see of a batch as a whole.
+#[derive(Clone, Debug)]
+pub struct BatchParts<S> {
+    pub(crate) cancelled_at: Instant,
+    pub(crate) state: S,
+}
+
+impl<S> BatchParts<S> {
+    /// The consumer's state.
+    pub fn state(&self) -> &S {
+        &self.state
+    }
+
+    pub(crate) fn with_state<S2>(self, state: S2) -> BatchParts<S2> {
+        BatchParts {
+            cancelled_at: self.cancelled_at,
+            state,
+        }
+    }
+}
+
+/// Something a batch handler may take as an argument after its batch.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an extractor of a batch for a consumer with the state `{S}`",
+    label = "not an extractor of a batch",
+    note = "what belongs to one record is asked of that record: `record.token()`, `record.attempt()`, `record.key()`, `record.message()`, or `record.extract::<E>()`",
+    note = "after the batch a batch handler may take `Remaining`, or `State<T>` of a consumer with exactly that state: `.state(value)`",
+    note = "for a type of your own, implement `sqs_once::FromBatch`"
+)]
+pub trait FromBatch<S>: Sized {
+    /// Takes the value from the batch.
+    ///
+    /// # Errors
+    /// Every record of the batch fails as if the handler had returned the error.
+    fn from_batch(parts: &BatchParts<S>) -> Result<Self, HandlerError>;
+}
+
+impl<S: Clone> FromBatch<S> for State<S> {
+    fn from_batch(parts: &BatchParts<S>) -> Result<Self, HandlerError> {
+        Ok(Self(parts.state.clone()))
+    }
+}
+
+impl<S> FromBatch<S> for Remaining {
+    fn from_batch(parts: &BatchParts<S>) -> Result<Self, HandlerError> {
+        Ok(Self(parts.cancelled_at))
+    }
+}
+
+/// What a batch handler returns: a [`BatchOutcome`], or a `Result` of one.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not something a batch handler can return",
+    label = "not a batch's outcome",
+    note = "return `Result<BatchOutcome, HandlerError>`, or `BatchOutcome` for a handler that can't fail as a whole",
+    note = "`orders.all_succeeded()` makes one when all went well, `orders.outcome()` one to fill in record by record"
+)]
+pub trait IntoBatchOutcome {
+    /// What became of each record, or the error that all of them end with.
+    ///
+    /// # Errors
+    /// The handler's own error.
+    fn into_batch_outcome(self) -> Result<BatchOutcome, HandlerError>;
+}
+
+impl IntoBatchOutcome for BatchOutcome {
+    fn into_batch_outcome(self) -> Result<BatchOutcome, HandlerError> {
+        Ok(self)
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: IntoBatchOutcome, E: Into<HandlerError>> IntoBatchOutcome for Result<T, E> {
+    fn into_batch_outcome(self) -> Result<BatchOutcome, HandlerError> {
+        self.map_err(Into::into)?.into_batch_outcome()
+    }
+}

@@ -1,0 +1,135 @@
+//! One claim, from its question to its end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, timeout_at};
+
+use crate::batch::Deadline;
+use crate::handler::IdempotencyToken;
+use crate::idempotency::{Admission, Completion, Driver, Ending, Refusal, on_completed};
+use crate::key::{BusinessKey, Fingerprint, ItemId};
+use crate::store::{Claim, Settled, StoreError, StoreErrorKind};
+
+use super::error::RunError;
+
+/// One attempt at the work of one key.
+pub(super) struct Attempt<'a> {
+    driver: &'a Driver,
+    deadline: Deadline,
+    key: &'a BusinessKey,
+    claim: Claim,
+}
+
+impl<'a> Attempt<'a> {
+    pub(super) fn new(
+        driver: &'a Driver,
+        deadline: Deadline,
+        key: &'a BusinessKey,
+        fingerprint: Option<Fingerprint>,
+    ) -> Self {
+        Self {
+            driver,
+            deadline,
+            key,
+            claim: driver.new_claim(driver.item_id(key), fingerprint, deadline.lease_until),
+        }
+    }
+
+    pub(super) fn item(&self) -> &ItemId {
+        &self.claim.id
+    }
+
+    pub(super) fn token(&self) -> IdempotencyToken {
+        IdempotencyToken::of(&self.claim.id, self.key)
+    }
+
+    pub(super) fn cancel_at(&self) -> Instant {
+        self.deadline.cancel_at
+    }
+
+    /// Claims the key. A refusal says why the work must not run.
+    pub(super) async fn claim(&self) -> Result<Option<Refusal>, RunError> {
+        if self.is_late() {
+            return Err(RunError::NotStarted);
+        }
+        let ask = || async {
+            let claim = Claim {
+                now: self.driver.clock.now(),
+                ..self.claim.clone()
+            };
+            self.driver.admit(&[claim]).await
+        };
+        let admission = self.retried(self.deadline.cancel_at, usize::MAX, ask).await;
+        match admission.map_err(RunError::NotClaimed)? {
+            Admission::Refused(refusal) => Ok(Some(refusal)),
+            Admission::Run { .. } if self.is_late() => {
+                self.release().await;
+                Err(RunError::NotStarted)
+            }
+            Admission::Run { .. } => Ok(None),
+        }
+    }
+
+    /// Records the effect as done.
+    pub(super) async fn complete(&self, data: Option<Arc<str>>) -> Result<(), RunError> {
+        let ending = self.driver.completion(&self.claim, data);
+        let settled = self.settle(&ending, usize::MAX).await;
+        match on_completed(&settled.map_err(RunError::NotRecorded)?) {
+            Completion::Recorded => Ok(()),
+            Completion::LeaseLost => Err(RunError::LeaseLost),
+        }
+    }
+
+    /// Gives the key up. It is sent twice at most: without it the lease lapses by itself.
+    pub(super) async fn release(&self) {
+        let Some(ending) = self.driver.release(&self.claim) else {
+            return;
+        };
+        if let Err(error) = self.settle(&ending, 2).await {
+            tracing::error!(target: "sqs_once::store", %error, "a claim could not be released: its lease lapses");
+        }
+    }
+
+    fn is_late(&self) -> bool {
+        Instant::now() >= self.deadline.cancel_at
+    }
+
+    async fn settle(&self, ending: &Ending, tries: usize) -> Result<Settled, StoreError> {
+        let ask = || self.driver.settle(std::slice::from_ref(ending));
+        self.retried(self.deadline.answer_by, tries, ask).await
+    }
+
+    /// Asks the store again for as long as that may help, with growing pauses.
+    async fn retried<T, F>(
+        &self,
+        until: Instant,
+        mut tries: usize,
+        ask: impl Fn() -> F,
+    ) -> Result<T, StoreError>
+    where
+        F: Future<Output = Vec<Result<T, StoreError>>>,
+    {
+        let mut pause: Option<Duration> = None;
+        loop {
+            let answered = timeout_at(until, ask()).await;
+            let answer = answered.ok().and_then(|answers| answers.into_iter().next());
+            let answer = answer.unwrap_or_else(|| Err(unanswered()));
+            tries -= 1;
+            let next = Driver::longer(pause);
+            let is_transient = matches!(&answer, Err(error) if error.is_transient());
+            if !is_transient || tries == 0 || Instant::now() + next >= until {
+                return answer;
+            }
+            sleep(self.driver.jittered(next)).await;
+            pause = Some(next);
+        }
+    }
+}
+
+fn unanswered() -> StoreError {
+    StoreError::new(
+        StoreErrorKind::Unanswered,
+        "the deadline came before its answer",
+    )
+}

@@ -1,0 +1,230 @@
+//! The work of one invocation.
+
+use std::panic::{AssertUnwindSafe, resume_unwind};
+
+use futures_util::FutureExt;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::time::{Instant, sleep_until};
+use tracing::{Instrument, info, info_span, warn};
+
+use crate::batch::{Deadline, Outcome};
+use crate::error::chain;
+use crate::handler::{Done, HandlerError, IdempotencyToken};
+use crate::idempotency::Refusal;
+use crate::key::{BusinessKey, Fingerprint, ItemId, KeyPart};
+use crate::time::Timestamp;
+
+use super::attempt::Attempt;
+use super::builder::Idempotency;
+use super::error::RunError;
+
+/// One invocation of a function, made by [`Idempotency::until`].
+#[derive(Clone, Debug)]
+pub struct Invocation<'a> {
+    idempotency: &'a Idempotency,
+    ends_at: Timestamp,
+    fingerprint: Option<Fingerprint>,
+}
+
+/// Work that is done, now or before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Once<T> {
+    /// It was done now, and that is on record.
+    Processed(T),
+    /// It was done before, and was not done again. The value is the one recorded then; `None` where it
+    /// can't be had: it was too large to be recorded or can't be read as a `T`, which the log says, or a
+    /// [`Consumer`](crate::Consumer) processed the key and recorded nothing.
+    Duplicate(Option<T>),
+}
+
+impl<T> Once<T> {
+    /// Whether it was done before.
+    pub fn is_duplicate(&self) -> bool {
+        matches!(self, Self::Duplicate(_))
+    }
+
+    /// The work's value, whenever it was done; `None` where it can't be had.
+    pub fn into_value(self) -> Option<T> {
+        match self {
+            Self::Processed(value) => Some(value),
+            Self::Duplicate(value) => value,
+        }
+    }
+}
+
+impl<'a> Invocation<'a> {
+    pub(super) fn new(idempotency: &'a Idempotency, ends_at: Timestamp) -> Self {
+        Self {
+            idempotency,
+            ends_at,
+            fingerprint: None,
+        }
+    }
+
+    /// Sets what tells two events with one key apart: what follows is refused if its key was completed
+    /// with another fingerprint. Default: nothing does.
+    ///
+    /// A consumer's fingerprint is that of the whole body, [`Fingerprint::of_body`], unless it chooses a
+    /// part.
+    #[must_use]
+    pub fn fingerprint(self, fingerprint: Fingerprint) -> Self {
+        Self {
+            fingerprint: Some(fingerprint),
+            ..self
+        }
+    }
+
+    /// Does the work of a key, unless it was done already.
+    ///
+    /// Its value is recorded as JSON, 256 KiB at most. What is larger, or can't be serialized, is left
+    /// out with a warning in the log, because the effect is done.
+    ///
+    /// Work that fails or panics gives its key up, so that the next invocation can try at once; the panic
+    /// goes on to the caller. Shortly before the deadline the work is cancelled, and its key is free when
+    /// its lease has lapsed, because its effect may be on its way. The same is so when the future that
+    /// `run` returns is dropped.
+    ///
+    /// # Errors
+    /// [`RunError`] says whether the work ran. Let the invocation fail with it.
+    ///
+    /// ```
+    /// use std::time::{Duration, SystemTime};
+    /// use sqs_once::{HandlerError, Idempotency, MemoryStore, Once};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), sqs_once::RunError> {
+    /// let idempotency = Idempotency::new().namespace("receipts").store(MemoryStore::new());
+    /// let invocation = idempotency.until(SystemTime::now() + Duration::from_secs(30));
+    ///
+    /// let charge = || async { Ok::<_, HandlerError>("receipt 7".to_owned()) };
+    /// assert_eq!(invocation.run("order-7", charge).await?, Once::Processed("receipt 7".to_owned()));
+    /// let charge = || async { Ok::<_, HandlerError>("never called".to_owned()) };
+    /// assert_eq!(
+    ///     invocation.run("order-7", charge).await?,
+    ///     Once::Duplicate(Some("receipt 7".to_owned())),
+    /// );
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn run<K, W, F, T, E>(&self, key: &K, work: W) -> Result<Once<T>, RunError>
+    where
+        K: KeyPart + ?Sized,
+        W: FnOnce() -> F,
+        F: Future<Output = Result<T, E>>,
+        T: Serialize + DeserializeOwned,
+        E: Into<HandlerError>,
+    {
+        self.run_with_token(key, |_| work()).await
+    }
+
+    /// As [`run`](Self::run), for work that passes the event's [`IdempotencyToken`] on to a service that
+    /// deduplicates by itself. It closes the one window that a claim can't: the process dies after the
+    /// effect and before the effect is recorded.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub async fn run_with_token<K, W, F, T, E>(&self, key: &K, work: W) -> Result<Once<T>, RunError>
+    where
+        K: KeyPart + ?Sized,
+        W: FnOnce(IdempotencyToken) -> F,
+        F: Future<Output = Result<T, E>>,
+        T: Serialize + DeserializeOwned,
+        E: Into<HandlerError>,
+    {
+        if self.ends_at == Timestamp::default() {
+            return Err(RunError::NoDeadline);
+        }
+        let key = BusinessKey::of(key)?;
+        let core = self.idempotency.core().await?;
+        let deadline = Deadline::of(self.ends_at, core.driver.clock.now(), core.margins);
+        let fingerprint = self.fingerprint.clone();
+        let attempt = Attempt::new(&core.driver, deadline, &key, fingerprint);
+        let begun = Instant::now();
+        let span = info_span!("run", key = attempt.item().short());
+        let result = attempt_work(&attempt, work).instrument(span).await;
+        log(attempt.item(), begun, &result);
+        result
+    }
+}
+
+async fn attempt_work<W, F, T, E>(attempt: &Attempt<'_>, work: W) -> Result<Once<T>, RunError>
+where
+    W: FnOnce(IdempotencyToken) -> F,
+    F: Future<Output = Result<T, E>>,
+    T: Serialize + DeserializeOwned,
+    E: Into<HandlerError>,
+{
+    if let Some(refusal) = attempt.claim().await? {
+        return refused(refusal);
+    }
+    let token = attempt.token();
+    let work = AssertUnwindSafe(async { work(token).await }).catch_unwind();
+    let ended = tokio::select! {
+        // First, so that work is not polled once more when its time is over.
+        biased;
+        () = sleep_until(attempt.cancel_at()) => return Err(RunError::Cancelled),
+        ended = work => ended,
+    };
+    match ended {
+        Ok(Ok(value)) => {
+            let done = Done::recording(&value);
+            if let Some(reason) = done.left_out {
+                warn!(target: "sqs_once::run", reason, "a duplicate will bring no value");
+            }
+            attempt.complete(done.data).await?;
+            Ok(Once::Processed(value))
+        }
+        Ok(Err(error)) => {
+            attempt.release().await;
+            Err(RunError::Work(error.into().into_source()))
+        }
+        Err(panic) => {
+            attempt.release().await;
+            resume_unwind(panic)
+        }
+    }
+}
+
+fn refused<T: DeserializeOwned>(refusal: Refusal) -> Result<Once<T>, RunError> {
+    match refusal {
+        Refusal::Duplicate { data } => Ok(Once::Duplicate(data.and_then(|data| {
+            let value = serde_json::from_str(&data);
+            if value.is_err() {
+                // serde's own message may quote the value, which is not for logs.
+                warn!(target: "sqs_once::run", "what is recorded for the key has another type than asked for");
+            }
+            value.ok()
+        }))),
+        Refusal::InProgress { lease_until } => Err(RunError::InProgress { lease_until }),
+        Refusal::PayloadMismatch => Err(RunError::PayloadMismatch),
+        Refusal::UnknownStatus(status) => Err(RunError::UnknownStatus(status)),
+    }
+}
+
+/// The log's one line a run. Of a panic the panic hook has told.
+fn log<T>(item: &ItemId, begun: Instant, result: &Result<Once<T>, RunError>) {
+    let outcome = match result {
+        Ok(Once::Processed(_)) => Outcome::Processed,
+        Ok(Once::Duplicate(_)) => Outcome::Duplicate,
+        Err(RunError::InProgress { .. }) => Outcome::InProgress,
+        Err(_) => Outcome::Failed,
+    };
+    let reason = result.as_ref().err().map(|error| chain(error));
+    macro_rules! line {
+        ($level:ident) => {
+            $level!(
+                target: "sqs_once::run",
+                outcome = outcome.as_str(),
+                key = item.short(),
+                duration_ms = begun.elapsed().as_secs_f64() * 1000.0,
+                reason,
+                "work {}", outcome.as_str().replace('_', " "),
+            )
+        };
+    }
+    match outcome {
+        Outcome::Failed => line!(warn),
+        _ => line!(info),
+    }
+}
