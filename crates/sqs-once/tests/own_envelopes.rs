@@ -4,14 +4,14 @@
 
 mod support;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
 
 use serde::de::IgnoredAny;
 use serde_json::json;
 use sqs_once::{
-    Consumer, Envelope, EnvelopeError, EventBridge, FromRecord, HandlerError, Message, MessageMeta,
-    Opened, RecordParts, Sns, SnsMeta, Text, consumer, consumer_with,
+    Batch, Consumer, Envelope, EnvelopeError, EventBridge, FromRecord, HandlerError, Message,
+    MessageMeta, Opened, RecordParts, Sns, SnsMeta, Text, consumer, consumer_with,
 };
 use support::sqs::Sqs;
 use support::{Bench, body, event, grouped, outcomes};
@@ -151,4 +151,33 @@ async fn a_handler_that_asks_for_an_envelope_that_was_not_there_is_told_so() {
     let line = bench.log.take("sqs_once::record").remove(0);
     assert_eq!(line["outcome"], "terminal");
     assert!(line["reason"].contains("asks for SnsMeta"), "{line:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_handler_gets_what_is_inside_and_nothing_that_is_ignored_or_broken() {
+    let bench = Bench::new();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let noting = {
+        let seen = Arc::clone(&seen);
+        consumer_with(Text)
+            .key(|payload: &String| payload.clone())
+            .envelope(Tenanted::default())
+            .batch_handler(move |payloads: Batch<String>| {
+                seen.lock().unwrap().extend(payloads.payloads().cloned());
+                async move { payloads.all_succeeded() }
+            })
+    };
+    let consumer = bench.consumer(noting);
+    let batch = ["a|of a", "secret", "nobody|", "b|of b"].map(body);
+    assert_eq!(bench.invoke(&consumer, event(batch)).await, ["m-1"]);
+    assert_eq!(*seen.lock().unwrap(), ["of a", "of b"]);
+    assert_eq!(
+        bench.outcomes(),
+        outcomes([
+            ("m-0", "processed"),
+            ("m-1", "terminal"),
+            ("m-2", "ignored"),
+            ("m-3", "processed")
+        ])
+    );
 }
