@@ -6,7 +6,7 @@ use futures_util::FutureExt;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep_until};
-use tracing::{Instrument, info, info_span, warn};
+use tracing::{Instrument, error_span, info, warn};
 
 use crate::batch::{Deadline, Outcome};
 use crate::error::chain;
@@ -141,7 +141,7 @@ impl<'a> Invocation<'a> {
         let fingerprint = self.fingerprint.clone();
         let attempt = Attempt::new(&core.driver, deadline, &key, fingerprint);
         let begun = Instant::now();
-        let span = info_span!("run", key = attempt.item().short());
+        let span = error_span!("run", key = attempt.item().short());
         let result = attempt_work(&attempt, work).instrument(span).await;
         log(attempt.item(), begun, &result);
         result

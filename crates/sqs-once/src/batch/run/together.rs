@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use tokio::time::Instant;
-use tracing::{Instrument, info_span};
+use tracing::{Instrument, error_span};
 
 use crate::guarded::caught;
 use crate::handler::{BatchParts, Done, HandlerError, Work};
@@ -55,7 +55,7 @@ impl Run<'_> {
                 records.push((payload, parts));
             }
         }
-        let span = info_span!("batch", records = records.len());
+        let span = error_span!("batch", records = records.len());
         let call = move |cancelled_at| {
             let state = ();
             batch_call(
