@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep_until};
 use tracing::{Instrument, error_span, info, warn};
 
-use crate::batch::{Deadline, Outcome};
+use crate::batch::{Deadline, Outcome, Report};
 use crate::error::chain;
 use crate::handler::{Done, HandlerError, IdempotencyToken};
 use crate::idempotency::Refusal;
@@ -210,7 +210,9 @@ fn log<T>(item: &ItemId, begun: Instant, result: &Result<Once<T>, RunError>) {
         Err(RunError::InProgress { .. }) => Outcome::InProgress,
         Err(_) => Outcome::Failed,
     };
-    let reason = result.as_ref().err().map(|error| chain(error));
+    // As short as a record's: an error's text has no limit of its own.
+    let reason = |error| Report::new(outcome).because(chain(error)).reason;
+    let reason = result.as_ref().err().and_then(|error| reason(error));
     macro_rules! line {
         ($level:ident) => {
             $level!(
