@@ -14,7 +14,7 @@ use super::Message;
 /// | [`MessageGroup`] | the message group |
 /// | [`JsonPointer`](crate::JsonPointer) | a place in the body's JSON, whatever the payload type |
 /// | `JmesPath` (feature `jmespath`) | what a JMESPath expression finds in the body's JSON |
-/// | [`S3EventId`](crate::S3EventId) | bucket, object key and sequencer of an S3 notification |
+/// | [`S3EventId`](crate::S3EventId) | what names an event of S3: bucket, object key, event name and sequencer |
 /// | [`EventBridgeId`](crate::EventBridgeId), [`SnsMessageId`](crate::SnsMessageId) | the id in the envelope, which an event that is sent again does not keep |
 /// | [`MessageId`] | the message id, which is rarely the right one |
 /// | a tuple of two to six extractors | all of theirs together |
