@@ -88,10 +88,11 @@ impl Run<'_> {
         self.running.push(Box::pin(finished.instrument(span)));
     }
 
-    /// Whether it is known which groups may go on: a dead letter on its way and a hook may still decide.
+    /// Whether it is known which groups may go on. A dead letter on its way and a hook may still decide:
+    /// so every record has ended, is claimed, or ends as one that is.
     fn is_order_decided(&self) -> bool {
-        let is_moving = !self.to_move.is_empty() || !self.moving.is_empty();
-        !self.is_fifo || (!is_moving && self.hooking.is_idle())
+        let followers = self.taken.iter().map(|taken| taken.followers.len());
+        !self.is_fifo || self.ledger.open() == self.claimed.len() + followers.sum::<usize>()
     }
 
     /// What is claimed, in the batch's order. Of a FIFO message group nothing runs behind a record that
