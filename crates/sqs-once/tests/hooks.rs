@@ -369,6 +369,15 @@ async fn another_events_result_is_never_handed_to_a_hook() {
             .await
             .is_empty()
     );
+    bench.log.take("sqs_once::record");
+    // The second ends as the first does, whose payload it shares: neither is what was processed.
+    let copies = event([batch[1].clone(), batch[1].clone()]);
+    assert!(bench.invoke(&consumer, copies).await.is_empty());
+    let lines = bench.log.take("sqs_once::record");
+    assert!(
+        lines.iter().all(|line| line["level"] == "WARN"),
+        "{lines:?}"
+    );
     assert_eq!(taken(&duplicates), []);
 }
 

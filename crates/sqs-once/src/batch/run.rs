@@ -48,6 +48,8 @@ struct Taken {
     key: Option<Arc<BusinessKey>>,
     item: Option<ItemId>,
     fingerprint: Option<Fingerprint>,
+    /// Whether its key was completed for another payload.
+    is_mismatched: bool,
     taken_up: Option<Instant>,
     /// What its handler recorded, now or when its key was completed.
     data: Option<Arc<str>>,
