@@ -37,6 +37,8 @@ pub(super) struct Hooking<'a> {
     until: Instant,
     waiting: VecDeque<Call<'a>>,
     running: FuturesUnordered<BoxFuture<'a, Hooked>>,
+    /// How many of them decide what becomes of their record.
+    deciding: usize,
 }
 
 impl<'a> Hooking<'a> {
@@ -48,6 +50,7 @@ impl<'a> Hooking<'a> {
             until,
             waiting: VecDeque::new(),
             running: FuturesUnordered::new(),
+            deciding: 0,
         }
     }
 
@@ -62,6 +65,7 @@ impl<'a> Hooking<'a> {
     }
 
     pub(super) fn push(&mut self, record: usize, hook: &'a Hook, end: RecordEnd, span: Span) {
+        self.deciding += usize::from(decides(end.outcome()));
         self.waiting.push_back(Call {
             record,
             hook,
@@ -75,6 +79,11 @@ impl<'a> Hooking<'a> {
         self.waiting.is_empty() && self.running.is_empty()
     }
 
+    /// Whether no record's end depends on a hook.
+    pub(super) fn is_decided(&self) -> bool {
+        self.deciding == 0
+    }
+
     /// The next hook that ends, where it decides its record's outcome; pending for ever when there is
     /// none.
     pub(super) async fn next(&mut self) -> Option<Hooked> {
@@ -82,7 +91,8 @@ impl<'a> Hooking<'a> {
             return std::future::pending().await;
         };
         self.start();
-        if !matches!(hooked.report.outcome, Outcome::Failed | Outcome::Terminal) {
+        if decides(hooked.report.outcome) {
+            self.deciding -= 1;
             return Some(hooked);
         }
         if let Err(failure) = hooked.result {
@@ -121,4 +131,9 @@ impl<'a> Hooking<'a> {
             self.running.push(Box::pin(hooked.instrument(span)));
         }
     }
+}
+
+/// Whether the hook of such an end decides what becomes of its record.
+fn decides(outcome: Outcome) -> bool {
+    !matches!(outcome, Outcome::Failed | Outcome::Terminal)
 }

@@ -31,9 +31,10 @@ use super::{Batch, BatchOutcome, HandlerError, Remaining, State};
 /// once: of an event of 6 MB at most.
 ///
 /// **Order.** The records of a FIFO queue's message group come in their order, and none that stands
-/// behind a record of its group that is to come again. Order inside the call is the handler's: to keep
-/// it, stop at the first failure of a group and leave the rest unsaid. A record that succeeded although
-/// one before it failed is done: it is recorded and acknowledged, with a warning in its line of the log,
+/// behind a record of its group that is to come again, or is not decided in half of the batch's time.
+/// Order inside the call is the handler's: to keep it, stop at the first failure of a group and leave the
+/// rest unsaid. A record that succeeded although one before it failed is done: it is recorded and
+/// acknowledged, with a warning in its line of the log,
 /// and not repeated.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a batch handler for the payload `{T}` with the state `{S}`",
