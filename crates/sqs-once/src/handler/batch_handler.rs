@@ -34,8 +34,7 @@ use super::{Batch, BatchOutcome, HandlerError, Remaining, State};
 /// behind a record of its group that is to come again, or is not decided in half of the batch's time.
 /// Order inside the call is the handler's: to keep it, stop at the first failure of a group and leave the
 /// rest unsaid. A record that succeeded although one before it failed is done: it is recorded and
-/// acknowledged, with a warning in its line of the log,
-/// and not repeated.
+/// acknowledged, with a warning in its line of the log, and not repeated.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a batch handler for the payload `{T}` with the state `{S}`",
     label = "not a batch handler",
