@@ -48,6 +48,8 @@ struct Taken {
     key: Option<Arc<BusinessKey>>,
     item: Option<ItemId>,
     fingerprint: Option<Fingerprint>,
+    /// Whether its key was completed for another payload.
+    is_mismatched: bool,
     taken_up: Option<Instant>,
     /// What its handler recorded, now or when its key was completed.
     data: Option<Arc<str>>,
@@ -89,6 +91,8 @@ pub(super) struct Run<'a> {
     claimer: Claimer<'a>,
     /// From here on no key is asked for again.
     claims_until: Instant,
+    /// Whether a batch handler is called without what is still undecided.
+    claims_over: bool,
     claimed: VecDeque<Startable>,
     running: FuturesUnordered<BoxFuture<'a, Vec<Finished>>>,
     /// The records whose handlers `running` holds.
@@ -131,6 +135,7 @@ impl<'a> Run<'a> {
             leaders: HashMap::new(),
             claimer: Claimer::new(&engine.idempotency, engine.in_progress, claims_until),
             claims_until,
+            claims_over: false,
             claimed: VecDeque::new(),
             running: FuturesUnordered::new(),
             handlers: BTreeSet::new(),
@@ -188,6 +193,7 @@ impl<'a> Run<'a> {
             hooked = self.hooking.next() => Event::Hooked(hooked),
             Some((record, report)) = self.moving.next() => Event::Moved(record, report),
             admitted = self.claimer.next() => Event::Admitted(admitted),
+            () = sleep_until(self.claims_until), if self.together && !self.claims_over => Event::Deadline,
         }
     }
 
@@ -295,8 +301,10 @@ impl<'a> Run<'a> {
     }
 
     fn admitted(&mut self, admitted: Admitted) {
+        let too_late = self.claims_over.then_some(together::TOO_LATE);
+        let returning = self.returning.or(too_late);
         for (candidate, admission) in admitted {
-            match (admission, self.returning) {
+            match (admission, returning) {
                 (Ok(Admission::Run { .. }), Some(reason)) => {
                     self.return_unstarted(candidate.record, Some(&candidate.claim), reason);
                 }
