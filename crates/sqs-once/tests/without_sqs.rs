@@ -93,6 +93,22 @@ async fn an_order_has_one_receipt_however_often_and_wherever_its_event_arrives()
 }
 
 #[tokio::test]
+async fn the_off_switch_bypasses_the_store_and_says_so() {
+    let bench = Bench::new().await;
+    let off = bench.launch().env("SQS_ONCE_DISABLED", "true");
+    // With a table, which is not asked.
+    let off = off.env("SQS_ONCE_TABLE", &bench.table.name);
+    let function = off.start().await.unwrap();
+    let first = invoke(&function, &event("o-1")).await.unwrap();
+    let second = invoke(&function, &event("o-1")).await.unwrap();
+    assert_ne!(first["number"], second["number"]);
+    assert!(bench.dynamodb.items(&bench.table.name).unwrap().is_empty());
+    function.stop().await;
+    let lines = bench.lines.lock().unwrap();
+    assert!(lines.iter().any(|line| line.contains("SQS_ONCE_DISABLED")));
+}
+
+#[tokio::test]
 async fn an_event_without_its_key_is_refused_and_the_function_goes_on() {
     let bench = Bench::new().await;
     let function = bench.start().await;

@@ -82,13 +82,7 @@ impl<'a> Hooking<'a> {
             return std::future::pending().await;
         };
         self.start();
-        if !matches!(hooked.report.outcome, Outcome::Failed | Outcome::Terminal) {
-            return Some(hooked);
-        }
-        if let Err(failure) = hooked.result {
-            warn!(reason = %failure, "a failure hook failed, which changes nothing");
-        }
-        None
+        (!is_failure(&hooked.report)).then_some(hooked)
     }
 
     fn start(&mut self) {
@@ -111,14 +105,21 @@ impl<'a> Hooking<'a> {
             let handling = Handling::new(call, until, None);
             let hooked = async move {
                 let ended = timeout_at(until, handling).await;
-                let result = ended.unwrap_or(Err(Failure::Deadline));
+                let result = ended.unwrap_or(Err(Failure::Deadline)).map(|_| ());
+                if let (true, Err(failure)) = (is_failure(&report), &result) {
+                    warn!(reason = %failure, "a failure hook failed, which changes nothing");
+                }
                 Hooked {
                     record,
                     report,
-                    result: result.map(|_| ()),
+                    result,
                 }
             };
             self.running.push(Box::pin(hooked.instrument(span)));
         }
     }
+}
+
+fn is_failure(report: &Report) -> bool {
+    matches!(report.outcome, Outcome::Failed | Outcome::Terminal)
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::time::{Instant, Sleep, sleep_until};
-use tracing::{Instrument, Span, info_span};
+use tracing::{Instrument, Span, error_span};
 
 use crate::disposition::Cause;
 use crate::guarded::{Guarded, caught};
@@ -48,6 +48,8 @@ struct Taken {
     key: Option<Arc<BusinessKey>>,
     item: Option<ItemId>,
     fingerprint: Option<Fingerprint>,
+    /// Whether its key was completed for another payload.
+    is_mismatched: bool,
     taken_up: Option<Instant>,
     /// What its handler recorded, now or when its key was completed.
     data: Option<Arc<str>>,
@@ -89,6 +91,8 @@ pub(super) struct Run<'a> {
     claimer: Claimer<'a>,
     /// From here on no key is asked for again.
     claims_until: Instant,
+    /// Whether a batch handler is called without what is still undecided.
+    claims_over: bool,
     claimed: VecDeque<Startable>,
     running: FuturesUnordered<BoxFuture<'a, Vec<Finished>>>,
     /// The records whose handlers `running` holds.
@@ -131,6 +135,7 @@ impl<'a> Run<'a> {
             leaders: HashMap::new(),
             claimer: Claimer::new(&engine.idempotency, engine.in_progress, claims_until),
             claims_until,
+            claims_over: false,
             claimed: VecDeque::new(),
             running: FuturesUnordered::new(),
             handlers: BTreeSet::new(),
@@ -188,6 +193,7 @@ impl<'a> Run<'a> {
             hooked = self.hooking.next() => Event::Hooked(hooked),
             Some((record, report)) = self.moving.next() => Event::Moved(record, report),
             admitted = self.claimer.next() => Event::Admitted(admitted),
+            () = sleep_until(self.claims_until), if self.together && !self.claims_over => Event::Deadline,
         }
     }
 
@@ -223,7 +229,9 @@ impl<'a> Run<'a> {
         self.taken[record].taken_up = Some(Instant::now());
         let message = &self.ledger.messages()[record];
         let with_fingerprint = self.engine.mismatch != PayloadMismatch::Ignore;
-        let prepared = caught(|| self.engine.handler.prepare(message, with_fingerprint))
+        let prepare = || self.engine.handler.prepare(message, with_fingerprint);
+        let prepared = error_span!("record", message_id = message.id())
+            .in_scope(|| caught(prepare))
             .unwrap_or_else(|_| Err(PrepareError::Panic));
         let prepared = match prepared {
             Ok(prepared) => prepared,
@@ -293,8 +301,10 @@ impl<'a> Run<'a> {
     }
 
     fn admitted(&mut self, admitted: Admitted) {
+        let too_late = self.claims_over.then_some(together::TOO_LATE);
+        let returning = self.returning.or(too_late);
         for (candidate, admission) in admitted {
-            match (admission, self.returning) {
+            match (admission, returning) {
                 (Ok(Admission::Run { .. }), Some(reason)) => {
                     self.return_unstarted(candidate.record, Some(&candidate.claim), reason);
                 }
@@ -365,13 +375,13 @@ impl<'a> Run<'a> {
         (startable.claim, parts)
     }
 
-    /// What the user's code logs of a record stands in this span.
+    /// What the user's code logs of a record stands in this span, errors on their own too.
     fn span(&self, record: usize) -> Span {
         let message = &self.ledger.messages()[record];
         let message_id = message.id();
         let key = self.taken[record].item.as_ref().map(ItemId::short);
         let correlation_id = message.correlation_id().map(CorrelationId::as_str);
-        info_span!("record", message_id, key, correlation_id)
+        error_span!("record", message_id, key, correlation_id)
     }
 
     /// The deadline is near: nothing starts any more, handlers are cancelled, and what is claimed but

@@ -72,6 +72,9 @@ impl<S> std::fmt::Debug for Ready<S> {
 /// | [`retention`](Consumer::retention) | `SQS_ONCE_RETENTION` | `28d` |
 /// | [`lease_margin`](Consumer::lease_margin) | `SQS_ONCE_LEASE_MARGIN` | `3s` |
 /// | [`deadline_margin`](Consumer::deadline_margin) | `SQS_ONCE_DEADLINE_MARGIN` | `1s`, at most a tenth of the time |
+/// | [`record_timeout`](Consumer::record_timeout) | | none: until the deadline is near |
+/// | [`fifo`](Consumer::fifo) | | [`FifoFailure::ReturnGroup`](crate::FifoFailure::ReturnGroup) |
+/// | [`in_progress`](Consumer::in_progress) | | [`InProgress::ReturnToQueue`](crate::InProgress::ReturnToQueue) |
 /// | [`mode`](Consumer::mode) | | [`Mode::ClaimFirst`](crate::Mode::ClaimFirst) |
 /// | [`cache`](Consumer::cache) | | none: every key is asked of the store |
 /// | [`fingerprint`](Consumer::fingerprint) | | the whole body |
@@ -86,6 +89,7 @@ impl<S> std::fmt::Debug for Ready<S> {
 /// | [`raise_on_total_failure`](Consumer::raise_on_total_failure) | | off |
 /// | `backoff` (feature `sqs`) | | none: failed records come back when the queue's visibility timeout ends |
 /// | `queue_url` (feature `sqs`) | `SQS_ONCE_QUEUE_URL`: the queue, for records that stay away | what the messages' queue ARN says |
+/// | `sqs_client` (feature `sqs`) | the SDK's own: `AWS_REGION`, `AWS_ENDPOINT_URL_SQS` … | one with timeouts |
 /// | | `SQS_ONCE_DISABLED`: `true` bypasses the store, for tests; only duplicates inside a batch are still recognised | `false` |
 ///
 /// ```
@@ -121,10 +125,10 @@ pub fn consumer<T: DeserializeOwned + Send + 'static>() -> Consumer<Keyless<T>> 
 /// [`Bytes`](crate::Bytes), or a [`Decode`] of your own.
 ///
 /// ```
-/// use sqs_once::Bytes;
+/// use sqs_once::{Bytes, MessageAttribute};
 ///
 /// let consumer = sqs_once::consumer_with(Bytes)
-///     .key(|image: &Vec<u8>| image.clone())
+///     .key(MessageAttribute::new("image-id"))
 ///     .handler(async |image: Vec<u8>| {});
 /// ```
 pub fn consumer_with<T: Send + 'static>(decoder: impl Decode<T>) -> Consumer<Keyless<T>> {

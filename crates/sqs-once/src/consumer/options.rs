@@ -41,7 +41,8 @@ impl<Phase> Consumer<Phase> {
     }
 
     /// How many handlers of a batch run at once. Default: 10. In a FIFO queue each message group has
-    /// one at a time. It has no meaning for a [`BatchHandler`](crate::BatchHandler), which is called once.
+    /// one at a time. Up to a hundred records, or as many as this, are claimed ahead of their handlers; what
+    /// is not started before the deadline is given back. It has no meaning for a [`BatchHandler`](crate::BatchHandler), which is called once.
     ///
     /// # Panics
     /// If it is 0.
@@ -272,8 +273,9 @@ impl<Phase> Consumer<Phase> {
     /// metric shows it. Default: off, and the answer names the records that failed.
     ///
     /// The messages fare no worse: all of them return to the queue either way. Records that were moved to
-    /// the dead-letter queue did not fail in this sense. Mind that Lambda polls a queue more slowly while
-    /// its function's invocations fail.
+    /// the dead-letter queue did not fail in this sense, and a batch in which none was tried, because
+    /// other workers have its keys, did not either. Mind that Lambda polls a queue more slowly while its
+    /// function's invocations fail.
     #[must_use]
     pub fn raise_on_total_failure(self, raise: bool) -> Self {
         self.set(|settings| settings.raise_on_total_failure = raise)

@@ -1,14 +1,17 @@
 //! The work of one invocation.
 
+use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, resume_unwind};
+use std::pin::pin;
+use std::task::Poll;
 
 use futures_util::FutureExt;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::time::{Instant, sleep_until};
-use tracing::{Instrument, info, info_span, warn};
+use tokio::time::{Instant, timeout_at};
+use tracing::{Instrument, error_span, info, warn};
 
-use crate::batch::{Deadline, Outcome};
+use crate::batch::{Deadline, Outcome, Report};
 use crate::error::chain;
 use crate::handler::{Done, HandlerError, IdempotencyToken};
 use crate::idempotency::Refusal;
@@ -141,7 +144,7 @@ impl<'a> Invocation<'a> {
         let fingerprint = self.fingerprint.clone();
         let attempt = Attempt::new(&core.driver, deadline, &key, fingerprint);
         let begun = Instant::now();
-        let span = info_span!("run", key = attempt.item().short());
+        let span = error_span!("run", key = attempt.item().short());
         let result = attempt_work(&attempt, work).instrument(span).await;
         log(attempt.item(), begun, &result);
         result
@@ -158,13 +161,16 @@ where
     if let Some(refusal) = attempt.claim().await? {
         return refused(refusal);
     }
-    let token = attempt.token();
-    let work = AssertUnwindSafe(async { work(token).await }).catch_unwind();
-    let ended = tokio::select! {
-        // First, so that work is not polled once more when its time is over.
-        biased;
-        () = sleep_until(attempt.cancel_at()) => return Err(RunError::Cancelled),
-        ended = work => ended,
+    let (token, cancel_at) = (attempt.token(), attempt.cancel_at());
+    let mut work = pin!(AssertUnwindSafe(async { work(token).await }).catch_unwind());
+    // The clock is asked and not the timer, which is late when others held the thread: then too the work
+    // is not polled once more.
+    let in_time = poll_fn(|context| match Instant::now() < cancel_at {
+        true => work.as_mut().poll(context).map(Some),
+        false => Poll::Ready(None),
+    });
+    let Ok(Some(ended)) = timeout_at(cancel_at, in_time).await else {
+        return Err(RunError::Cancelled);
     };
     match ended {
         Ok(Ok(value)) => {
@@ -210,7 +216,9 @@ fn log<T>(item: &ItemId, begun: Instant, result: &Result<Once<T>, RunError>) {
         Err(RunError::InProgress { .. }) => Outcome::InProgress,
         Err(_) => Outcome::Failed,
     };
-    let reason = result.as_ref().err().map(|error| chain(error));
+    // As short as a record's: an error's text has no limit of its own.
+    let reason = |error| Report::new(outcome).because(chain(error)).reason;
+    let reason = result.as_ref().err().and_then(|error| reason(error));
     macro_rules! line {
         ($level:ident) => {
             $level!(

@@ -81,12 +81,13 @@ impl<T> KeyExtractor<T> for MessageAttribute {
     }
 }
 
-/// The key is a system attribute, which SQS set: `MessageDeduplicationId`, `SequenceNumber` or
-/// `SenderId`.
+/// The key is a system attribute, which SQS set, such as `MessageDeduplicationId`.
 ///
 /// Choose one that names the event. `MessageDeduplicationId` does where the producer sets it, or the
-/// queue makes it of the body; SQS itself forgets it after five minutes. Attributes that say when or
-/// how often a message was delivered change with every delivery: nothing would be a duplicate.
+/// queue makes it of the body; SQS itself forgets it after five minutes. `SequenceNumber` names a message:
+/// one that is sent again has another. `SenderId` names whoever sent it: everything of one sender would be
+/// a duplicate. Attributes that say when or how often a message was delivered change with every delivery:
+/// nothing would be one.
 #[derive(Clone, Debug)]
 pub struct SystemAttribute {
     name: String,

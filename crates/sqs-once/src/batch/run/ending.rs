@@ -31,7 +31,10 @@ impl Run<'_> {
                 self.taken[record].data = data;
                 return self.end_done(record, Report::new(Outcome::Duplicate));
             }
-            (Refusal::PayloadMismatch, mismatch) => mismatched(mismatch),
+            (Refusal::PayloadMismatch, mismatch) => {
+                self.taken[record].is_mismatched = true;
+                mismatched(mismatch)
+            }
             (Refusal::InProgress { lease_until }, _) => self.in_progress(record, lease_until),
             (Refusal::UnknownStatus(status), _) => Report::new(Outcome::Failed).because(format!(
                 "its key's item has the status {status:?}, which this version does not know"
@@ -249,7 +252,7 @@ impl Run<'_> {
             report = report.because(reason.join("; "));
         }
         let followers = std::mem::take(&mut taken.followers);
-        if report.outcome == Outcome::Failed && report.wait.is_none() {
+        if report.outcome == Outcome::Failed && !report.untried && report.wait.is_none() {
             report.wait = self.backoff(record);
         }
         let group_goes_on = self.group_goes_on(&report);
@@ -302,7 +305,10 @@ impl Run<'_> {
 
     /// Ends a record whose key an earlier record of the batch has.
     pub(super) fn end_like(&mut self, record: usize, leader: usize, report: &Report) {
-        let same_payload = self.taken[record].fingerprint == self.taken[leader].fingerprint;
+        let leads = &self.taken[leader];
+        // Two copies of one message may both differ from what their key was completed for.
+        let same_payload =
+            !leads.is_mismatched && self.taken[record].fingerprint == leads.fingerprint;
         let report = match report.outcome {
             Outcome::Processed | Outcome::Duplicate if same_payload => {
                 self.taken[record].data = self.taken[leader].data.clone();
