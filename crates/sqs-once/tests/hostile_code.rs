@@ -9,6 +9,7 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, mpsc};
+use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize, Serializer};
@@ -302,6 +303,25 @@ async fn handlers_that_compute_do_not_keep_finished_effects_from_being_recorded(
     let steps = steps.lock().unwrap();
     let first = steps.iter().position(|step| *step == "settle").unwrap();
     assert!(first < 10, "{first} effects before the first was recorded");
+}
+
+#[tokio::test(start_paused = true)]
+async fn records_whose_turn_a_blocking_handler_used_up_are_given_back_untouched() {
+    let bench = Bench::new();
+    let blocking = consumer::<Order>()
+        .key(|order: &Order| order.id.clone())
+        .handler(async |order: Order| {
+            assert_eq!(order.id, "k0", "started after the deadline");
+            // Past the cancellation, in one poll; the answer is not due yet.
+            let held = tokio::time::advance(Duration::from_millis(29_200));
+            let _ = pin!(held).poll(&mut Context::from_waker(Waker::noop()));
+        });
+    let consumer = bench.consumer(blocking);
+    assert_eq!(bench.invoke(&consumer, orders(3)).await, ["m-1", "m-2"]);
+    for key in ["k1", "k2"] {
+        let free = bench.store.item(key).unwrap().lease_until;
+        assert_eq!(free, Some(Timestamp::default()), "{key}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

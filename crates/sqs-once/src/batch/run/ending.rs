@@ -81,7 +81,6 @@ impl Run<'_> {
             claim,
             result,
         } = finished;
-        self.handlers.remove(&record);
         let failure = match result {
             Ok(done) => return self.succeeded(record, claim.as_ref(), done),
             Err(failure) => failure,
