@@ -3,25 +3,25 @@
 use proc_macro2::TokenStream;
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
-use syn::{Attribute, Error, Expr, Ident, ItemFn, Token, Type, parse_quote};
+use syn::{Attribute, Error, Expr, Ident, ItemFn, Pat, Token, Type, parse_quote};
 
 use crate::key::{Key, by_reference};
 use crate::options::Options;
-use crate::signature::{self, Signature};
+use crate::signature::{self, Kind, Signature};
 
 /// Expands the attribute. The item itself always comes out, so that an error here brings no second
 /// one where the function is used.
-pub(crate) fn handler(attribute: TokenStream, item: TokenStream) -> TokenStream {
-    let companion = match signature::function(item.clone()) {
-        Ok(function) => companion(attribute, &function),
+pub(crate) fn handler(kind: Kind, attribute: TokenStream, item: TokenStream) -> TokenStream {
+    let companion = match signature::function(kind, item.clone()) {
+        Ok(function) => companion(kind, attribute, &function),
         Err(error) => error.into_compile_error(),
     };
     quote!(#item #companion)
 }
 
 /// The type beside the function.
-fn companion(attribute: TokenStream, function: &ItemFn) -> TokenStream {
-    let signature = Signature::of(function);
+fn companion(kind: Kind, attribute: TokenStream, function: &ItemFn) -> TokenStream {
+    let signature = Signature::of(kind, function);
     let options = syn::parse2::<Options>(attribute);
     let (signature, mut options) = match (signature, options) {
         (Ok(signature), Ok(options)) => (signature, options),
@@ -107,7 +107,16 @@ fn checks(function: &ItemFn, signature: &Signature, state: &Type) -> TokenStream
             check::<#ty>();
         }}
     };
-    let is_extractor = quote!(::sqs_once::FromRecord<#state>);
+    let (is_extractor, is_outcome) = match signature.kind {
+        Kind::Handler => (
+            quote!(::sqs_once::FromRecord<#state>),
+            quote!(::sqs_once::IntoOutcome),
+        ),
+        Kind::BatchHandler => (
+            quote!(::sqs_once::FromBatch<#state>),
+            quote!(::sqs_once::IntoBatchOutcome),
+        ),
+    };
     let extractors = signature
         .extractors
         .iter()
@@ -117,7 +126,7 @@ fn checks(function: &ItemFn, signature: &Signature, state: &Type) -> TokenStream
         .iter()
         // `impl …` can only be named where the function is declared.
         .filter(|output| !matches!(output, Type::ImplTrait(_)))
-        .map(|output| check(output, &quote!(::sqs_once::IntoOutcome)));
+        .map(|output| check(output, &is_outcome));
     let future = future_check(&function.sig.ident, signature);
     quote! {
         #(#kept)*
@@ -153,21 +162,24 @@ fn body(
     state: &Type,
 ) -> TokenStream {
     let name = &function.sig.ident;
-    let payload = &signature.payload.argument.ty;
+    let payload = &signature.payload.ty;
     let (key_type, key) = match key {
         Key::Extractor(value) => (None, value.to_token_stream()),
-        Key::OfPayload(expr) => {
-            let (key_type, key) = payload_key(signature, expr);
+        Key::OfPayload(pattern, expr) => {
+            let (key_type, key) = payload_key(payload, pattern, expr);
             (Some(key_type), key)
         }
     };
-    let (fingerprint_fn, fingerprint) = fingerprint.map_or_else(Default::default, |part| {
-        payload_fingerprint(signature, part)
-    });
+    let (fingerprint_fn, fingerprint) =
+        fingerprint.map_or_else(Default::default, |part| payload_fingerprint(payload, part));
     let default_namespace = format!(".{}", name.unraw());
     let settings = &options.settings;
     // An error about the handler as a whole underlines its name.
     let inferred = Token![_](name.span());
+    let handler = match signature.kind {
+        Kind::Handler => quote!(handler_with_state),
+        Kind::BatchHandler => quote!(batch_handler_with_state),
+    };
     quote! {
         #key_type
         #fingerprint_fn
@@ -176,14 +188,13 @@ fn body(
             #fingerprint
             .default_namespace(::core::concat!(::core::env!("CARGO_PKG_NAME"), #default_namespace))
             #(#settings)*
-            .handler_with_state::<#state, #inferred, _>(#name)
+            .#handler::<#state, #inferred, _>(#name)
     }
 }
 
 /// A key extractor that computes `expr`, and its value. A type and not a closure, because it hands on
 /// the key's own error, and its name keeps clear of the names in `expr`.
-fn payload_key(signature: &Signature, expr: &Expr) -> (TokenStream, TokenStream) {
-    let (pattern, payload) = (&signature.payload.pattern, &signature.payload.argument.ty);
+fn payload_key(payload: &Type, pattern: &Pat, expr: &Expr) -> (TokenStream, TokenStream) {
     let key = by_reference(expr);
     let key_type = quote! {
         struct SqsOncePayloadKey;
@@ -204,12 +215,11 @@ fn payload_key(signature: &Signature, expr: &Expr) -> (TokenStream, TokenStream)
 
 /// A function that takes the fingerprint of `part`, where that is an expression, and the call that
 /// sets it.
-fn payload_fingerprint(signature: &Signature, part: &Key) -> (TokenStream, TokenStream) {
-    let part = match part {
+fn payload_fingerprint(payload: &Type, part: &Key) -> (TokenStream, TokenStream) {
+    let (pattern, part) = match part {
         Key::Extractor(function) => return (TokenStream::new(), quote!(.fingerprint(#function))),
-        Key::OfPayload(expr) => by_reference(expr),
+        Key::OfPayload(pattern, expr) => (pattern, by_reference(expr)),
     };
-    let (pattern, payload) = (&signature.payload.pattern, &signature.payload.argument.ty);
     let function = quote! {
         #[allow(unused_variables, clippy::trivially_copy_pass_by_ref)]
         fn sqs_once_fingerprint(

@@ -3,14 +3,14 @@
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{Error, Expr, ExprReference, Ident, Pat, Result, Token};
+use syn::{Error, Expr, ExprReference, Ident, Pat, Result, Token, parse_quote};
 
-use crate::signature::{Payload, Signature};
+use crate::signature::{Kind, Signature, plain};
 
 /// How the consumer finds a record's key.
 pub(crate) enum Key {
-    /// An expression over the names that the payload's pattern binds.
-    OfPayload(Expr),
+    /// An expression over the names that a pattern binds, which matches a reference to the payload.
+    OfPayload(Pat, Expr),
     /// A value that implements `KeyExtractor`.
     Extractor(Expr),
 }
@@ -22,8 +22,9 @@ impl Key {
                 Span::call_site(),
                 format!(
                     "a handler needs a business key, which makes two messages the same event: \
-                     `#[handler(key = {})]`",
-                    example(&signature.payload)
+                     `#[{}(key = {})]`",
+                    signature.kind.attribute(),
+                    example(signature)
                 ),
             ));
         };
@@ -32,6 +33,9 @@ impl Key {
 
     /// Reads the value of `option`.
     pub(crate) fn read(option: &str, key: Expr, signature: &Signature) -> Result<Self> {
+        if signature.kind == Kind::BatchHandler {
+            return Self::of_each(option, key, signature);
+        }
         let payload = &signature.payload;
         // A closure names its own argument, and a key over the payload has none among its parts.
         let is_closure = |expr: &Expr| matches!(expr, Expr::Closure(_));
@@ -42,7 +46,7 @@ impl Key {
         }
         let tokens = key.to_token_stream();
         if mentioned(tokens.clone(), &payload.argument.names).is_some() {
-            return Ok(Self::OfPayload(key));
+            return Ok(Self::OfPayload(payload.pattern.clone(), key));
         }
         let mut others = signature.extractors.iter();
         if let Some(name) = others.find_map(|other| mentioned(tokens.clone(), &other.names)) {
@@ -50,25 +54,100 @@ impl Key {
                 name.span(),
                 format!(
                     "the {option} can only be made of the payload, the first argument: `{option} = {}`",
-                    example(payload)
+                    example(signature)
                 ),
             ));
         }
         if matches!(key, Expr::Lit(_)) {
-            return Err(Error::new_spanned(
-                key,
-                format!(
-                    "every message would have this {option}: make it of the payload, such as `{option} = {}`",
-                    example(payload)
-                ),
-            ));
+            return Err(constant(option, &key, signature));
         }
         Ok(Self::Extractor(key))
     }
+
+    /// The same for a batch handler, whose argument is no single payload: the value itself says what
+    /// it calls one, in `|order| …` or by the name that it takes its fields from.
+    fn of_each(option: &str, mut key: Expr, signature: &Signature) -> Result<Self> {
+        // A macro's `$key:expr` arrives in an invisible group.
+        while let Expr::Group(group) = key {
+            key = *group.expr;
+        }
+        if let Expr::Closure(closure) = &key
+            && closure.inputs.len() == 1
+            && let Some(pattern) = closure.inputs.first()
+            // One that says its type is a key extractor by itself.
+            && !matches!(pattern, Pat::Type(_))
+        {
+            let mut pattern = pattern.clone();
+            plain(&mut pattern);
+            return Ok(Self::OfPayload(pattern, (*closure.body).clone()));
+        }
+        if let Some(name) = root(&key) {
+            return Ok(Self::OfPayload(parse_quote!(#name), key));
+        }
+        match key {
+            Expr::Lit(_) => Err(constant(option, &key, signature)),
+            Expr::Path(_)
+            | Expr::Call(_)
+            | Expr::MethodCall(_)
+            | Expr::Struct(_)
+            | Expr::Tuple(_)
+            | Expr::Closure(_) => Ok(Self::Extractor(key)),
+            _ => Err(Error::new_spanned(
+                &key,
+                format!("say what one record's payload is called here: `{option} = |order| …`"),
+            )),
+        }
+    }
+}
+
+fn constant(option: &str, key: &Expr, signature: &Signature) -> Error {
+    Error::new_spanned(
+        key,
+        format!(
+            "every message would have this {option}: make it of the payload, such as `{option} = {}`",
+            example(signature)
+        ),
+    )
+}
+
+/// The variable that an expression takes its fields from: `order` in
+/// `(order.tenant, order.id.to_lowercase())`.
+fn root(expr: &Expr) -> Option<&Ident> {
+    let base = match expr {
+        Expr::Field(field) => &*field.base,
+        Expr::MethodCall(call) => &*call.receiver,
+        Expr::Index(index) => &*index.expr,
+        Expr::Cast(cast) => return root(&cast.expr),
+        Expr::Reference(reference) => return root(&reference.expr),
+        Expr::Paren(paren) => return root(&paren.expr),
+        Expr::Group(group) => return root(&group.expr),
+        Expr::Tuple(tuple) => {
+            let mut roots = tuple.elems.iter().map(root);
+            let first = roots.next()??;
+            return roots.all(|other| other == Some(first)).then_some(first);
+        }
+        _ => return None,
+    };
+    match base {
+        Expr::Path(path) => path.path.get_ident().filter(|name| is_variable(name)),
+        _ => root(base),
+    }
+}
+
+/// Whether a name is one of a variable, and not of a constant, by the custom of the language.
+fn is_variable(name: &Ident) -> bool {
+    name != "self"
+        && name
+            .to_string()
+            .starts_with(|first: char| !first.is_uppercase())
 }
 
 /// A key to show in messages, under the names of the user's own.
-fn example(payload: &Payload) -> String {
+fn example(signature: &Signature) -> String {
+    if signature.kind == Kind::BatchHandler {
+        return "order.order_id".to_owned();
+    }
+    let payload = &signature.payload;
     match (&payload.pattern, payload.argument.names.first()) {
         (Pat::Ident(_), Some(payload)) => format!("{payload}.order_id"),
         (_, Some(field)) => field.to_string(),

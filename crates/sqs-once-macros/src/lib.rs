@@ -1,5 +1,5 @@
-//! The macros behind `sqs_once::handler` and `sqs_once::BusinessKey`. Depend on `sqs-once`, which
-//! exports them.
+//! The macros behind `sqs_once::handler`, `sqs_once::batch_handler` and `sqs_once::BusinessKey`. Depend
+//! on `sqs-once`, which exports them.
 
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
@@ -12,6 +12,8 @@ mod signature;
 mod spelling;
 
 use proc_macro::TokenStream;
+
+use crate::signature::Kind;
 
 /// Makes a consumer of an async function.
 ///
@@ -92,7 +94,75 @@ use proc_macro::TokenStream;
 /// repeated or malformed, and a key that can't be one, each at the place to change.
 #[proc_macro_attribute]
 pub fn handler(attribute: TokenStream, item: TokenStream) -> TokenStream {
-    expand::handler(attribute.into(), item.into()).into()
+    expand::handler(Kind::Handler, attribute.into(), item.into()).into()
+}
+
+/// Makes a consumer of an async function that gets all records of a batch in one call, for effects that
+/// are cheaper together, such as a bulk insert.
+///
+/// ```
+/// use serde::Deserialize;
+/// use sqs_once::{Batch, BatchOutcome, Error, HandlerError, State};
+///
+/// #[derive(Deserialize)]
+/// struct OrderPlaced {
+///     order_id: String,
+///     amount_cents: u64,
+/// }
+///
+/// #[derive(Clone)]
+/// struct Db;
+///
+/// impl Db {
+///     /// Inserts all rows in one request, and says of each whether it was accepted.
+///     async fn insert<'a>(
+///         &self,
+///         rows: impl Iterator<Item = &'a OrderPlaced>,
+///     ) -> Result<Vec<Result<(), String>>, std::io::Error> {
+///         Ok(rows.map(|row| match row.amount_cents {
+///             0 => Err("nothing to pay".to_owned()),
+///             _ => Ok(()),
+///         }).collect())
+///     }
+/// }
+///
+/// #[sqs_once::batch_handler(key = order.order_id)]
+/// async fn insert(orders: Batch<OrderPlaced>, State(db): State<Db>) -> Result<BatchOutcome, HandlerError> {
+///     let rows = db.insert(orders.payloads()).await?;      // `?` means: all of them, later
+///     let mut outcome = orders.outcome();                  // each has failed until it is said otherwise
+///     for (record, row) in orders.iter().zip(rows) {
+///         outcome.ended(record, row);                      // or `succeeded(record)`, `failed(record, error)`
+///     }
+///     Ok(outcome)
+/// }
+///
+/// async fn start() -> Result<(), Error> {
+///     sqs_once::run(insert::consumer().state(Db)).await
+/// }
+/// ```
+///
+/// The first argument is a `Batch` of the payload. `State<T>`, `Remaining` or a `FromBatch` of your own may
+/// follow; what belongs to one record is asked of that record: `record.token()`, `record.attempt()`,
+/// `record.key()`, `record.message()`. The function returns `Result<BatchOutcome, HandlerError>`, or
+/// `BatchOutcome` when it can't fail as a whole: `orders.all_succeeded()` when all went well.
+///
+/// It takes the options of [`handler`](macro@handler). `concurrency` has no meaning for the handler's one
+/// call. `key` and `fingerprint` are made of one record's payload, and since no argument names that, they
+/// do so themselves:
+///
+/// - `key = order.order_id`, `key = (order.tenant, order.order_id)`: the name that the fields are taken
+///   from stands for the payload, whatever it is.
+/// - Anything else in the form of a closure: `key = |order| format!("{}/{}", order.tenant, order.order_id)`,
+///   or `key = |order| order` for a payload that derives `BusinessKey`.
+/// - A function of the payload, by its path, and every other key extractor as in `handler`.
+///
+/// # Errors
+///
+/// The compiler reports what it reports of a `handler`, a first argument that is no `Batch`, and an
+/// extractor that belongs to one record.
+#[proc_macro_attribute]
+pub fn batch_handler(attribute: TokenStream, item: TokenStream) -> TokenStream {
+    expand::handler(Kind::BatchHandler, attribute.into(), item.into()).into()
 }
 
 /// Makes a payload its own business key, by its fields marked `#[key]`, in their order.

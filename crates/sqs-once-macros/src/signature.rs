@@ -1,14 +1,59 @@
 //! The function under the attribute: whether it can be a handler, and what it is made of.
 
 use proc_macro2::{Span, TokenStream};
+use quote::ToTokens;
 use syn::visit_mut::{self, VisitMut};
 use syn::{
     Error, FnArg, GenericArgument, Ident, Item, ItemFn, Pat, PatIdent, PatType, PathArguments,
     Result, ReturnType, Type, TypeImplTrait,
 };
 
+/// The attribute on the function.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// `#[handler]`: it takes one payload.
+    Handler,
+    /// `#[batch_handler]`: it takes a `Batch` of payloads.
+    BatchHandler,
+}
+
+/// What to call things in messages.
+struct Words {
+    attribute: &'static str,
+    noun: &'static str,
+    name: &'static str,
+    argument: &'static str,
+    output: &'static str,
+}
+
+impl Kind {
+    pub(crate) fn attribute(self) -> &'static str {
+        self.words().attribute
+    }
+
+    fn words(self) -> Words {
+        match self {
+            Self::Handler => Words {
+                attribute: "handler",
+                noun: "payload",
+                name: "charge",
+                argument: "order: OrderPlaced",
+                output: "Result<(), HandlerError>",
+            },
+            Self::BatchHandler => Words {
+                attribute: "batch_handler",
+                noun: "batch",
+                name: "insert",
+                argument: "orders: Batch<OrderPlaced>",
+                output: "Result<BatchOutcome, HandlerError>",
+            },
+        }
+    }
+}
+
 /// What a handler's signature says.
 pub(crate) struct Signature {
+    pub(crate) kind: Kind,
     pub(crate) payload: Payload,
     pub(crate) extractors: Vec<Argument>,
     pub(crate) output: Option<Type>,
@@ -16,6 +61,8 @@ pub(crate) struct Signature {
 
 /// The first argument.
 pub(crate) struct Payload {
+    /// The payload's type: the argument's own, or what it is a `Batch` of.
+    pub(crate) ty: Type,
     /// The argument's pattern, to match a reference to the payload.
     pub(crate) pattern: Pat,
     pub(crate) argument: Argument,
@@ -28,22 +75,33 @@ pub(crate) struct Argument {
 }
 
 /// Takes the item for the function that it should be.
-pub(crate) fn function(item: TokenStream) -> Result<ItemFn> {
+pub(crate) fn function(kind: Kind, item: TokenStream) -> Result<ItemFn> {
     match syn::parse2(item.clone()) {
         Ok(function) => Ok(function),
         Err(error) => match syn::parse2::<Item>(item) {
-            Ok(_) => Err(Error::new(
-                Span::call_site(),
-                "`#[handler]` goes on an `async fn` that takes the payload: \
-                 `async fn charge(order: OrderPlaced) -> Result<(), HandlerError>`",
-            )),
+            Ok(_) => {
+                let Words {
+                    attribute,
+                    noun,
+                    name,
+                    argument,
+                    output,
+                } = kind.words();
+                Err(Error::new(
+                    Span::call_site(),
+                    format!(
+                        "`#[{attribute}]` goes on an `async fn` that takes the {noun}: \
+                         `async fn {name}({argument}) -> {output}`"
+                    ),
+                ))
+            }
             Err(_) => Err(error),
         },
     }
 }
 
 impl Signature {
-    pub(crate) fn of(function: &ItemFn) -> Result<Self> {
+    pub(crate) fn of(kind: Kind, function: &ItemFn) -> Result<Self> {
         let signature = &function.sig;
         let name = &signature.ident;
         if let Some(receiver) = signature.receiver() {
@@ -71,15 +129,17 @@ impl Signature {
             FnArg::Receiver(_) => None,
         });
         let Some(payload) = arguments.next() else {
+            let Words { noun, argument, .. } = kind.words();
             return Err(Error::new_spanned(
                 &signature.ident,
                 format!(
-                    "a handler takes the payload as its first argument: `async fn {name}(order: OrderPlaced)`"
+                    "a handler takes the {noun} as its first argument: `async fn {name}({argument})`"
                 ),
             ));
         };
         Ok(Self {
-            payload: Payload::of(payload)?,
+            kind,
+            payload: Payload::of(kind, payload)?,
             extractors: arguments
                 .map(|argument| Ok(Argument::of(argument)?.0))
                 .collect::<Result<_>>()?,
@@ -94,28 +154,59 @@ impl Signature {
     pub(crate) fn state(&self) -> Option<&Type> {
         self.extractors
             .iter()
-            .find_map(|argument| inside_state(&argument.ty))
+            .find_map(|argument| inside("State", &argument.ty))
     }
 }
 
 impl Payload {
-    fn of(argument: &PatType) -> Result<Self> {
+    fn of(kind: Kind, argument: &PatType) -> Result<Self> {
+        let words = kind.words();
         if let Type::Reference(reference) = &*argument.ty {
             return Err(Error::new_spanned(
                 reference,
-                "a handler owns its payload: take it by value, without the `&`",
+                format!(
+                    "a handler owns its {}: take it by value, without the `&`",
+                    words.noun
+                ),
             ));
         }
         if is_extractor(&argument.ty) {
             return Err(Error::new_spanned(
                 &argument.ty,
-                "the payload comes first, and extractors after it: \
-                 `async fn charge(order: OrderPlaced, State(app): State<App>)`",
+                format!(
+                    "the {} comes first, and extractors after it: \
+                     `async fn {}({}, State(app): State<App>)`",
+                    words.noun, words.name, words.argument
+                ),
             ));
         }
         let (argument, pattern) = Argument::of(argument)?;
-        Ok(Self { pattern, argument })
+        let ty = match kind {
+            Kind::Handler => argument.ty.clone(),
+            Kind::BatchHandler => payload_of_batch(&argument.ty)?,
+        };
+        Ok(Self {
+            ty,
+            pattern,
+            argument,
+        })
     }
+}
+
+/// What a `Batch` is made of.
+fn payload_of_batch(ty: &Type) -> Result<Type> {
+    if let Some(payload) = inside("Batch", ty) {
+        return Ok(payload.clone());
+    }
+    let payload = inside("Vec", ty).unwrap_or(ty);
+    let payload = payload.to_token_stream().to_string().replace(' ', "");
+    Err(Error::new_spanned(
+        ty,
+        format!(
+            "a batch handler takes all records of a batch at once: `Batch<{payload}>` instead of one \
+             payload or a list of them; for one record at a time use `#[sqs_once::handler]`"
+        ),
+    ))
 }
 
 impl Argument {
@@ -131,9 +222,7 @@ impl Argument {
             ));
         }
         let mut pattern = (*argument.pat).clone();
-        let mut bindings = Bindings(Vec::new());
-        bindings.visit_pat_mut(&mut pattern);
-        let names = bindings.0;
+        let names = plain(&mut pattern);
         Ok((Self { ty, names }, pattern))
     }
 }
@@ -146,31 +235,38 @@ fn is_extractor(ty: &Type) -> bool {
                 .segments
                 .last()
                 .is_some_and(|last| last.ident == "IdempotencyToken" || last.ident == "MessageMeta")
-                || inside_state(ty).is_some()
+                || inside("State", ty).is_some()
         }
         Type::Group(group) => is_extractor(&group.elem),
         _ => false,
     }
 }
 
-fn inside_state(ty: &Type) -> Option<&Type> {
+/// The type that `ty` has as its argument, where it is a `wrapper<…>`.
+fn inside<'a>(wrapper: &str, ty: &'a Type) -> Option<&'a Type> {
     let path = match ty {
         Type::Path(path) => &path.path,
-        Type::Group(group) => return inside_state(&group.elem),
+        Type::Group(group) => return inside(wrapper, &group.elem),
         _ => return None,
     };
-    let last = path.segments.last().filter(|last| last.ident == "State")?;
+    let last = path.segments.last().filter(|last| last.ident == wrapper)?;
     match &last.arguments {
         PathArguments::AngleBracketed(arguments) => match arguments.args.first()? {
-            GenericArgument::Type(state) => Some(state),
+            GenericArgument::Type(inner) => Some(inner),
             _ => None,
         },
         _ => None,
     }
 }
 
-/// Collects the names that a pattern binds, and makes them plain: `mut` and `ref` are not allowed
-/// where the pattern matches through a reference.
+/// Takes the names that a pattern binds, and makes them plain: `mut` and `ref` are not allowed where the
+/// pattern matches through a reference.
+pub(crate) fn plain(pattern: &mut Pat) -> Vec<Ident> {
+    let mut bindings = Bindings(Vec::new());
+    bindings.visit_pat_mut(pattern);
+    bindings.0
+}
+
 struct Bindings(Vec<Ident>);
 
 impl VisitMut for Bindings {

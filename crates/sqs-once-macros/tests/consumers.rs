@@ -8,8 +8,12 @@ use std::time::Duration;
 use lambda_runtime::{Context, LambdaEvent, Service};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use sqs_once::key::Namespace;
 use sqs_once::store::Status;
-use sqs_once::{BusinessKey, Clock, Consumer, Key, MemoryStore, State, Timestamp, handler};
+use sqs_once::{
+    Batch, BatchOutcome, BusinessKey, Clock, Consumer, Key, MemoryStore, State, Timestamp,
+    batch_handler, handler,
+};
 
 const NOW: Timestamp = Timestamp::from_secs(1_790_000_000);
 const DEADLINE: Timestamp = Timestamp::from_secs(1_790_000_030);
@@ -280,4 +284,32 @@ async fn a_payload_that_derives_its_key_is_told_apart_by_its_key_fields() {
         .await;
     assert_eq!(failed, ["4"]);
     assert_eq!(app.notes(), ["first", "other parcel", "other order"]);
+}
+
+#[batch_handler(key = (order.tenant, order.id), fingerprint = |order| order.id)]
+async fn together(orders: Batch<OrderPlaced>, State(app): State<App>) -> BatchOutcome {
+    let ids: Vec<_> = orders.payloads().map(|order| order.id.as_str()).collect();
+    app.note(ids.join(" "));
+    orders.all_succeeded()
+}
+
+#[tokio::test]
+async fn a_batch_handler_is_called_once_with_every_event_that_its_key_tells_apart() {
+    let app = App::default();
+    let bodies = [
+        json!({ "tenant": "a", "id": "1" }),
+        json!({ "tenant": "b", "id": "1" }),
+        json!({ "tenant": "a", "id": "1", "other": true }),
+        json!({ "tenant": "a", "id": "2" }),
+    ];
+    for _ in 0..2 {
+        let consumer = together::consumer().state(app.clone());
+        let failed = app.invoke(consumer, bodies.clone()).await;
+        assert!(failed.is_empty());
+    }
+    assert_eq!(app.notes(), ["1 1 2"]);
+    let namespace = Namespace::new("sqs-once-macros.together").unwrap();
+    let key = BusinessKey::of(&("a", "2")).unwrap();
+    let item = app.store.get(&namespace.item_id(&key)).unwrap();
+    assert_eq!(item.status, Status::Completed);
 }

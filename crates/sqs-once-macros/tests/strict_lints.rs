@@ -23,8 +23,8 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use sqs_once::{
-    BusinessKey, Consumer, FromRecord, HandlerError, IntoOutcome, KeyError, KeyExtractor,
-    MessageAttribute, State, consumer, handler,
+    Batch, BatchOutcome, BusinessKey, Consumer, FromRecord, HandlerError, IntoOutcome, KeyError,
+    KeyExtractor, MessageAttribute, State, batch_handler, consumer, handler,
 };
 
 /// An order.
@@ -100,6 +100,15 @@ async fn trim(order: OrderPlaced) {
     drop(std::future::ready(order).await);
 }
 
+#[batch_handler(key = (order.tenant, order.order_id), fingerprint = |order| order.order_id.trim())]
+async fn insert(
+    orders: Batch<OrderPlaced>,
+    State(name): State<String>,
+) -> Result<BatchOutcome, HandlerError> {
+    drop(std::future::ready(name).await);
+    Ok(orders.all_succeeded())
+}
+
 /// Uses what is imported above, so that every long path in what the attribute writes could be short.
 fn imported<T: FromRecord<()>>(
     _: Option<T>,
@@ -121,5 +130,6 @@ fn what_the_attribute_writes_passes_the_strictest_lints() {
         notify::consumer(),
         trim::consumer(),
         whole::consumer(),
+        insert::consumer(),
     ));
 }

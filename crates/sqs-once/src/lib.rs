@@ -39,6 +39,7 @@
 //!
 //! - [`Consumer`]: settings and their defaults, by code and by environment variable.
 //! - [`Handler`], [`FromRecord`], [`HandlerError`]: what a handler takes and returns.
+//! - [`BatchHandler`]: all records of a batch in one call.
 //! - [`KeyExtractor`], [`BusinessKey`](struct@BusinessKey): choosing a key.
 //! - [`Decode`], [`Envelope`]: bodies that are not JSON, and what SNS, EventBridge and S3 wrap around them.
 //! - [`Idempotency`]: the same for functions that SNS, EventBridge or an asynchronous call invokes.
@@ -97,7 +98,7 @@ pub use record::{
     MessageGroup, MessageId, Opened, S3, S3EventId, S3Object, Sns, SnsMessageId, SnsMeta,
     SystemAttribute, Text,
 };
-pub use sqs_once_macros::{BusinessKey, handler};
+pub use sqs_once_macros::{BusinessKey, batch_handler, handler};
 pub use store::{DynamoDbStore, MemoryStore, Store};
 pub use time::{Clock, SystemClock, Timestamp};
 

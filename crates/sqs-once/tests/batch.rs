@@ -14,7 +14,7 @@ use serde_json::json;
 use sqs_once::store::{Item, Status};
 use sqs_once::{
     Attempt, Consumer, HandlerError, IdempotencyToken, InProgress, Mode, PayloadMismatch,
-    ResultExt, State, consumer,
+    ResultExt, State, consumer, testing,
 };
 use support::{Bench, Order, body, event, order, outcomes};
 use tokio::time::sleep;
@@ -188,6 +188,23 @@ async fn a_key_in_progress_elsewhere_is_not_acknowledged_and_not_run() {
     assert!(failed.is_empty());
     assert_eq!(entered.load(SeqCst), 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_in_which_nothing_was_tried_did_not_fail_as_a_whole() {
+    let obedient = consumer::<Order>()
+        .key(|order: &Order| order.id.clone())
+        .raise_on_total_failure(true)
+        .handler(note_nothing);
+    let bench = testing::Bench::new(obedient);
+    bench.another_worker_claims("a").await;
+    bench
+        .run(testing::Event::of([&json!({ "id": "a" })]))
+        .await
+        .assert_in_progress("m-1")
+        .assert_retried(["m-1"]);
+}
+
+async fn note_nothing(_: Order) {}
 
 #[tokio::test(start_paused = true)]
 async fn two_records_with_one_message_id_both_run_and_are_reported_once() {

@@ -122,6 +122,25 @@ async fn a_duplicate_whose_hook_fails_stops_its_group() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_failure_hook_that_hangs_holds_up_no_call() {
+    let bench = Bench::new();
+    let (consumer, calls) = noting(&bench);
+    let consumer = consumer.on_failure(async |_: RecordEnd| {
+        sleep(Duration::MAX).await;
+        Ok(())
+    });
+    let records = [
+        poison("a"),
+        grouped("b", "b1"),
+        grouped("a", "a2"),
+        grouped("c", "b1"),
+    ];
+    let failed = bench.invoke(&consumer, event(records)).await;
+    assert_eq!(failed, ["m-0", "m-2"]);
+    assert_eq!(*calls.lock().unwrap(), [["b1"]]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn behind_a_dead_letter_a_group_goes_on_by_policy_once_that_has_left_the_queue() {
     for (policy, turn, called) in [
         (AfterDeadLetter::Stop, Turn::Do, vec!["b1"]),

@@ -4,19 +4,20 @@
 
 mod support;
 
-use std::collections::HashMap;
-use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
 
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use sqs_once::{
-    Auto, Consumer, CorrelationId, Envelope, EventBridge, HandlerError, MessageMeta, Opened,
-    consumer,
+    Auto, Consumer, CorrelationId, Envelope, EnvelopeError, EventBridge, HandlerError, Message,
+    MessageMeta, Opened, consumer,
 };
 use support::sqs::{Sqs, Turn};
 use support::{Bench, body, event, grouped, order};
-use tracing::field::{Field, Visit};
+use tracing::level_filters::LevelFilter;
+use tracing::subscriber::DefaultGuard;
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 
 const TRACE: &str = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1";
@@ -229,47 +230,85 @@ async fn a_handler_may_ask_for_it() {
     );
 }
 
-/// The fields of every span called `record`.
+/// What a subscriber in Lambda's format writes, at its highest level but one.
 #[derive(Clone, Default)]
-struct Spans(Arc<Mutex<Vec<Fields>>>);
+struct Warnings(Arc<Mutex<Vec<u8>>>);
 
-#[derive(Default)]
-struct Fields(HashMap<&'static str, String>);
-
-impl Visit for Fields {
-    fn record_str(&mut self, field: &Field, value: &str) {
-        self.0.insert(field.name(), value.to_owned());
+impl std::io::Write for Warnings {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
     }
 
-    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        self.0.insert(field.name(), format!("{value:?}"));
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
     }
 }
 
-impl<S: tracing::Subscriber> tracing_subscriber::Layer<S> for Spans {
-    fn on_new_span(
-        &self,
-        span: &tracing::span::Attributes<'_>,
-        _: &tracing::Id,
-        _: tracing_subscriber::layer::Context<'_, S>,
-    ) {
-        if span.metadata().name() == "record" {
-            let mut fields = Fields::default();
-            span.record(&mut fields);
-            self.0.lock().unwrap().push(fields);
-        }
+impl Warnings {
+    fn capture(&self) -> DefaultGuard {
+        let writer = self.clone();
+        let lines = tracing_subscriber::fmt::layer()
+            .json()
+            .flatten_event(true)
+            .with_writer(move || writer.clone());
+        let only_warnings = Targets::new().with_default(LevelFilter::WARN);
+        let subscriber = tracing_subscriber::registry().with(lines.with_filter(only_warnings));
+        tracing::subscriber::set_default(subscriber)
+    }
+
+    /// The spans around the line that says this, outermost first.
+    fn spans_of(&self, message: &str) -> Vec<Value> {
+        let lines = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
+        let mut lines = lines
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap());
+        let line: Option<Value> = lines.find(|line: &Value| line["message"] == message);
+        line.unwrap()["spans"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default()
+    }
+}
+
+struct Talkative;
+
+impl Envelope for Talkative {
+    fn open(&self, _: &str, _: &Message) -> Result<Opened, EnvelopeError> {
+        tracing::warn!("the envelope speaks");
+        Ok(Opened::untouched())
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_span_around_a_handler_has_it() {
+async fn whatever_is_logged_of_a_record_stands_in_its_span_at_every_level() {
     let bench = Bench::new();
-    let spans = Spans::default();
-    let subscriber = tracing_subscriber::registry().with(spans.clone());
-    let _guard = tracing::subscriber::set_default(subscriber);
+    let warnings = Warnings::default();
+    let _guard = warnings.capture();
+    let talkative = consumer::<IgnoredAny>()
+        .envelope(Talkative)
+        .key(|_: &IgnoredAny| "o-1")
+        .on_failure(async |_| Err("the pager is away".into()))
+        .handler(async |_: IgnoredAny| {
+            tracing::warn!("the handler speaks");
+            Err::<(), _>("no such card")
+        });
     let record = with_attributes(order("a"), &[("correlation-id", "c-1")]);
-    bench.invoke(&consuming(&bench), event([record])).await;
-    let spans = spans.0.lock().unwrap();
-    assert_eq!(spans[0].0["message_id"], "m-0");
-    assert_eq!(spans[0].0["correlation_id"], "c-1");
+    bench
+        .invoke(&bench.consumer(talkative), event([record]))
+        .await;
+
+    for line in [
+        "the handler speaks",
+        "a failure hook failed, which changes nothing",
+    ] {
+        let spans = warnings.spans_of(line);
+        assert_eq!(spans.len(), 1, "{line}: {spans:?}");
+        assert_eq!(spans[0]["name"], "record");
+        assert_eq!(spans[0]["message_id"], "m-0");
+        assert_eq!(spans[0]["correlation_id"], "c-1");
+        assert!(spans[0]["key"].as_str().unwrap().starts_with("test#"));
+    }
+    // What is in the envelope is not known yet.
+    let spans = warnings.spans_of("the envelope speaks");
+    assert_eq!(spans[0]["message_id"], "m-0");
 }

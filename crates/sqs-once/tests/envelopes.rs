@@ -4,96 +4,14 @@
 
 mod support;
 
-use std::sync::{Arc, Mutex};
-
 use serde_json::{Value, json};
 use sqs_once::{
-    Auto, Consumer, Envelope, EventBridge, EventBridgeId, EventBridgeMeta, JsonPointer,
-    KeyExtractor, MessageAttribute, S3, S3EventId, S3Object, Sns, SnsMessageId, SnsMeta, Text,
-    consumer_with,
+    Auto, EventBridge, EventBridgeId, EventBridgeMeta, JsonPointer, MessageAttribute, S3,
+    S3EventId, Sns, SnsMessageId,
 };
 
-use support::{Bench, body, event, grouped};
-
-/// A sample event, as it lies in the repository.
-fn sample(name: &str) -> Value {
-    let path = format!("{}/../../events/{name}.json", env!("CARGO_MANIFEST_DIR"));
-    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
-}
-
-/// What a handler was given: the content, and what the envelopes said.
-type Given = (
-    String,
-    Option<SnsMeta>,
-    Option<EventBridgeMeta>,
-    Option<S3Object>,
-);
-
-struct Opening {
-    bench: Bench,
-    consumer: Consumer,
-    given: Arc<Mutex<Vec<Given>>>,
-}
-
-fn opening(envelope: impl Envelope, key: impl KeyExtractor<String>) -> Opening {
-    let bench = Bench::new();
-    let given = Arc::new(Mutex::new(Vec::new()));
-    let noting = {
-        let given = Arc::clone(&given);
-        consumer_with(Text).key(key).envelope(envelope).handler(
-            move |text: String, sns, event, object| {
-                given.lock().unwrap().push((text, sns, event, object));
-                async {}
-            },
-        )
-    };
-    Opening {
-        consumer: bench.consumer(noting),
-        bench,
-        given,
-    }
-}
-
-/// The key is the content, so that each payload is one event.
-#[allow(clippy::ptr_arg, reason = "a key is taken from the payload type")]
-fn whole(text: &String) -> String {
-    text.clone()
-}
-
-impl Opening {
-    /// The outcome and the reason of each record, in the batch's order.
-    async fn ends(&self, event: Value) -> Vec<(String, String)> {
-        let ids = event["Records"].as_array().unwrap().clone();
-        self.bench.invoke(&self.consumer, event).await;
-        let lines = self.bench.log.take("sqs_once::record");
-        let ends = ids.iter().map(|record| {
-            let of = |line: &&support::Line| line["message_id"] == record["messageId"];
-            let line = lines.iter().find(of).unwrap();
-            let reason = line.get("reason").cloned().unwrap_or_default();
-            (line["outcome"].clone(), reason)
-        });
-        ends.collect()
-    }
-
-    async fn reason(&self, content: &str) -> String {
-        let [(outcome, reason)] = self.ends(event([body(content)])).await.try_into().unwrap();
-        assert_eq!(outcome, "terminal", "{reason}");
-        reason
-    }
-
-    fn given(&self) -> Vec<Given> {
-        std::mem::take(&mut self.given.lock().unwrap())
-    }
-
-    fn contents(&self) -> Vec<String> {
-        let given = self.given().into_iter();
-        given.map(|(text, ..)| text).collect()
-    }
-}
-
-fn names(ends: &[(String, String)]) -> Vec<&str> {
-    ends.iter().map(|(outcome, _)| outcome.as_str()).collect()
-}
+use support::opening::{Opening, names, opening, sample, whole};
+use support::{body, event, grouped};
 
 fn sns(message_id: &str, message: &str) -> Value {
     json!({
@@ -385,6 +303,10 @@ async fn a_notification_that_is_not_of_one_object_is_terminal_and_says_why() {
         (r#"{"Records": []}"#.to_owned(), "it has 0 records"),
         (r#"{"secret": 1}"#.to_owned(), "`Records` is missing"),
         (
+            r#"{"Event": "s3:TestEvent"}"#.to_owned(),
+            "`Records` is missing",
+        ),
+        (
             r#"{"Records": ["secret"]}"#.to_owned(),
             "its record is not a JSON object",
         ),
@@ -423,11 +345,20 @@ async fn an_s3_event_without_a_sequencer_has_no_key_of_its_own() {
         json!({ "key": "a", "sequencer": "02" }),
         json!({ "key": "b", "sequencer": "01" }),
     ];
-    let batch = batch.map(|object| body(&s3(&object).to_string()));
+    let mut removed = s3(&batch[1]);
+    removed["Records"][0]["eventName"] = json!("ObjectRemoved:Delete");
+    let batch = batch.iter().map(s3).chain([removed]);
+    let batch = batch.map(|notification| body(&notification.to_string()));
     let ends = opening.ends(event(batch)).await;
     assert_eq!(
         names(&ends),
-        ["terminal", "processed", "processed", "processed"]
+        [
+            "terminal",
+            "processed",
+            "processed",
+            "processed",
+            "processed"
+        ]
     );
 }
 

@@ -176,6 +176,17 @@ async fn failing_work_reports_its_own_error_and_gives_the_key_up() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_endless_error_text_is_cut_in_the_log_and_whole_for_the_caller() {
+    let bench = Bench::new();
+    let idempotency = idempotency(&bench);
+    let failing = || async { Err::<Receipt, _>("no luck ".repeat(100_000)) };
+    let error = invocation(&bench, &idempotency).run("a", failing).await;
+    assert_eq!(error.unwrap_err().to_string().len(), 800_000);
+    let lines = bench.log.take("sqs_once::run");
+    assert!(lines[0]["reason"].len() < 2000);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_release_that_fails_is_tried_twice_and_hides_no_error_of_the_work() {
     let bench = Bench::new();
     let idempotency = idempotency(&bench);

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use serde::de::IgnoredAny;
 use serde_json::json;
 use sqs_once::{
-    Consumer, Envelope, EnvelopeError, EventBridge, FromRecord, HandlerError, Message, MessageMeta,
-    Opened, RecordParts, Sns, SnsMeta, Text, consumer, consumer_with,
+    Batch, Consumer, Envelope, EnvelopeError, EventBridge, FromRecord, HandlerError, Message,
+    MessageMeta, Opened, RecordParts, Sns, SnsMeta, Text, consumer, consumer_with,
 };
 use support::sqs::Sqs;
 use support::{Bench, body, event, grouped, outcomes};
@@ -151,4 +151,37 @@ async fn a_handler_that_asks_for_an_envelope_that_was_not_there_is_told_so() {
     let line = bench.log.take("sqs_once::record").remove(0);
     assert_eq!(line["outcome"], "terminal");
     assert!(line["reason"].contains("asks for SnsMeta"), "{line:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_handler_gets_what_is_opened_and_nothing_that_is_ignored() {
+    let bench = Bench::new();
+    let consumer = consumer_with(Text)
+        .key(|payload: &String| payload.clone())
+        .envelope(Tenanted::default())
+        .batch_handler(async |batch: Batch<String>| {
+            let mut outcome = batch.outcome();
+            for record in &batch {
+                let tenant = record.extract::<Tenant>()?;
+                if *record.payload() == format!("of {}", tenant.0) {
+                    outcome.succeeded(record);
+                }
+            }
+            Ok::<_, HandlerError>(outcome)
+        });
+    let consumer = bench.consumer(consumer);
+    let records = ["a|of a", "nobody|x", "bomb|x", "b|of b", "c|of a", "c|of b"].map(body);
+    let failed = bench.invoke(&consumer, event(records)).await;
+    assert_eq!(failed, ["m-2"]);
+    assert_eq!(
+        bench.outcomes(),
+        outcomes([
+            ("m-0", "processed"),
+            ("m-1", "ignored"),
+            ("m-2", "terminal"),
+            ("m-3", "processed"),
+            ("m-4", "duplicate"),
+            ("m-5", "duplicate")
+        ])
+    );
 }

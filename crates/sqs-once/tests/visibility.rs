@@ -246,6 +246,21 @@ async fn a_lease_beyond_twelve_hours_keeps_its_record_away_as_long_as_sqs_allows
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_record_that_was_never_started_is_not_backed_off() {
+    let (bench, sqs) = (Bench::new(), Sqs::default());
+    let consumer = backing_off(&bench, &sqs).concurrency(1);
+    let records = [
+        delivered(order("slow"), "cancelled", 9),
+        delivered(order("next"), "untried", 9),
+    ];
+    assert_eq!(
+        bench.invoke(&consumer, event(records)).await,
+        ["m-0", "m-1"]
+    );
+    assert_eq!(asked(&sqs).keys().collect::<Vec<_>>(), ["cancelled"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_fifo_group_comes_back_together() {
     let (bench, sqs) = (Bench::new(), Sqs::default());
     let records = [

@@ -37,8 +37,6 @@ pub(super) struct Hooking<'a> {
     until: Instant,
     waiting: VecDeque<Call<'a>>,
     running: FuturesUnordered<BoxFuture<'a, Hooked>>,
-    /// How many of them decide what becomes of their record.
-    deciding: usize,
 }
 
 impl<'a> Hooking<'a> {
@@ -50,7 +48,6 @@ impl<'a> Hooking<'a> {
             until,
             waiting: VecDeque::new(),
             running: FuturesUnordered::new(),
-            deciding: 0,
         }
     }
 
@@ -65,7 +62,6 @@ impl<'a> Hooking<'a> {
     }
 
     pub(super) fn push(&mut self, record: usize, hook: &'a Hook, end: RecordEnd, span: Span) {
-        self.deciding += usize::from(decides(end.outcome()));
         self.waiting.push_back(Call {
             record,
             hook,
@@ -79,11 +75,6 @@ impl<'a> Hooking<'a> {
         self.waiting.is_empty() && self.running.is_empty()
     }
 
-    /// Whether no record's end depends on a hook.
-    pub(super) fn is_decided(&self) -> bool {
-        self.deciding == 0
-    }
-
     /// The next hook that ends, where it decides its record's outcome; pending for ever when there is
     /// none.
     pub(super) async fn next(&mut self) -> Option<Hooked> {
@@ -91,14 +82,7 @@ impl<'a> Hooking<'a> {
             return std::future::pending().await;
         };
         self.start();
-        if decides(hooked.report.outcome) {
-            self.deciding -= 1;
-            return Some(hooked);
-        }
-        if let Err(failure) = hooked.result {
-            warn!(reason = %failure, "a failure hook failed, which changes nothing");
-        }
-        None
+        (!is_failure(&hooked.report)).then_some(hooked)
     }
 
     fn start(&mut self) {
@@ -121,11 +105,14 @@ impl<'a> Hooking<'a> {
             let handling = Handling::new(call, until, None);
             let hooked = async move {
                 let ended = timeout_at(until, handling).await;
-                let result = ended.unwrap_or(Err(Failure::Deadline));
+                let result = ended.unwrap_or(Err(Failure::Deadline)).map(|_| ());
+                if let (true, Err(failure)) = (is_failure(&report), &result) {
+                    warn!(reason = %failure, "a failure hook failed, which changes nothing");
+                }
                 Hooked {
                     record,
                     report,
-                    result: result.map(|_| ()),
+                    result,
                 }
             };
             self.running.push(Box::pin(hooked.instrument(span)));
@@ -133,7 +120,6 @@ impl<'a> Hooking<'a> {
     }
 }
 
-/// Whether the hook of such an end decides what becomes of its record.
-fn decides(outcome: Outcome) -> bool {
-    !matches!(outcome, Outcome::Failed | Outcome::Terminal)
+fn is_failure(report: &Report) -> bool {
+    matches!(report.outcome, Outcome::Failed | Outcome::Terminal)
 }

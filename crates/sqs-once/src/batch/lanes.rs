@@ -48,14 +48,6 @@ impl Lanes {
         }
     }
 
-    /// Whether every record was taken up, or left its lane.
-    pub(crate) fn is_empty(&self) -> bool {
-        match self {
-            Self::Open { waiting } => waiting.is_empty(),
-            Self::Fifo { lanes, .. } => lanes.iter().all(VecDeque::is_empty),
-        }
-    }
-
     /// Takes up the next record that may be; its lane stays taken until [`Lanes::finish`].
     pub(crate) fn next(&mut self) -> Option<usize> {
         match self {

@@ -161,8 +161,13 @@ impl Ledger {
         self.entries().reports[index].clone()
     }
 
+    /// How many records have no report yet.
+    pub(crate) fn open(&self) -> usize {
+        self.entries().open
+    }
+
     pub(crate) fn is_complete(&self) -> bool {
-        self.entries().open == 0
+        self.open() == 0
     }
 
     /// Ends the batch: every record without an entry has failed, for this reason.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::time::{Instant, Sleep, sleep_until};
-use tracing::{Instrument, Span, info_span};
+use tracing::{Instrument, Span, error_span};
 
 use crate::disposition::Cause;
 use crate::guarded::{Guarded, caught};
@@ -229,7 +229,9 @@ impl<'a> Run<'a> {
         self.taken[record].taken_up = Some(Instant::now());
         let message = &self.ledger.messages()[record];
         let with_fingerprint = self.engine.mismatch != PayloadMismatch::Ignore;
-        let prepared = caught(|| self.engine.handler.prepare(message, with_fingerprint))
+        let prepare = || self.engine.handler.prepare(message, with_fingerprint);
+        let prepared = error_span!("record", message_id = message.id())
+            .in_scope(|| caught(prepare))
             .unwrap_or_else(|_| Err(PrepareError::Panic));
         let prepared = match prepared {
             Ok(prepared) => prepared,
@@ -373,13 +375,13 @@ impl<'a> Run<'a> {
         (startable.claim, parts)
     }
 
-    /// What the user's code logs of a record stands in this span.
+    /// What the user's code logs of a record stands in this span, errors on their own too.
     fn span(&self, record: usize) -> Span {
         let message = &self.ledger.messages()[record];
         let message_id = message.id();
         let key = self.taken[record].item.as_ref().map(ItemId::short);
         let correlation_id = message.correlation_id().map(CorrelationId::as_str);
-        info_span!("record", message_id, key, correlation_id)
+        error_span!("record", message_id, key, correlation_id)
     }
 
     /// The deadline is near: nothing starts any more, handlers are cancelled, and what is claimed but

@@ -1,6 +1,7 @@
 //! The consumer: a handler with its key, its store and its settings.
 
 mod builder;
+mod options;
 mod runnable;
 mod settings;
 #[cfg(feature = "sqs")]

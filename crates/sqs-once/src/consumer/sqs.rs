@@ -59,6 +59,7 @@ impl<Phase> Consumer<Phase> {
     /// | cancelled at the deadline | as long as the backoff says, and until its own lease has lapsed |
     /// | in progress elsewhere | until the other worker's lease has lapsed ¹ |
     /// | returned because an earlier record of its FIFO group did not succeed | as long as that record, so that the group comes back together |
+    /// | not started before the deadline | until the queue's visibility timeout ends |
     /// | terminal, but not moved to a dead-letter queue | until the queue's visibility timeout ends |
     ///
     /// ¹ Even without a backoff: in Lambda, and where one of `queue_url` and `sqs_client` is set.
@@ -67,7 +68,8 @@ impl<Phase> Consumer<Phase> {
     /// from the record's own end, are rounded up to whole seconds, and end before the 12 hours from the
     /// record's receipt are over that SQS allows. The requests go out when the batch has ended, up to 10
     /// records each. What is not changed in time, or refused, is one line in the log: its records are
-    /// failures as they were, and come back when the queue's visibility timeout ends.
+    /// failures as they were, and come back when the queue's visibility timeout ends. So do messages
+    /// without a receipt handle or a queue ARN, which only a hand-made event has.
     #[must_use]
     pub fn backoff(self, backoff: Backoff) -> Self {
         self.set(|settings| settings.disposition.backoff = Some(backoff))

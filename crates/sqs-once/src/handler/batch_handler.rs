@@ -22,25 +22,28 @@ use super::{Batch, BatchOutcome, HandlerError, Remaining, State};
 /// Each record keeps its own business key, claim and completion, so that a message that comes again is a
 /// duplicate whatever batch it comes in. The call starts once the claims of all records are decided, and
 /// not at all when none is left to run: duplicates, records that are in progress elsewhere, and those
-/// whose body or key is unusable have ended by then. Half of the batch's time, up to the deadline
-/// margin, is kept for the call: what could not be claimed until then, or waits for another worker longer,
-/// goes back to the queue.
+/// whose body or key is unusable have ended by then. Half of the time until the deadline margin is kept
+/// for the call: what could not be claimed by then, or would wait for another worker longer, goes back to
+/// the queue.
 ///
 /// [`record_timeout`](crate::Consumer::record_timeout) limits the call, and
 /// [`concurrency`](crate::Consumer::concurrency) has no meaning for it. All payloads are in memory at
-/// once: of an event of 6 MB at most.
+/// once: those of an event, which has 6 MB at most. Completions are recorded after the call, 25 records a
+/// request: a call that ends shortly before the deadline needs a
+/// [`deadline_margin`](crate::Consumer::deadline_margin) that leaves time for them.
 ///
 /// **Order.** The records of a FIFO queue's message group come in their order, and none that stands
-/// behind a record of its group that is to come again, or is not decided in half of the batch's time.
-/// Order inside the call is the handler's: to keep it, stop at the first failure of a group and leave the
-/// rest unsaid. A record that succeeded although one before it failed is done: it is recorded and
-/// acknowledged, with a warning in its line of the log, and not repeated.
+/// behind a record of its group that has failed already, is in progress elsewhere, or is not decided in
+/// half of the batch's time. Order inside the call is the handler's: to keep it, stop at the first failure
+/// of a group and leave the rest unsaid. A record that succeeded although one before it failed is done all
+/// the same: it is recorded and acknowledged, with a warning in its line of the log, because going back
+/// would not undo it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a batch handler for the payload `{T}` with the state `{S}`",
     label = "not a batch handler",
     note = "a batch handler is an `async fn` whose first argument is `Batch<{T}>`; `State<T>` and `Remaining` may follow",
     note = "it returns `Result<BatchOutcome, HandlerError>` or `BatchOutcome`, and its future must be `Send`",
-    note = "`#[sqs_once::batch_handler]` on the function tells which argument is wrong"
+    note = "`#[sqs_once::batch_handler]` on the function tells what is wrong"
 )]
 pub trait BatchHandler<T, S, X>: Clone + Send + Sync + 'static {
     /// Handles the batch.
@@ -152,6 +155,7 @@ impl IntoBatchOutcome for BatchOutcome {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<T: IntoBatchOutcome, E: Into<HandlerError>> IntoBatchOutcome for Result<T, E> {
     fn into_batch_outcome(self) -> Result<BatchOutcome, HandlerError> {
         self.map_err(Into::into)?.into_batch_outcome()

@@ -35,7 +35,8 @@ enum Disposition {
 }
 
 impl HandlerError {
-    /// The message goes back to the queue and is tried again when its visibility timeout ends.
+    /// The message goes back to the queue, and is tried again when its visibility timeout ends, which the
+    /// consumer's backoff may set.
     pub fn retry(error: impl Into<BoxError>) -> Self {
         Self {
             disposition: Disposition::Retry { after: None },

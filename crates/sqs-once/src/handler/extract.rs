@@ -66,7 +66,7 @@ impl<S> RecordParts<S> {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an extractor for a consumer with the state `{S}`",
     label = "not an extractor",
-    note = "after the payload a handler may take `IdempotencyToken`, `Attempt`, `MessageMeta`, `Remaining`, `Key`, or `State<T>`",
+    note = "after the payload a handler may take `IdempotencyToken`, `Attempt`, `MessageMeta`, `Remaining`, `Key`, `CorrelationId`, what an envelope says (`SnsMeta`, `EventBridgeMeta`, `S3Object`), or `State<T>`",
     note = "`State<T>` needs a consumer with exactly that state: `.state(value)`",
     note = "for a type of your own, implement `sqs_once::FromRecord`"
 )]

@@ -30,6 +30,37 @@ pub(crate) use reader::Reader;
 /// Its first argument is the payload; up to eight extractors ([`FromRecord`]) may follow. It returns
 /// something that is [`IntoOutcome`]: usually `Result<(), HandlerError>`, or a [`Recorded`] result.
 ///
+/// ```
+/// use sqs_once::{HandlerError, IdempotencyToken, ResultExt, State};
+/// # use serde::Deserialize;
+///
+/// #[derive(Deserialize)]
+/// struct OrderPlaced { order_id: String, amount_cents: u64 }
+///
+/// #[derive(Clone)]
+/// struct Payments;
+///
+/// # impl Payments {
+/// #     async fn charge(&self, _: u64, _: &IdempotencyToken) -> std::io::Result<()> { Ok(()) }
+/// # }
+/// async fn charge(
+///     order: OrderPlaced,
+///     token: IdempotencyToken,
+///     State(payments): State<Payments>,
+/// ) -> Result<(), HandlerError> {
+///     if order.amount_cents == 0 {
+///         return Err("nothing to charge").terminal();            // it will be as wrong the next time
+///     }
+///     payments.charge(order.amount_cents, &token).await?;        // `?` means: try again later
+///     Ok(())
+/// }
+///
+/// let consumer = sqs_once::consumer::<OrderPlaced>()
+///     .key(|order: &OrderPlaced| order.order_id.clone())
+///     .state(Payments)
+///     .handler(charge);
+/// ```
+///
 /// The handlers of a batch share one task, and take turns at every `await`. A handler is cancelled (its
 /// future is dropped at an `await`) shortly before the function's deadline. What a handler has spawned
 /// goes on when the handler is cancelled.
@@ -92,7 +123,7 @@ pub(crate) use reader::Reader;
     message = "`{Self}` is not a handler for the payload `{T}` with the state `{S}`",
     label = "not a handler",
     note = "a handler is an `async fn` whose first argument is the payload and whose other arguments are extractors",
-    note = "it returns `Result<(), HandlerError>` or `()`, and its future must be `Send`",
+    note = "it returns `Result<(), HandlerError>`, a `Recorded` result in place of the `()`, or `()`, and its future must be `Send`",
     note = "`#[sqs_once::handler]` on the function tells what is wrong"
 )]
 pub trait Handler<T, S, X>: Clone + Send + Sync + 'static {

@@ -34,19 +34,13 @@ where
 
     fn batch_call(&self) -> Option<BatchCall<'_, S>> {
         Some(Box::new(|records, parts| {
-            let records = records.into_iter().map(|(payload, record)| {
+            let records = records.into_iter().map(|(payload, mut record)| {
                 let payload = payload.downcast::<Guarded<T>>();
                 let payload = payload.ok().and_then(|mut payload| payload.take());
                 // Every payload here went through `prepare` above.
                 let payload = payload.expect("a payload of this handler");
-                let cancelled_at = parts.cancelled_at;
-                (
-                    payload,
-                    RecordParts {
-                        cancelled_at,
-                        ..record
-                    },
-                )
+                record.cancelled_at = parts.cancelled_at;
+                (payload, record)
             });
             let batch = Batch::new(records.collect());
             let identity = batch.identity();

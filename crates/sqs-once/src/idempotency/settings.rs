@@ -36,7 +36,7 @@ impl DriverSettings {
         let store = match &self.store {
             _ if env.disabled => {
                 warn!(
-                    "SQS_ONCE_DISABLED is set: nothing is deduplicated but what one batch holds twice"
+                    "SQS_ONCE_DISABLED is set: nothing is deduplicated, but for duplicates inside one batch"
                 );
                 Arc::new(OffStore)
             }

@@ -9,9 +9,9 @@ use futures_util::FutureExt;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout_at};
-use tracing::{Instrument, info, info_span, warn};
+use tracing::{Instrument, error_span, info, warn};
 
-use crate::batch::{Deadline, Outcome};
+use crate::batch::{Deadline, Outcome, Report};
 use crate::error::chain;
 use crate::handler::{Done, HandlerError, IdempotencyToken};
 use crate::idempotency::Refusal;
@@ -144,7 +144,7 @@ impl<'a> Invocation<'a> {
         let fingerprint = self.fingerprint.clone();
         let attempt = Attempt::new(&core.driver, deadline, &key, fingerprint);
         let begun = Instant::now();
-        let span = info_span!("run", key = attempt.item().short());
+        let span = error_span!("run", key = attempt.item().short());
         let result = attempt_work(&attempt, work).instrument(span).await;
         log(attempt.item(), begun, &result);
         result
@@ -216,7 +216,9 @@ fn log<T>(item: &ItemId, begun: Instant, result: &Result<Once<T>, RunError>) {
         Err(RunError::InProgress { .. }) => Outcome::InProgress,
         Err(_) => Outcome::Failed,
     };
-    let reason = result.as_ref().err().map(|error| chain(error));
+    // As short as a record's: an error's text has no limit of its own.
+    let reason = |error| Report::new(outcome).because(chain(error)).reason;
+    let reason = result.as_ref().err().and_then(|error| reason(error));
     macro_rules! line {
         ($level:ident) => {
             $level!(

@@ -14,7 +14,7 @@ use super::Message;
 /// | [`MessageGroup`] | the message group |
 /// | [`JsonPointer`](crate::JsonPointer) | a place in the body's JSON, whatever the payload type |
 /// | `JmesPath` (feature `jmespath`) | what a JMESPath expression finds in the body's JSON |
-/// | [`S3EventId`](crate::S3EventId) | bucket, object key and sequencer of an S3 notification |
+/// | [`S3EventId`](crate::S3EventId) | what names an event of S3: bucket, object key, event name and sequencer |
 /// | [`EventBridgeId`](crate::EventBridgeId), [`SnsMessageId`](crate::SnsMessageId) | the id in the envelope, which an event that is sent again does not keep |
 /// | [`MessageId`] | the message id, which is rarely the right one |
 /// | a tuple of two to six extractors | all of theirs together |
@@ -81,12 +81,13 @@ impl<T> KeyExtractor<T> for MessageAttribute {
     }
 }
 
-/// The key is a system attribute, which SQS set: `MessageDeduplicationId`, `SequenceNumber` or
-/// `SenderId`.
+/// The key is a system attribute, which SQS set, such as `MessageDeduplicationId`.
 ///
 /// Choose one that names the event. `MessageDeduplicationId` does where the producer sets it, or the
-/// queue makes it of the body; SQS itself forgets it after five minutes. Attributes that say when or
-/// how often a message was delivered change with every delivery: nothing would be a duplicate.
+/// queue makes it of the body; SQS itself forgets it after five minutes. `SequenceNumber` names a message:
+/// one that is sent again has another. `SenderId` names whoever sent it: everything of one sender would be
+/// a duplicate. Attributes that say when or how often a message was delivered change with every delivery:
+/// nothing would be one.
 #[derive(Clone, Debug)]
 pub struct SystemAttribute {
     name: String,

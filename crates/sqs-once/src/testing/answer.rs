@@ -140,7 +140,8 @@ impl Answer {
     }
 
     /// How long a message that goes back should stay away: what
-    /// [`retry_after`](crate::ResultExt::retry_after) or the consumer's backoff says.
+    /// [`retry_after`](crate::ResultExt::retry_after) or the consumer's backoff says, or until the lease of
+    /// whoever has its key has lapsed. Without the feature `sqs` nobody asks SQS for that.
     ///
     /// # Panics
     /// If there is no record with this message id.

@@ -68,8 +68,9 @@ impl Bench {
 
     /// Sets how long an invocation may take: the function's timeout. Default: 30 s.
     ///
-    /// Handlers are cancelled a second before, in Tokio's time. In a test with
-    /// `#[tokio::test(start_paused = true)]` that takes no time.
+    /// Handlers are cancelled a second before, or a tenth of the time if that is less, unless the
+    /// consumer's deadline margin says otherwise; in Tokio's time, so that with
+    /// `#[tokio::test(start_paused = true)]` it takes none.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;

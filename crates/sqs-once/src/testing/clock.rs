@@ -25,7 +25,7 @@ pub struct TestClock {
 }
 
 impl TestClock {
-    /// A clock that starts now, for a consumer without a [`Bench`](super::Bench).
+    /// A clock that starts now, for what runs without a [`Bench`](super::Bench): [`Idempotency`](crate::Idempotency), say.
     pub fn new() -> Self {
         Self {
             started: Instant::now(),

@@ -7,6 +7,7 @@
     reason = "every test file uses another part of this"
 )]
 
+pub mod opening;
 pub mod sqs;
 
 use std::collections::HashMap;

@@ -252,7 +252,7 @@ impl Run<'_> {
             report = report.because(reason.join("; "));
         }
         let followers = std::mem::take(&mut taken.followers);
-        if report.outcome == Outcome::Failed && report.wait.is_none() {
+        if report.outcome == Outcome::Failed && !report.untried && report.wait.is_none() {
             report.wait = self.backoff(record);
         }
         let group_goes_on = self.group_goes_on(&report);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use tokio::time::Instant;
-use tracing::{Instrument, info_span};
+use tracing::{Instrument, error_span};
 
 use crate::guarded::caught;
 use crate::handler::{BatchParts, Done, HandlerError, Work};
@@ -35,10 +35,11 @@ impl Run<'_> {
         }
     }
 
-    /// Makes the call, once nothing is undecided any more or the time for that is over.
+    /// Makes the call, once nothing is undecided any more or the time for that is over. A claimer that has
+    /// nothing to do was asked for all there is.
     pub(super) fn start_together(&mut self) {
         let is_decided = self.claimer.is_idle() && self.is_order_decided();
-        if !self.lanes.is_empty() || !(is_decided || self.claims_over) {
+        if !is_decided && !self.claims_over {
             return;
         }
         let startables = self.take_startables();
@@ -58,7 +59,7 @@ impl Run<'_> {
                 records.push((payload, parts));
             }
         }
-        let span = info_span!("batch", records = records.len());
+        let span = error_span!("batch", records = records.len());
         let call = move |cancelled_at| {
             let state = ();
             batch_call(
@@ -91,11 +92,11 @@ impl Run<'_> {
         self.running.push(Box::pin(finished.instrument(span)));
     }
 
-    /// Whether it is known which groups may go on: a dead letter on its way may still decide, and
-    /// a hook.
+    /// Whether it is known which groups may go on. A dead letter on its way and a hook may still decide:
+    /// so every record has ended, is claimed, or ends as one that is.
     fn is_order_decided(&self) -> bool {
-        let is_moving = !self.to_move.is_empty() || !self.moving.is_empty();
-        !self.is_fifo || (!is_moving && self.hooking.is_decided())
+        let followers = self.taken.iter().map(|taken| taken.followers.len());
+        !self.is_fifo || self.ledger.open() == self.claimed.len() + followers.sum::<usize>()
     }
 
     /// What is claimed, in the batch's order. Of a FIFO message group nothing runs behind a record that

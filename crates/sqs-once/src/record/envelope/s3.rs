@@ -54,7 +54,7 @@ pub struct S3Object {
     pub size: Option<u64>,
 }
 
-/// The key is what names an event of S3: bucket, object key and sequencer, which copies of one
+/// The key is what names an event of S3: bucket, object key, event name and sequencer, which copies of one
 /// notification share and two events never do.
 ///
 /// Events without a sequencer have no such key: all but those that create or delete objects.
@@ -64,7 +64,14 @@ pub struct S3EventId;
 impl<T> KeyExtractor<T> for S3EventId {
     fn key(&self, _: &T, message: &Message) -> Result<BusinessKey, KeyError> {
         let object = message.metadata::<S3Object>().ok_or(KeyError::Missing)?;
-        BusinessKey::of(&(&object.bucket, &object.key, &object.sequencer))
+        let S3Object {
+            bucket,
+            key,
+            event_name,
+            sequencer,
+            ..
+        } = object;
+        BusinessKey::of(&(bucket, key, event_name, sequencer))
     }
 }
 
@@ -91,8 +98,11 @@ pub(super) fn is_notification(fields: &Fields<'_>) -> bool {
     is_test_event(fields) || first.is_some_and(is_record)
 }
 
+/// What is acknowledged unseen must be S3's and nobody else's.
 fn is_test_event(fields: &Fields<'_>) -> bool {
-    fields.text("Event").as_deref() == Some(TEST_EVENT) && fields.raw("Records").is_none()
+    fields.text("Event").as_deref() == Some(TEST_EVENT)
+        && fields.text("Service").as_deref() == Some("Amazon S3")
+        && fields.raw("Records").is_none()
 }
 
 pub(super) fn open(fields: &Fields<'_>) -> Result<Opened, EnvelopeError> {

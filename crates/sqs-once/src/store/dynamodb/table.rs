@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::fmt::Display;
-use std::sync::Arc;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
@@ -99,7 +98,11 @@ impl Table {
                 // Powertools writes an empty one when it validates no payload.
                 .filter(|fingerprint| !fingerprint.is_empty())
                 .map(Fingerprint::from_stored),
-            data: optional(attributes, &names.data, |value| Some(data(value)))?,
+            // Powertools for TypeScript records a document, which is nothing that this library wrote.
+            data: attributes
+                .get(&names.data)
+                .and_then(|value| value.as_s().ok())
+                .map(|data| data.as_str().into()),
             owner: optional(attributes, &names.owner, owner)?,
             fence: number(&names.fence)?.map(Fence::from_stored),
         })
@@ -136,14 +139,6 @@ fn optional<T>(
         .filter(|value| !value.is_null())
         .map(|value| read(value).ok_or_else(|| bad(name)))
         .transpose()
-}
-
-/// Powertools records data as text, or as a document.
-fn data(value: &AttributeValue) -> Arc<str> {
-    match value {
-        AttributeValue::S(text) => text.as_str().into(),
-        document => format!("{document:?}").into(),
-    }
 }
 
 fn bad(name: &str) -> StoreError {

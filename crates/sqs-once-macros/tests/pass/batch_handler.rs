@@ -1,0 +1,144 @@
+//! A batch handler: its keys, its extractors and its outcomes.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use sqs_once::consumer::Ready;
+use sqs_once::{
+    Batch, BatchOutcome, BatchParts, BusinessKey, Consumer, FromBatch, HandlerError, JsonPointer,
+    MessageAttribute, Recorded, Remaining, State,
+};
+
+#[derive(Deserialize, BusinessKey)]
+struct OrderPlaced {
+    #[key]
+    tenant: Arc<str>,
+    #[key]
+    order_id: String,
+    amount_cents: u64,
+    items: Vec<String>,
+}
+
+#[derive(Clone)]
+struct App {
+    name: Arc<str>,
+}
+
+/// An extractor that wants the application's state.
+struct Name(Arc<str>);
+
+impl FromBatch<App> for Name {
+    fn from_batch(parts: &BatchParts<App>) -> Result<Self, HandlerError> {
+        Ok(Self(Arc::clone(&parts.state().name)))
+    }
+}
+
+#[sqs_once::batch_handler(key = order.order_id)]
+async fn by_a_field(orders: Batch<OrderPlaced>) -> Result<BatchOutcome, HandlerError> {
+    let mut outcome = orders.outcome();
+    for record in &orders {
+        outcome.ended(record, Recorded(record.token().to_string()));
+    }
+    Ok(outcome)
+}
+
+#[sqs_once::batch_handler(key = (order.tenant, order.order_id.to_lowercase(), order.items[0]))]
+async fn by_several_parts(orders: Batch<OrderPlaced>) -> BatchOutcome {
+    orders.all_succeeded()
+}
+
+#[sqs_once::batch_handler(key = |order| format!("{}/{}", order.tenant, order.order_id))]
+async fn by_a_closure(orders: Batch<OrderPlaced>) -> BatchOutcome {
+    orders.all_succeeded()
+}
+
+#[sqs_once::batch_handler(key = |OrderPlaced { order_id, .. }| order_id)]
+async fn by_a_pattern(orders: Batch<OrderPlaced>) -> BatchOutcome {
+    orders.all_succeeded()
+}
+
+#[sqs_once::batch_handler(key = |order: &OrderPlaced| order.order_id.clone())]
+async fn by_a_typed_closure(orders: Batch<OrderPlaced>) -> BatchOutcome {
+    orders.all_succeeded()
+}
+
+#[sqs_once::batch_handler(key = |order| order)]
+async fn by_the_payload(orders: Batch<OrderPlaced>) -> BatchOutcome {
+    orders.all_succeeded()
+}
+
+impl OrderPlaced {
+    fn business_key(&self) -> String {
+        self.order_id.clone()
+    }
+}
+
+#[sqs_once::batch_handler(key = OrderPlaced::business_key)]
+async fn by_a_function(orders: Batch<OrderPlaced>) -> BatchOutcome {
+    orders.all_succeeded()
+}
+
+#[sqs_once::batch_handler(key = (MessageAttribute::new("tenant"), JsonPointer::new("/order_id")))]
+async fn by_extractors(orders: sqs_once::Batch<OrderPlaced>) -> BatchOutcome {
+    orders.all_succeeded()
+}
+
+#[sqs_once::batch_handler(
+    key = order.order_id,
+    namespace = "payments",
+    lease_margin = "500ms",
+    retain = "28d",
+    mode = record_after,
+    fingerprint = placed.amount_cents,
+    payload_mismatch = reject,
+    missing_key = retry,
+)]
+async fn options(orders: Batch<OrderPlaced>) -> Result<BatchOutcome, std::io::Error> {
+    Ok(orders.all_succeeded())
+}
+
+#[sqs_once::batch_handler(key = order.order_id)]
+async fn extractors(
+    orders: Batch<OrderPlaced>,
+    State(app): State<App>,
+    remaining: Remaining,
+    Name(name): Name,
+) -> Result<BatchOutcome, HandlerError> {
+    drop((app, remaining.duration(), name));
+    // The function stays as it is: it can be called.
+    by_a_field(orders).await
+}
+
+#[sqs_once::batch_handler(key = order.order_id, state = App)]
+async fn state_of_an_option(orders: Batch<OrderPlaced>, _: Name) -> BatchOutcome {
+    orders.all_succeeded()
+}
+
+macro_rules! batch_handlers {
+    ($($name:ident: $payload:ty, $key:expr;)*) => {$(
+        #[sqs_once::batch_handler(key = $key)]
+        async fn $name(orders: Batch<$payload>) -> BatchOutcome {
+            orders.all_succeeded()
+        }
+    )*};
+}
+
+batch_handlers! {
+    from_a_macro: OrderPlaced, sqs_once::MessageGroup;
+}
+
+fn main() {
+    let _: Consumer = by_a_field::consumer();
+    let _: Consumer = by_several_parts::consumer();
+    let _: Consumer = by_a_closure::consumer();
+    let _: Consumer = by_a_pattern::consumer();
+    let _: Consumer = by_a_typed_closure::consumer();
+    let _: Consumer = by_the_payload::consumer();
+    let _: Consumer = by_a_function::consumer();
+    let _: Consumer = by_extractors::consumer();
+    let _: Consumer = options::consumer();
+    let _: Consumer<Ready<App>> = extractors::consumer();
+    let app = App { name: "app".into() };
+    let _: Consumer = state_of_an_option::consumer().state(app);
+    let _: Consumer = from_a_macro::consumer();
+}
