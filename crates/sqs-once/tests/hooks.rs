@@ -249,6 +249,22 @@ async fn a_failure_hook_is_called_for_every_record_that_was_tried_in_vain() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_failure_hook_gets_no_result_that_nobody_recorded() {
+    let bench = Bench::new();
+    let failures = Ends::default();
+    let consumer = receipts(&bench).on_failure(note(&failures));
+    bench.store.fail("settle", StoreErrorKind::AccessDenied, 1);
+    assert_eq!(
+        bench.invoke(&consumer, event([order("o-1")])).await,
+        ["m-0"]
+    );
+    assert_eq!(
+        taken(&failures),
+        [("m-0".to_owned(), Outcome::Failed, None)]
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_failing_failure_hook_changes_nothing() {
     for hook in ["error", "panic", "endless"] {
         let bench = Bench::new();

@@ -203,7 +203,10 @@ impl Run<'_> {
             (Some(item), Some(key)) => Some(IdempotencyToken::of(item, key)),
             _ => None,
         };
-        RecordEnd::new(message, token, report, taken.data.clone())
+        // What a failed record's handler returned is not recorded, as far as anybody knows.
+        let is_recorded = matches!(report.outcome, Outcome::Processed | Outcome::Duplicate);
+        let data = taken.data.clone().filter(|_| is_recorded);
+        RecordEnd::new(message, token, report, data)
     }
 
     /// The effect is on record whatever its hook says: a record that fails here is a duplicate when it
