@@ -49,18 +49,18 @@ fn fingerprint(bencher: Bencher<'_, '_>) {
 fn batch(bencher: Bencher<'_, '_>, records: u64) {
     let runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = { runtime }.enable_all().build().expect("a runtime");
-    let mut first = 0;
+    let event = contract::event(0..records);
     bencher
         .counter(ItemsCount::new(records))
         .with_inputs(|| {
-            first += records;
-            let event = contract::event(first..first + records);
             let event: SqsEvent = serde_json::from_slice(&event).expect("it is an event");
             let mut context = Context::default();
             context.deadline = contract::now_ms() + 60_000;
-            (consumer(), LambdaEvent::new(event, context))
+            let consumer = consumer();
+            runtime.block_on(consumer.init()).expect("it starts");
+            (consumer, LambdaEvent::new(event, context))
         })
-        .bench_values(|(mut consumer, event)| {
+        .bench_local_values(|(mut consumer, event)| {
             runtime.block_on(async { consumer.call(event).await.expect("it answers") })
         });
 }

@@ -12,6 +12,7 @@ use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 use sqs_once_bench::contender::{self, Contender};
 use sqs_once_bench::measure::{Options, measure};
+use sqs_once_bench::shape::Shape;
 use sqs_once_bench::table::Latency;
 use sqs_once_bench::{machine, report, smoke};
 
@@ -25,6 +26,9 @@ struct Arguments {
     /// Only these contenders, by name, separated by commas.
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     only: Vec<String>,
+    /// Only these batches, by name, such as `--shape "100 new"`; may be given more than once.
+    #[arg(long, value_name = "NAME")]
+    shape: Vec<String>,
     /// How often every contender has its turn at each batch.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
@@ -85,7 +89,13 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
         lines.iter().for_each(|line| println!("{line}"));
         return Ok(holds);
     }
-    let contenders = chosen(&arguments.only)?;
+    let contenders = chosen(
+        "contender",
+        Contender::all(),
+        |contender| contender.name,
+        &arguments.only,
+    )?;
+    let shapes = chosen("batch", Shape::all(), |shape| shape.name, &arguments.shape)?;
     let mut ready = Vec::new();
     let mut missing = Vec::new();
     for contender in contenders {
@@ -104,7 +114,7 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
             statement: Duration::from_micros(arguments.statement_latency),
         },
     };
-    let mut results = measure(&ready, options, &progress)?;
+    let mut results = measure(&ready, &shapes, options, &progress)?;
     for (contender, error) in &missing {
         results.missing(contender, error);
     }
@@ -119,18 +129,20 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
     Ok(results.failures.is_empty())
 }
 
-fn chosen(only: &[String]) -> Result<Vec<Contender>, String> {
-    let all = Contender::all();
-    if let Some(unknown) = only
-        .iter()
-        .find(|name| !all.iter().any(|one| one.name == **name))
-    {
-        let names: Vec<_> = all.iter().map(|one| one.name).collect();
+/// Those of `all` that are named; all of them where none is.
+fn chosen<T>(
+    what: &str,
+    all: Vec<T>,
+    name: impl Fn(&T) -> &'static str,
+    names: &[String],
+) -> Result<Vec<T>, String> {
+    let known: Vec<_> = all.iter().map(&name).collect();
+    if let Some(unknown) = names.iter().find(|name| !known.contains(&name.as_str())) {
+        let known = known.join("; ");
         return Err(format!(
-            "no contender is called {unknown:?}; there are {}",
-            names.join(", ")
+            "no {what} is called {unknown:?}; there are: {known}"
         ));
     }
-    let is_chosen = |one: &Contender| only.is_empty() || only.iter().any(|name| name == one.name);
+    let is_chosen = |one: &T| names.is_empty() || names.iter().any(|wanted| wanted == name(one));
     Ok(all.into_iter().filter(is_chosen).collect())
 }

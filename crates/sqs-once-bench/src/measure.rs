@@ -111,25 +111,25 @@ pub enum MeasureError {
     },
 }
 
-/// Measures all contenders.
+/// Measures these contenders at these shapes, small ones first.
 ///
 /// # Errors
 /// [`MeasureError::Listen`]. A contender that fails is an entry of the results.
 pub fn measure(
     contenders: &[(Contender, Program)],
+    shapes: &[Shape],
     options: Options,
     progress: &ProgressBar,
 ) -> Result<Results, MeasureError> {
     let table = Table::start(options.latency)?;
     let mut results = Results::new(options);
-    let shapes = Shape::all();
     let rounds = (options.rounds * contenders.len()) as u64;
     progress.set_length(rounds * (shapes.len() as u64 + 1));
     cold_starts(contenders, options, &table, &mut results, progress);
     let mut done = rounds;
     // What a record took in the last batch of new keys.
     let mut per_record = BTreeMap::new();
-    for shape in &shapes {
+    for shape in shapes {
         table.clear();
         let mut turns = Vec::new();
         for (contender, program) in contenders {
@@ -181,7 +181,7 @@ fn cold_starts(
 ) {
     let shape = Shape::cold();
     let mut orders = Orders::default();
-    let mut times: BTreeMap<_, Vec<f64>> = BTreeMap::new();
+    let mut times: BTreeMap<_, (Vec<f64>, Vec<f64>)> = BTreeMap::new();
     for round in 1..=options.rounds {
         for (contender, program) in contenders {
             progress.set_message(format!("cold start {round} of {}", contender.title));
@@ -189,15 +189,20 @@ fn cold_starts(
             let (event, _) = orders.event(&[], shape.records);
             let started = Process::start(contender, program, &shape, &table.endpoint());
             match started.and_then(|mut process| process.first_answer(&event)) {
-                Ok(took) => times.entry(contender.name).or_default().push(millis(took)),
+                Ok((took, cpu)) => {
+                    let (times, cpus) = times.entry(contender.name).or_default();
+                    times.push(millis(took));
+                    cpus.extend(cpu.map(millis));
+                }
                 Err(error) => results.fail(contender, &shape, &error.into()),
             }
         }
     }
-    for (contender, times) in times {
-        results
-            .cold_ms
-            .extend(Spread::of(times).map(|spread| (contender, spread)));
+    for (contender, (times, cpus)) in times {
+        let latency_ms = Spread::of(times).map(|spread| (contender, spread));
+        let cpu_ms = Spread::of(cpus).map(|spread| (contender, spread));
+        results.cold_ms.extend(latency_ms);
+        results.cold_cpu_ms.extend(cpu_ms);
     }
 }
 

@@ -93,8 +93,11 @@ impl Process {
         let mut command = Command::new(&program.path);
         command.args(&program.args);
         for (name, _) in std::env::vars_os() {
-            let name_text = name.to_string_lossy();
-            if name_text.starts_with("AWS_") || name_text.starts_with("RUST_") {
+            let is_lambda_s = ["AWS_", "SQS_ONCE_", "RUST_LOG"]
+                .iter()
+                .any(|prefix| name.to_string_lossy().starts_with(prefix));
+            // How much to log is worth passing on: what it costs can be measured so.
+            if is_lambda_s && name != "AWS_LAMBDA_LOG_LEVEL" {
                 command.env_remove(name);
             }
         }
@@ -145,12 +148,17 @@ impl Process {
         self.answer(event).map(|(latency, _)| latency)
     }
 
-    /// Has the first event handled, and returns the time from the process's start to the answer.
+    /// Has the first event handled, and returns the time from the process's start to the answer, and
+    /// the CPU time that it took.
     ///
     /// # Errors
     /// As [`Process::invoke`].
-    pub fn first_answer(&mut self, event: &Arc<[u8]>) -> Result<Duration, ProcessError> {
-        self.answer(event).map(|(_, at)| at - self.started)
+    pub fn first_answer(
+        &mut self,
+        event: &Arc<[u8]>,
+    ) -> Result<(Duration, Option<Duration>), ProcessError> {
+        let (_, at) = self.answer(event)?;
+        Ok((at - self.started, self.cpu()))
     }
 
     fn answer(&mut self, event: &Arc<[u8]>) -> Result<(Duration, Instant), ProcessError> {

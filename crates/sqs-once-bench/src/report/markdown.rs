@@ -108,13 +108,23 @@ fn write_figures(results: &Results, text: &mut String) -> std::fmt::Result {
     }
     writeln!(
         text,
+        "\n![Latency of a batch, and CPU a record, against the size of the batch](performance.svg)"
+    )?;
+    writeln!(
+        text,
         "\n### Cold start\n\nFrom the start of the process to its first answer, for 10 new keys.\n"
     )?;
-    writeln!(text, "| | ms |\n|---|---|")?;
+    writeln!(text, "| | ms | CPU, ms |\n|---|---|---|")?;
     for contender in Contender::all() {
         if let Some(spread) = results.cold_ms.get(contender.name) {
             let (median, min, max) = (short(spread.median), short(spread.min), short(spread.max));
-            writeln!(text, "| {} | {median} ({min} – {max}) |", contender.title)?;
+            let cpu = results.cold_cpu_ms.get(contender.name);
+            let cpu = cpu.map_or_else(String::new, |cpu| short(cpu.median));
+            writeln!(
+                text,
+                "| {} | {median} ({min} – {max}) | {cpu} |",
+                contender.title
+            )?;
         }
     }
     writeln!(text, "\n### Aims\n\n| aim | measured | |\n|---|---|---|")?;

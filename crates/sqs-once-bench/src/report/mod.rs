@@ -40,6 +40,8 @@ pub struct Results {
     pub cells: Vec<Cell>,
     /// From a process's start to its first answer for 10 new keys, in milliseconds.
     pub cold_ms: BTreeMap<&'static str, Spread>,
+    /// The CPU time of the process by then, in milliseconds.
+    pub cold_cpu_ms: BTreeMap<&'static str, Spread>,
     /// What was left out because it would take too long.
     pub skipped: Vec<Skipped>,
     /// What should have been measured and could not.
@@ -70,6 +72,7 @@ impl Results {
             rounds: options.rounds,
             cells: Vec::new(),
             cold_ms: BTreeMap::new(),
+            cold_cpu_ms: BTreeMap::new(),
             skipped: Vec::new(),
             failures: Vec::new(),
         }

@@ -59,13 +59,15 @@ fn write_all(results: &Results, text: &mut String) -> std::fmt::Result {
     }
     for contender in Contender::all() {
         if let Some(spread) = results.cold_ms.get(contender.name) {
+            let cpu = results.cold_cpu_ms.get(contender.name);
             writeln!(
                 text,
-                "{:<34} {:>9} ({} – {}) ms",
+                "{:<34} {:>9} ({} – {}) ms, {} ms CPU",
                 contender.title,
                 short(spread.median),
                 short(spread.min),
-                short(spread.max)
+                short(spread.max),
+                cpu.map_or_else(|| "–".to_owned(), |cpu| short(cpu.median)),
             )?;
         }
     }

@@ -84,6 +84,6 @@ impl ApiError {
         if let Some(item) = &self.item {
             error["Item"] = json!(item);
         }
-        json!({"Error": error})
+        error
     }
 }

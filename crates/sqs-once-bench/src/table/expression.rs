@@ -1,5 +1,6 @@
 //! Condition and update expressions: how they are read, and what they come to.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
@@ -19,7 +20,10 @@ pub(super) struct Placeholders<'a> {
 }
 
 impl<'a> Placeholders<'a> {
-    pub(super) fn name(self, name: &'a str) -> Result<&'a str, ApiError> {
+    pub(super) fn name<'b>(self, name: &'b str) -> Result<&'b str, ApiError>
+    where
+        'a: 'b,
+    {
         if !name.starts_with('#') {
             return Ok(name);
         }
@@ -39,30 +43,30 @@ pub(super) enum Operand {
 }
 
 impl Operand {
-    pub(super) fn value(
+    pub(super) fn value<'a>(
         &self,
-        item: &Item,
-        placeholders: Placeholders<'_>,
-    ) -> Result<Option<Value>, ApiError> {
+        item: &'a Item,
+        placeholders: Placeholders<'a>,
+    ) -> Result<Option<Cow<'a, Value>>, ApiError> {
         match self {
-            Self::Attribute(name) => Ok(item.get(placeholders.name(name)?).cloned()),
+            Self::Attribute(name) => Ok(item.get(placeholders.name(name)?).map(Cow::Borrowed)),
             Self::Value(name) => match placeholders.values.get(name) {
-                Some(value) => Ok(Some(value.clone())),
+                Some(value) => Ok(Some(Cow::Borrowed(value))),
                 None => Err(ApiError::validation(format!("no value for {name}"))),
             },
             Self::Parameter(index) => match placeholders.parameters.get(*index) {
-                Some(value) => Ok(Some(value.clone())),
+                Some(value) => Ok(Some(Cow::Borrowed(value))),
                 None => Err(ApiError::validation("fewer parameters than question marks")),
             },
             Self::IfNotExists(name, otherwise) => match item.get(placeholders.name(name)?) {
-                Some(value) => Ok(Some(value.clone())),
+                Some(value) => Ok(Some(Cow::Borrowed(value))),
                 None => otherwise.value(item, placeholders),
             },
             Self::Sum(left, right, sign) => {
                 let left = left.value(item, placeholders)?;
                 let right = right.value(item, placeholders)?;
                 match (left, right) {
-                    (Some(left), Some(right)) => left.plus(&right, *sign).map(Some),
+                    (Some(left), Some(right)) => Ok(Some(Cow::Owned(left.plus(&right, *sign)?))),
                     _ => Err(ApiError::validation("an operand of + or - is absent")),
                 }
             }
@@ -241,25 +245,36 @@ impl Update {
         Ok(update)
     }
 
-    /// The item after the update; the names of what was set.
+    /// Changes the item, or leaves it as it is when something is wrong.
     pub(super) fn apply(
         &self,
-        item: &Item,
+        item: &mut Item,
         placeholders: Placeholders<'_>,
-    ) -> Result<(Item, Vec<String>), ApiError> {
-        let mut updated = item.clone();
-        let mut names = Vec::with_capacity(self.set.len());
-        for (name, operand) in &self.set {
-            let name = placeholders.name(name)?;
+    ) -> Result<(), ApiError> {
+        // Every operand sees the item as it was before.
+        let set = self.set.iter().map(|(name, operand)| {
             let value = operand.value(item, placeholders)?;
             let value = value.ok_or_else(|| ApiError::validation("set to what is absent"))?;
-            updated.insert(name.to_owned(), value);
-            names.push(name.to_owned());
+            Ok((placeholders.name(name)?, value.into_owned()))
+        });
+        let set: Vec<_> = set.collect::<Result<_, ApiError>>()?;
+        let remove = self.remove.iter().map(|name| placeholders.name(name));
+        for name in remove.collect::<Result<Vec<_>, _>>()? {
+            item.remove(name);
         }
-        for name in &self.remove {
-            updated.remove(placeholders.name(name)?);
+        for (name, value) in set {
+            match item.get_mut(name) {
+                Some(present) => *present = value,
+                None => drop(item.insert(name.into(), value)),
+            }
         }
-        Ok((updated, names))
+        Ok(())
+    }
+
+    /// Whether the update sets the attribute `name`.
+    pub(super) fn sets(&self, name: &str, placeholders: Placeholders<'_>) -> bool {
+        let mut set = self.set.iter();
+        set.any(|(set, _)| placeholders.name(set).is_ok_and(|set| set == name))
     }
 }
 

@@ -142,10 +142,10 @@ fn serve(connection: &mut Connection, state: &Mutex<State>, latency: Latency) ->
         };
         let (status, body, statements) = match answer {
             Ok(Answer { body, statements }) => (200, body, statements),
-            Err(error) => (400, error.of_request(), 1),
+            Err(error) => (400, error.of_request().to_string(), 1),
         };
         let headers = [("content-type", "application/x-amz-json-1.0")];
-        let answer = response(status, &headers, body.to_string().as_bytes());
+        let answer = response(status, &headers, body.as_bytes());
         let in_batch = if operation == "BatchExecuteStatement" {
             statements
         } else {

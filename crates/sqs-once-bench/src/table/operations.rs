@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use serde_json::{Value as Json, json};
 
 use super::error::ApiError;
@@ -26,7 +27,7 @@ pub(super) struct Tables {
 
 /// An answer, and how many statements it took: one for anything but a batch.
 pub(super) struct Answer {
-    pub(super) body: Json,
+    pub(super) body: String,
     pub(super) statements: usize,
 }
 
@@ -62,23 +63,41 @@ struct Keys {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct BatchExecute {
-    statements: Vec<OneStatement>,
+struct BatchExecute<'a> {
+    #[serde(borrow)]
+    statements: Vec<OneStatement<'a>>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct OneStatement {
-    statement: String,
+struct OneStatement<'a> {
+    /// As JSON: a statement that was read before need not be unescaped again.
+    #[serde(borrow)]
+    statement: &'a RawValue,
     #[serde(default)]
     parameters: Vec<Value>,
     return_values_on_condition_check_failure: Option<String>,
 }
 
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Responses {
+    responses: Vec<Response>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Response {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    table_name: Option<Arc<str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<Json>,
+}
+
 impl Tables {
     pub(super) fn handle(&mut self, operation: &str, body: &[u8]) -> Result<Answer, ApiError> {
-        let one = |body| Answer {
-            body,
+        let one = |body: Json| Answer {
+            body: body.to_string(),
             statements: 1,
         };
         match operation {
@@ -146,21 +165,23 @@ impl Tables {
         match operation {
             "PutItem" => {
                 self.put(table, request.item.clone())?;
-                answer_with(request, found, None, &[])
+                answer_with(request, found, None, |_| false)
             }
             "DeleteItem" => {
                 if let Some(items) = self.items.get_mut(table) {
                     items.remove(key);
                 }
-                answer_with(request, found, None, &[])
+                answer_with(request, found, None, |_| false)
             }
             _ => {
                 let text = request.update_expression.as_deref().unwrap_or_default();
                 let update = self.updates.of(text, Update::parse)?;
-                let before = found.clone().unwrap_or_else(|| request.key.clone());
-                let (updated, names) = update.apply(&before, placeholders)?;
+                let mut updated = found.clone().unwrap_or_else(|| request.key.clone());
+                update.apply(&mut updated, placeholders)?;
                 self.put(table, updated.clone())?;
-                answer_with(request, found, Some(updated), &names)
+                answer_with(request, found, Some(updated), |name| {
+                    update.sets(name, placeholders)
+                })
             }
         }
     }
@@ -190,26 +211,38 @@ impl Tables {
         Ok(json!({"Responses": responses, "UnprocessedKeys": {}}))
     }
 
-    fn batch_execute(&mut self, request: &BatchExecute) -> Result<Answer, ApiError> {
+    fn batch_execute(&mut self, request: &BatchExecute<'_>) -> Result<Answer, ApiError> {
         let statements = request.statements.len();
         if !(1..=MOST_STATEMENTS).contains(&statements) {
             return Err(ApiError::validation("a batch has 1 to 25 statements"));
         }
-        let responses: Vec<_> = request
+        let responses = request
             .statements
             .iter()
             .map(|one| match self.execute(one) {
-                Ok(table) => json!({"TableName": table}),
-                Err(error) => error.of_statement(),
-            })
-            .collect();
-        let body = json!({"Responses": responses});
+                Ok(table) => Response {
+                    table_name: Some(table),
+                    error: None,
+                },
+                Err(error) => Response {
+                    table_name: None,
+                    error: Some(error.of_statement()),
+                },
+            });
+        let responses = Responses {
+            responses: responses.collect(),
+        };
+        let body = serde_json::to_string(&responses);
+        let body = body.map_err(|error| ApiError::validation(error.to_string()))?;
         Ok(Answer { body, statements })
     }
 
     /// Runs one statement; returns the name of its table.
-    fn execute(&mut self, one: &OneStatement) -> Result<String, ApiError> {
-        let statement = self.statements.of(&one.statement, Statement::parse)?;
+    fn execute(&mut self, one: &OneStatement<'_>) -> Result<Arc<str>, ApiError> {
+        let statement = self.statements.of(one.statement.get(), |json| {
+            let text: String = read(json.as_bytes())?;
+            Statement::parse(&text)
+        })?;
         let placeholders = Placeholders {
             names: &HashMap::new(),
             values: &HashMap::new(),
@@ -221,13 +254,13 @@ impl Tables {
                 let mut item = Item::new();
                 for (name, operand) in attributes {
                     let value = operand.value(&nothing, placeholders)?;
-                    item.extend(value.map(|value| (name.clone(), value)));
+                    item.extend(value.map(|value| (Arc::clone(name), value.into_owned())));
                 }
                 if self.item(table, key(&item)?).is_some() {
                     return Err(ApiError::duplicate());
                 }
                 self.put(table, item)?;
-                Ok(table.clone())
+                Ok(Arc::clone(table))
             }
             Statement::Update {
                 table,
@@ -237,26 +270,25 @@ impl Tables {
                 let wanted = condition
                     .wanted(KEY)
                     .map(|key| key.value(&nothing, placeholders));
-                let wanted = match wanted.transpose()? {
-                    Some(Some(Value::S(wanted))) => wanted,
+                let wanted = match wanted.transpose()?.flatten().as_deref() {
+                    Some(Value::S(wanted)) => wanted.clone(),
                     _ => {
                         return Err(ApiError::validation(
                             "Where clause does not contain a mandatory equality on all key attributes",
                         ));
                     }
                 };
-                let found = self.item(table, &wanted).cloned();
-                let shown = wants_item(one.return_values_on_condition_check_failure.as_deref());
                 // Other than `UpdateItem`, the statement never makes an item.
-                let Some(found) = found else {
+                let items = self.items.get_mut(&**table);
+                let Some(found) = items.and_then(|items| items.get_mut(&wanted)) else {
                     return Err(ApiError::condition(None));
                 };
-                if !condition.holds(&found, placeholders)? {
-                    return Err(ApiError::condition(Some(found).filter(|_| shown)));
+                if !condition.holds(found, placeholders)? {
+                    let shown = wants_item(one.return_values_on_condition_check_failure.as_deref());
+                    return Err(ApiError::condition(shown.then(|| found.clone())));
                 }
-                let (updated, _) = update.apply(&found, placeholders)?;
-                self.put(table, updated)?;
-                Ok(table.clone())
+                update.apply(found, placeholders)?;
+                Ok(Arc::clone(table))
             }
         }
     }
@@ -267,11 +299,11 @@ fn answer_with(
     request: &Request,
     old: Option<Item>,
     new: Option<Item>,
-    updated: &[String],
+    is_updated: impl Fn(&str) -> bool,
 ) -> Result<Json, ApiError> {
     let only_updated = |item: Item| -> Item {
         let items = item.into_iter();
-        items.filter(|(name, _)| updated.contains(name)).collect()
+        items.filter(|(name, _)| is_updated(name)).collect()
     };
     let attributes = match request.return_values.as_deref() {
         None | Some("NONE") => None,

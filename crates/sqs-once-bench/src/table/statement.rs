@@ -1,5 +1,7 @@
 //! The PartiQL that writes one item: `INSERT INTO … VALUE …` and `UPDATE … SET … WHERE …`.
 
+use std::sync::Arc;
+
 use super::error::ApiError;
 use super::expression::{Condition, Operand, Update};
 use super::lexer::Tokens;
@@ -8,11 +10,11 @@ use super::lexer::Tokens;
 #[derive(Debug)]
 pub(super) enum Statement {
     Insert {
-        table: String,
-        attributes: Vec<(String, Operand)>,
+        table: Arc<str>,
+        attributes: Vec<(Arc<str>, Operand)>,
     },
     Update {
-        table: String,
+        table: Arc<str>,
         update: Update,
         condition: Condition,
     },
@@ -24,14 +26,14 @@ impl Statement {
         let mut parameters = 0;
         let statement = if tokens.keyword("INSERT") {
             tokens.expect_keyword("INTO")?;
-            let table = tokens.name()?;
+            let table = tokens.name()?.into();
             tokens.expect_keyword("VALUE")?;
             tokens.expect_sign("{")?;
             let mut attributes = Vec::new();
             loop {
                 let name = tokens.name()?;
                 tokens.expect_sign(":")?;
-                attributes.push((name, Operand::read(&mut tokens, &mut parameters)?));
+                attributes.push((name.into(), Operand::read(&mut tokens, &mut parameters)?));
                 if !tokens.sign(",") {
                     break;
                 }
@@ -40,7 +42,7 @@ impl Statement {
             Self::Insert { table, attributes }
         } else {
             tokens.expect_keyword("UPDATE")?;
-            let table = tokens.name()?;
+            let table = tokens.name()?.into();
             let mut update = Update::default();
             while tokens.keyword("SET") {
                 let name = tokens.name()?;

@@ -2,13 +2,14 @@
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use super::error::ApiError;
 
-/// The attributes of an item, or of its key.
-pub(super) type Item = BTreeMap<String, Value>;
+/// The attributes of an item, or of its key. Items share their names.
+pub(super) type Item = BTreeMap<Arc<str>, Value>;
 
 /// The name of the partition key, which is the whole key.
 pub(super) const KEY: &str = "id";
