@@ -5,6 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::Duration;
 
 use thiserror::Error;
 
@@ -118,9 +119,12 @@ impl Contender {
         format!("bench-{}", self.name)
     }
 
-    /// Whether it is built from this repository alone.
-    pub fn is_rust(&self) -> bool {
-        matches!(self.kind, Kind::Rust(_))
+    /// How long it runs before it is measured: long enough for a just-in-time compiler.
+    pub fn warm_up(&self) -> Duration {
+        match self.kind {
+            Kind::Rust(_) => Duration::from_millis(500),
+            Kind::Python | Kind::TypeScript => Duration::from_secs(3),
+        }
     }
 
     /// Installs what it needs, unless that was done before, and says how it is run. The Rust ones

@@ -30,9 +30,7 @@ pub struct Options {
     pub latency: Latency,
 }
 
-/// How long a process runs before it is measured.
-const WARM_UP: Duration = Duration::from_millis(500);
-/// The most batches that a process is warmed up with, and that a turn has.
+/// The most batches of a turn.
 const MOST_BATCHES: usize = 100;
 
 /// A contender's results for a shape.
@@ -241,15 +239,14 @@ impl<'a> Turns<'a> {
             process.invoke(&event)?;
             known = completed;
         }
-        let mut last = Duration::ZERO;
         let begun = Instant::now();
-        for _ in 0..MOST_BATCHES {
+        let last = loop {
             let (event, _) = orders.event(&known, shape.records - shape.duplicates);
-            last = process.invoke(&event)?;
-            if begun.elapsed() > WARM_UP {
-                break;
+            let latency = process.invoke(&event)?;
+            if begun.elapsed() > contender.warm_up() {
+                break latency;
             }
-        }
+        };
         let fit = options.turn.as_nanos() / last.as_nanos().max(1);
         Ok(Self {
             contender,

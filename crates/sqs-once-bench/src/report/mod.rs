@@ -6,6 +6,7 @@ mod plot;
 mod terminal;
 
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
@@ -92,9 +93,14 @@ impl Results {
     }
 
     /// Notes a contender that can't be run at all.
-    pub fn missing(&mut self, contender: &Contender, error: &dyn std::error::Error) {
-        self.failures
-            .push(format!("MISSING: {}: {error}", contender.title));
+    pub fn missing(&mut self, contender: &Contender, error: &dyn Error) {
+        let mut failure = format!("MISSING: {}: {error}", contender.title);
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            failure.extend([": ", &error.to_string()]);
+            cause = error.source();
+        }
+        self.failures.push(failure);
     }
 
     fn cell(&self, contender: &str, shape: &str) -> Option<&Cell> {
