@@ -1,0 +1,293 @@
+//! The contenders, and how each comes to be: built by Cargo, or installed from its registry.
+
+use std::env;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use thiserror::Error;
+
+/// One way of doing what [`contract`](crate::contract) says.
+#[derive(Clone, Debug)]
+pub struct Contender {
+    /// Its name on the command line and in JSON.
+    pub name: &'static str,
+    /// Its name for people.
+    pub title: &'static str,
+    /// How many records it handles at a time, where that is its choice.
+    pub concurrency: usize,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// A binary of this package.
+    Rust(&'static str),
+    Python,
+    TypeScript,
+}
+
+/// What a contender is run with.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// The executable.
+    pub path: PathBuf,
+    /// Its arguments.
+    pub args: Vec<PathBuf>,
+    /// Where its files are.
+    pub workspace: PathBuf,
+}
+
+/// A contender's tools can't be had.
+#[derive(Debug, Error)]
+pub enum MissingError {
+    /// A command could not be run.
+    #[error("`{command}` can't be run")]
+    Run {
+        /// The command.
+        command: String,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A command failed.
+    #[error("`{command}` failed:\n{stderr}")]
+    Failed {
+        /// The command.
+        command: String,
+        /// The end of what it said.
+        stderr: String,
+    },
+    /// A file could not be written.
+    #[error("{path:?} can't be written")]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+/// The name of the contender that all others are compared with.
+pub const OURS: &str = "ours";
+/// The name of the one that is the limit.
+pub const LIMIT: &str = "bare";
+/// The name of the prototype.
+pub const PROTOTYPE: &str = "prototype";
+
+impl Contender {
+    /// All of them, slow ones last.
+    pub fn all() -> Vec<Self> {
+        let one = |name, title, kind, concurrency| Self {
+            name,
+            title,
+            concurrency,
+            kind,
+        };
+        let by_hand = Kind::Rust("contender-by-hand");
+        vec![
+            one(
+                LIMIT,
+                "limit: bare HTTP client",
+                Kind::Rust("contender-bare"),
+                1,
+            ),
+            one(
+                PROTOTYPE,
+                "prototype: batched, SDK",
+                Kind::Rust("contender-prototype"),
+                1,
+            ),
+            one(OURS, "sqs-once", Kind::Rust("contender-ours"), 1),
+            one("by-hand-50", "Rust by hand, 50 at a time", by_hand, 50),
+            one("by-hand-10", "Rust by hand, 10 at a time", by_hand, 10),
+            one("by-hand-1", "Rust by hand, sequential", by_hand, 1),
+            one(
+                "typescript",
+                "Powertools TypeScript, parallel",
+                Kind::TypeScript,
+                1,
+            ),
+            one("python-6", "Powertools Python, 6 threads", Kind::Python, 6),
+            one("python-1", "Powertools Python, sequential", Kind::Python, 1),
+        ]
+    }
+
+    /// Its own table.
+    pub fn table(&self) -> String {
+        format!("bench-{}", self.name)
+    }
+
+    /// How long it runs before it is measured: long enough for a just-in-time compiler.
+    pub fn warm_up(&self) -> Duration {
+        match self.kind {
+            Kind::Rust(_) => Duration::from_millis(500),
+            Kind::Python | Kind::TypeScript => Duration::from_secs(3),
+        }
+    }
+
+    /// Installs what it needs, unless that was done before, and says how it is run. The Rust ones
+    /// must be [built](build) first.
+    ///
+    /// # Errors
+    /// [`MissingError`].
+    pub fn prepare(&self) -> Result<Program, MissingError> {
+        let workspace = target().join("bench");
+        create_dir(&workspace)?;
+        match self.kind {
+            Kind::Rust(binary) => Ok(Program {
+                path: binaries().join(binary),
+                args: Vec::new(),
+                workspace,
+            }),
+            Kind::Python => python(workspace),
+            Kind::TypeScript => type_script(workspace),
+        }
+    }
+}
+
+/// Builds the Rust contenders as this program was built. Cargo builds only what is run otherwise.
+///
+/// # Errors
+/// [`MissingError`].
+pub fn build() -> Result<(), MissingError> {
+    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args([
+        "build",
+        "--quiet",
+        "--bins",
+        "--package",
+        env!("CARGO_PKG_NAME"),
+    ]);
+    if !cfg!(debug_assertions) {
+        cargo.arg("--release");
+    }
+    cargo
+        .arg("--manifest-path")
+        .arg(package().join("Cargo.toml"));
+    run(&mut cargo)
+}
+
+fn python(workspace: PathBuf) -> Result<Program, MissingError> {
+    let peers = package().join("peers/python");
+    let venv = workspace.join("python");
+    let python = venv.join("bin/python");
+    installed(&peers.join("requirements.txt"), &venv, || {
+        run(Command::new("python3")
+            .args(["-m", "venv", "--clear"])
+            .arg(&venv))?;
+        let mut pip = Command::new(&python);
+        pip.args([
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--no-deps",
+            "--requirement",
+        ]);
+        run(pip.arg(peers.join("requirements.txt")))
+    })?;
+    Ok(Program {
+        path: python,
+        args: vec![peers.join("function.py")],
+        workspace,
+    })
+}
+
+fn type_script(workspace: PathBuf) -> Result<Program, MissingError> {
+    let peers = package().join("peers/typescript");
+    let modules = workspace.join("typescript");
+    let bundle = modules.join("function.js");
+    create_dir(&modules)?;
+    for file in ["package.json", "package-lock.json", "function.ts"] {
+        copy(&peers.join(file), &modules.join(file))?;
+    }
+    installed(&peers.join("package-lock.json"), &modules, || {
+        let mut npm = Command::new("npm");
+        npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]);
+        run(npm.current_dir(&modules))
+    })?;
+    let mut esbuild = Command::new(modules.join("node_modules/.bin/esbuild"));
+    esbuild.args([
+        "function.ts",
+        "--bundle",
+        "--minify",
+        "--platform=node",
+        "--target=node20",
+    ]);
+    esbuild.args(["--log-level=warning", "--outfile=function.js"]);
+    run(esbuild.current_dir(&modules))?;
+    Ok(Program {
+        path: "node".into(),
+        args: vec![bundle],
+        workspace,
+    })
+}
+
+/// Installs what `pins` says, unless that is what is there.
+fn installed(
+    pins: &Path,
+    to: &Path,
+    install: impl FnOnce() -> Result<(), MissingError>,
+) -> Result<(), MissingError> {
+    let stamp = to.join(".installed");
+    let read = |path: &Path| fs::read(path).ok();
+    if read(pins).is_some() && read(pins) == read(&stamp) {
+        return Ok(());
+    }
+    install()?;
+    copy(pins, &stamp)
+}
+
+fn run(command: &mut Command) -> Result<(), MissingError> {
+    let text = format!("{command:?}");
+    match command.output() {
+        Ok(Output { status, .. }) if status.success() => Ok(()),
+        Ok(Output { stderr, .. }) => Err(MissingError::Failed {
+            command: text,
+            stderr: String::from_utf8_lossy(&stderr).trim_end().to_owned(),
+        }),
+        Err(source) => Err(MissingError::Run {
+            command: text,
+            source,
+        }),
+    }
+}
+
+fn create_dir(path: &Path) -> Result<(), MissingError> {
+    fs::create_dir_all(path).map_err(|source| MissingError::File {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+fn copy(from: &Path, to: &Path) -> Result<(), MissingError> {
+    let copied = fs::copy(from, to).map(|_| ());
+    copied.map_err(|source| MissingError::File {
+        path: to.to_owned(),
+        source,
+    })
+}
+
+/// This package's directory.
+fn package() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The repository's directory.
+pub fn repository() -> PathBuf {
+    package().join("../..")
+}
+
+/// Where this program and its contenders are built.
+fn binaries() -> PathBuf {
+    let own = env::current_exe().unwrap_or_default();
+    own.parent().map_or_else(PathBuf::new, Path::to_owned)
+}
+
+fn target() -> PathBuf {
+    binaries()
+        .parent()
+        .map_or_else(PathBuf::new, Path::to_owned)
+}

@@ -1,0 +1,13 @@
+//! The SDK's client, set up as sqs-once sets up its own.
+
+use aws_config::BehaviorVersion;
+use aws_sdk_dynamodb::Client;
+use aws_smithy_http_client::tls::{self, rustls_provider::CryptoMode};
+
+pub(crate) async fn client() -> Client {
+    let http_client = aws_smithy_http_client::Builder::new()
+        .tls_provider(tls::Provider::Rustls(CryptoMode::Ring))
+        .build_https();
+    let config = aws_config::defaults(BehaviorVersion::v2026_01_12());
+    Client::new(&config.http_client(http_client).load().await)
+}

@@ -1,0 +1,148 @@
+//! The command line: `cargo run --release -p sqs-once-bench -- --help`.
+
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line")]
+
+use std::error::Error;
+use std::fs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser;
+use indicatif::{ProgressBar, ProgressStyle};
+use sqs_once_bench::contender::{self, Contender};
+use sqs_once_bench::measure::{Options, measure};
+use sqs_once_bench::shape::Shape;
+use sqs_once_bench::table::Latency;
+use sqs_once_bench::{machine, report, smoke};
+
+/// Measures sqs-once beside its peers, and beside the least that its requests cost.
+///
+/// Every contender is a process of its own, driven through a Lambda Runtime API, with a stand-in for
+/// DynamoDB. Python's and TypeScript's peers are installed into `target/bench`.
+#[derive(Parser)]
+#[command(version)]
+struct Arguments {
+    /// Only these contenders, by name, separated by commas.
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    only: Vec<String>,
+    /// Only these batches, by name, such as `--shape "100 new"`; may be given more than once.
+    #[arg(long, value_name = "NAME")]
+    shape: Vec<String>,
+    /// How often every contender has its turn at each batch.
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// How long a turn takes, in milliseconds.
+    #[arg(long, default_value_t = 300, value_name = "MS")]
+    turn: u64,
+    /// Batches that would take longer than this, in seconds, are left out.
+    #[arg(long, default_value_t = 30, value_name = "S")]
+    longest: u64,
+    /// The table's latency for each request, in microseconds.
+    #[arg(long, default_value_t = 2000, value_name = "US")]
+    request_latency: u64,
+    /// The table's latency for each statement of a batch, in microseconds, on top.
+    #[arg(long, default_value_t = 0, value_name = "US")]
+    statement_latency: u64,
+    /// Writes the results to a file, as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Writes the figures into `docs/performance.md`, and its plot.
+    #[arg(long)]
+    docs: bool,
+    /// Holds the number of requests, and measures nothing: for machines that do other things.
+    #[arg(long)]
+    smoke: bool,
+}
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error}");
+            let mut cause = error.source();
+            while let Some(error) = cause {
+                eprintln!("  because: {error}");
+                cause = error.source();
+            }
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Whether everything that was asked for was measured, or holds.
+fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
+    if !machine::IS_SUPPORTED {
+        return Err("the benchmark reads CPU time as only Linux tells it".into());
+    }
+    let progress = ProgressBar::new(0);
+    progress.set_style(ProgressStyle::with_template(
+        "{wide_bar} {percent:>3} %  {msg}",
+    )?);
+    progress.enable_steady_tick(Duration::from_secs(1));
+    progress.set_message("building the Rust contenders");
+    contender::build()?;
+    if arguments.smoke {
+        let (lines, holds) = smoke::smoke()?;
+        progress.finish_and_clear();
+        lines.iter().for_each(|line| println!("{line}"));
+        return Ok(holds);
+    }
+    let contenders = chosen(
+        "contender",
+        Contender::all(),
+        |contender| contender.name,
+        &arguments.only,
+    )?;
+    let shapes = chosen("batch", Shape::all(), |shape| shape.name, &arguments.shape)?;
+    let mut ready = Vec::new();
+    let mut missing = Vec::new();
+    for contender in contenders {
+        progress.set_message(format!("preparing {}", contender.title));
+        match contender.prepare() {
+            Ok(program) => ready.push((contender, program)),
+            Err(error) => missing.push((contender, error)),
+        }
+    }
+    let options = Options {
+        rounds: arguments.rounds.max(1),
+        turn: Duration::from_millis(arguments.turn),
+        longest: Duration::from_secs(arguments.longest),
+        latency: Latency {
+            request: Duration::from_micros(arguments.request_latency),
+            statement: Duration::from_micros(arguments.statement_latency),
+        },
+    };
+    let mut results = measure(&ready, &shapes, options, &progress)?;
+    for (contender, error) in &missing {
+        results.missing(contender, error);
+    }
+    progress.finish_and_clear();
+    print!("{}", report::text(&results));
+    if let Some(file) = &arguments.json {
+        fs::write(file, serde_json::to_string_pretty(&results)?)?;
+    }
+    if arguments.docs {
+        report::write_docs(&results, &contender::repository().join("docs"))?;
+    }
+    Ok(results.failures.is_empty())
+}
+
+/// Those of `all` that are named; all of them where none is.
+fn chosen<T>(
+    what: &str,
+    all: Vec<T>,
+    name: impl Fn(&T) -> &'static str,
+    names: &[String],
+) -> Result<Vec<T>, String> {
+    let known: Vec<_> = all.iter().map(&name).collect();
+    if let Some(unknown) = names.iter().find(|name| !known.contains(&name.as_str())) {
+        let known = known.join("; ");
+        return Err(format!(
+            "no {what} is called {unknown:?}; there are: {known}"
+        ));
+    }
+    let is_chosen = |one: &T| names.is_empty() || names.iter().any(|wanted| wanted == name(one));
+    Ok(all.into_iter().filter(is_chosen).collect())
+}

@@ -1,0 +1,346 @@
+//! The measurement: every shape, and for every shape all contenders in turn, round after round, so
+//! that whatever else the machine does falls on all of them alike.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use indicatif::ProgressBar;
+use serde::Serialize;
+use thiserror::Error;
+
+use crate::contender::{Contender, Program};
+use crate::machine;
+use crate::process::{Orders, Process, ProcessError};
+use crate::report::Results;
+use crate::shape::Shape;
+use crate::table::{Counts, Latency, Table};
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// How often every contender has its turn at a shape.
+    pub rounds: usize,
+    /// How long a turn takes; at least one batch, at most 100.
+    pub turn: Duration,
+    /// Batches that would take longer than this are left out.
+    pub longest: Duration,
+    /// The latency of the table.
+    pub latency: Latency,
+}
+
+/// The most batches of a turn.
+const MOST_BATCHES: usize = 100;
+
+/// A contender's results for a shape.
+#[derive(Clone, Debug, Serialize)]
+pub struct Cell {
+    /// The contender's name.
+    pub contender: &'static str,
+    /// The shape's name.
+    pub shape: &'static str,
+    /// How many records a batch has.
+    pub records: usize,
+    /// The median latency of a turn's batches, in milliseconds.
+    pub latency_ms: Spread,
+    /// The process's CPU time for each record, in microseconds.
+    pub cpu_us: Spread,
+    /// The process's peak memory, in MB, warm-up included.
+    pub memory_mb: Option<f64>,
+    /// Requests for each record.
+    pub requests: f64,
+    /// Statements for each record.
+    pub statements: f64,
+    /// Requests for each batch, by operation.
+    pub operations: BTreeMap<String, f64>,
+    /// Connections to the table, warm-up included.
+    pub connections: u64,
+    /// The stand-in's own CPU time for each record, in microseconds.
+    pub table_cpu_us: f64,
+    /// How long each answer of the stand-in took beyond its latency, in microseconds.
+    pub table_late_us: f64,
+}
+
+/// The median of some values, the least and the largest.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Spread {
+    /// The one in the middle.
+    pub median: f64,
+    /// The least.
+    pub min: f64,
+    /// The largest.
+    pub max: f64,
+}
+
+impl Spread {
+    /// Of values that need not be in order; `None` where there are none.
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
+        let mut values: Vec<_> = values.into_iter().collect();
+        values.sort_by(f64::total_cmp);
+        Some(Self {
+            median: *values.get(values.len() / 2)?,
+            min: *values.first()?,
+            max: *values.last()?,
+        })
+    }
+}
+
+/// The measurement could not be made, or not with this contender.
+#[derive(Debug, Error)]
+pub enum MeasureError {
+    /// The stand-ins could not be started.
+    #[error("no loopback port can be had")]
+    Listen(#[from] io::Error),
+    /// A process failed.
+    #[error(transparent)]
+    Process(#[from] ProcessError),
+    /// The contender acknowledged orders that it did not complete, or completed others.
+    #[error(
+        "{contender} completed {completed} orders of {sent}: it does not do what the others do"
+    )]
+    Incomplete {
+        /// Which.
+        contender: &'static str,
+        /// How many different orders it was sent.
+        sent: usize,
+        /// How many items of its table are completed.
+        completed: usize,
+    },
+}
+
+/// Measures these contenders at these shapes, small ones first.
+///
+/// # Errors
+/// [`MeasureError::Listen`]. A contender that fails is an entry of the results.
+pub fn measure(
+    contenders: &[(Contender, Program)],
+    shapes: &[Shape],
+    options: Options,
+    progress: &ProgressBar,
+) -> Result<Results, MeasureError> {
+    let table = Table::start(options.latency)?;
+    let mut results = Results::new(options);
+    let rounds = (options.rounds * contenders.len()) as u64;
+    progress.set_length(rounds * (shapes.len() as u64 + 1));
+    cold_starts(contenders, options, &table, &mut results, progress);
+    let mut done = rounds;
+    // What a record took in the last batch of new keys.
+    let mut per_record = BTreeMap::new();
+    for shape in shapes {
+        table.clear();
+        let mut turns = Vec::new();
+        for (contender, program) in contenders {
+            progress.set_message(format!("{}: warming up {}", shape.name, contender.title));
+            let expected: Option<Duration> = per_record.get(contender.name).copied();
+            let expected = expected.unwrap_or_default() * u32::try_from(shape.records).unwrap_or(1);
+            if expected > options.longest {
+                results.skip(contender, shape, expected);
+                continue;
+            }
+            match Turns::start(contender, program, shape, &table, options) {
+                Ok(started) => turns.push(started),
+                Err(error) => results.fail(contender, shape, &error),
+            }
+        }
+        for round in 1..=options.rounds {
+            for turn in &mut turns {
+                progress.set_message(format!("{}: round {round}, {}", shape.name, turn.title));
+                turn.take(&table);
+                progress.inc(1);
+            }
+        }
+        for turn in turns {
+            match turn.end(&table) {
+                Ok(cell) => {
+                    if shape.is_plotted() {
+                        let whole = Duration::from_secs_f64(cell.latency_ms.median / 1000.0);
+                        per_record.insert(cell.contender, whole / shape.records as u32);
+                    }
+                    results.cells.push(cell);
+                }
+                Err((contender, error)) => results.fail(contender, shape, &error),
+            }
+        }
+        done += rounds;
+        progress.set_position(done);
+    }
+    results.load_after = machine::load();
+    Ok(results)
+}
+
+/// From the start of the process to its first answer.
+fn cold_starts(
+    contenders: &[(Contender, Program)],
+    options: Options,
+    table: &Table,
+    results: &mut Results,
+    progress: &ProgressBar,
+) {
+    let shape = Shape::cold();
+    let mut orders = Orders::default();
+    let mut times: BTreeMap<_, (Vec<f64>, Vec<f64>)> = BTreeMap::new();
+    for round in 1..=options.rounds {
+        for (contender, program) in contenders {
+            progress.set_message(format!("cold start {round} of {}", contender.title));
+            progress.inc(1);
+            let (event, _) = orders.event(&[], shape.records);
+            let started = Process::start(contender, program, &shape, &table.endpoint());
+            match started.and_then(|mut process| process.first_answer(&event)) {
+                Ok((took, cpu)) => {
+                    let (times, cpus) = times.entry(contender.name).or_default();
+                    times.push(millis(took));
+                    cpus.extend(cpu.map(millis));
+                }
+                Err(error) => results.fail(contender, &shape, &error.into()),
+            }
+        }
+    }
+    for (contender, (times, cpus)) in times {
+        let latency_ms = Spread::of(times).map(|spread| (contender, spread));
+        let cpu_ms = Spread::of(cpus).map(|spread| (contender, spread));
+        results.cold_ms.extend(latency_ms);
+        results.cold_cpu_ms.extend(cpu_ms);
+    }
+}
+
+/// A contender at a shape.
+struct Turns<'a> {
+    contender: &'a Contender,
+    title: &'static str,
+    shape: &'a Shape,
+    process: Process,
+    orders: Orders,
+    /// Orders that it has completed, to be sent again.
+    known: Vec<u64>,
+    batches: usize,
+    connections: u64,
+    latencies: Vec<f64>,
+    cpu: Vec<f64>,
+    measured: usize,
+    counts: Counts,
+    failure: Option<MeasureError>,
+}
+
+impl<'a> Turns<'a> {
+    fn start(
+        contender: &'a Contender,
+        program: &Program,
+        shape: &'a Shape,
+        table: &Table,
+        options: Options,
+    ) -> Result<Self, MeasureError> {
+        let before = table.counts();
+        let mut process = Process::start(contender, program, shape, &table.endpoint())?;
+        let mut orders = Orders::default();
+        let mut known = Vec::new();
+        if shape.duplicates > 0 {
+            let (event, completed) = orders.event(&[], shape.duplicates);
+            process.invoke(&event)?;
+            known = completed;
+        }
+        let begun = Instant::now();
+        let last = loop {
+            let (event, _) = orders.event(&known, shape.records - shape.duplicates);
+            let latency = process.invoke(&event)?;
+            if begun.elapsed() > contender.warm_up() {
+                break latency;
+            }
+        };
+        let fit = options.turn.as_nanos() / last.as_nanos().max(1);
+        Ok(Self {
+            contender,
+            title: contender.title,
+            shape,
+            process,
+            orders,
+            known,
+            batches: usize::try_from(fit)
+                .unwrap_or(MOST_BATCHES)
+                .clamp(1, MOST_BATCHES),
+            connections: table.counts().since(&before).connections,
+            latencies: Vec::new(),
+            cpu: Vec::new(),
+            measured: 0,
+            counts: Counts::default(),
+            failure: None,
+        })
+    }
+
+    fn take(&mut self, table: &Table) {
+        if self.failure.is_none() {
+            self.failure = self.try_take(table).err();
+        }
+    }
+
+    fn try_take(&mut self, table: &Table) -> Result<(), MeasureError> {
+        self.process.wait_until_idle()?;
+        let (counts, cpu) = (table.counts(), self.process.cpu());
+        let mut latencies = Vec::with_capacity(self.batches);
+        for _ in 0..self.batches {
+            let fresh = self.shape.records - self.shape.duplicates;
+            let (event, _): (Arc<[u8]>, _) = self.orders.event(&self.known, fresh);
+            latencies.push(millis(self.process.invoke(&event)?));
+        }
+        self.process.wait_until_idle()?;
+        let used = self
+            .process
+            .cpu()
+            .zip(cpu)
+            .map(|(after, before)| after - before);
+        let records = self.batches * self.shape.records;
+        self.cpu
+            .extend(used.map(|used| used.as_secs_f64() * 1e6 / records as f64));
+        self.latencies
+            .extend(Spread::of(latencies).map(|spread| spread.median));
+        self.measured += self.batches;
+        let counts = table.counts().since(&counts);
+        self.connections += counts.connections;
+        for (operation, count) in &counts.requests {
+            *self.counts.requests.entry(operation.clone()).or_default() += count;
+        }
+        self.counts.statements += counts.statements;
+        self.counts.cpu += counts.cpu;
+        self.counts.late += counts.late;
+        Ok(())
+    }
+
+    fn end(self, table: &Table) -> Result<Cell, (&'a Contender, MeasureError)> {
+        let fail = |error| Err((self.contender, error));
+        if let Some(failure) = self.failure {
+            return fail(failure);
+        }
+        let (sent, completed) = (self.orders.sent(), table.completed(&self.contender.table()));
+        let (latency_ms, cpu_us) = match (Spread::of(self.latencies), Spread::of(self.cpu)) {
+            (Some(latency), Some(cpu)) if sent == completed => (latency, cpu),
+            _ => {
+                return fail(MeasureError::Incomplete {
+                    contender: self.contender.name,
+                    sent,
+                    completed,
+                });
+            }
+        };
+        let records = (self.measured * self.shape.records) as f64;
+        let requests = self.counts.total() as f64;
+        let per_batch = |(operation, count)| (operation, count as f64 / self.measured as f64);
+        Ok(Cell {
+            contender: self.contender.name,
+            shape: self.shape.name,
+            records: self.shape.records,
+            latency_ms,
+            cpu_us,
+            memory_mb: self.process.peak_memory().map(|bytes| bytes as f64 / 1e6),
+            requests: requests / records,
+            statements: self.counts.statements as f64 / records,
+            connections: self.connections,
+            table_cpu_us: self.counts.cpu.as_secs_f64() * 1e6 / records,
+            table_late_us: self.counts.late.as_secs_f64() * 1e6 / requests.max(1.0),
+            operations: self.counts.requests.into_iter().map(per_batch).collect(),
+        })
+    }
+}
+
+fn millis(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1000.0
+}

@@ -1,0 +1,258 @@
+//! A contender's process: started as Lambda would start it, measured from outside.
+
+use std::collections::HashSet;
+use std::fs::{self, File};
+use std::io;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+use thiserror::Error;
+
+use crate::contender::{Contender, Program};
+use crate::contract;
+use crate::machine;
+use crate::runtime_api::RuntimeApi;
+use crate::shape::Shape;
+
+/// How long an event may take. It is also the deadline that the contender is told.
+const TIMEOUT: Duration = Duration::from_secs(300);
+/// How long a contender may take to ask for its first event.
+const INIT: Duration = Duration::from_secs(10);
+
+/// A running contender. It ends with this value.
+pub struct Process {
+    contender: &'static str,
+    child: Child,
+    runtime_api: RuntimeApi,
+    stderr: PathBuf,
+    started: Instant,
+}
+
+/// A contender did not do what is measured.
+#[derive(Debug, Error)]
+pub enum ProcessError {
+    /// It could not be started.
+    #[error("{contender} can't be started")]
+    Start {
+        /// Which.
+        contender: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+    /// It did not ask for an event, or did not answer.
+    #[error("{contender} did not {what} in time; its last words:\n{stderr}")]
+    Silent {
+        /// Which.
+        contender: &'static str,
+        /// What it should have done.
+        what: &'static str,
+        /// The end of its standard error.
+        stderr: String,
+    },
+    /// It answered, but not that all records are done.
+    #[error("{contender} gave a wrong answer: {answer}; its last words:\n{stderr}")]
+    Wrong {
+        /// Which.
+        contender: &'static str,
+        /// The beginning of the answer.
+        answer: String,
+        /// The end of its standard error.
+        stderr: String,
+    },
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Response {
+    batch_item_failures: Vec<serde_json::Value>,
+}
+
+impl Process {
+    /// Starts a contender for a shape, with the table at `endpoint`.
+    ///
+    /// Its standard output goes to `/dev/null`: formatting and writing lines is its own affair, but
+    /// a reader would take CPU from it that Lambda's does not.
+    ///
+    /// # Errors
+    /// [`ProcessError::Start`].
+    pub fn start(
+        contender: &Contender,
+        program: &Program,
+        shape: &Shape,
+        endpoint: &str,
+    ) -> Result<Self, ProcessError> {
+        let failed = |source| ProcessError::Start {
+            contender: contender.name,
+            source,
+        };
+        let runtime_api = RuntimeApi::start().map_err(failed)?;
+        let stderr = program.workspace.join(format!("{}.stderr", contender.name));
+        let mut command = Command::new(&program.path);
+        command.args(&program.args);
+        for (name, _) in std::env::vars_os() {
+            let is_lambda_s = ["AWS_", "SQS_ONCE_", "RUST_LOG"]
+                .iter()
+                .any(|prefix| name.to_string_lossy().starts_with(prefix));
+            // How much to log is worth passing on: what it costs can be measured so.
+            if is_lambda_s && name != "AWS_LAMBDA_LOG_LEVEL" {
+                command.env_remove(name);
+            }
+        }
+        let concurrency = contender.concurrency.to_string();
+        command
+            .env("AWS_LAMBDA_RUNTIME_API", runtime_api.address())
+            .env("AWS_LAMBDA_FUNCTION_NAME", "bench")
+            .env("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST")
+            .env("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "1769")
+            .env("AWS_LAMBDA_LOG_FORMAT", "JSON")
+            .env("AWS_LAMBDA_INITIALIZATION_TYPE", "on-demand")
+            .env("AWS_REGION", "eu-central-1")
+            .env("AWS_DEFAULT_REGION", "eu-central-1")
+            .env("AWS_ACCESS_KEY_ID", "local")
+            .env("AWS_SECRET_ACCESS_KEY", "local")
+            .env("AWS_EC2_METADATA_DISABLED", "true")
+            // Whatever is not the table is nowhere. (Port 9 is "discard".)
+            .env("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+            .env("AWS_ENDPOINT_URL_DYNAMODB", endpoint)
+            .env("AWS_CONFIG_FILE", "/dev/null")
+            .env("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")
+            .env("SQS_ONCE_TABLE", contender.table())
+            .env(contract::TABLE, contender.table())
+            .env(contract::CONCURRENCY, concurrency)
+            .env(contract::HANDLER_MS, shape.handler_ms.to_string())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(File::create(&stderr).map_err(failed)?);
+        if let Some(concurrency) = shape.concurrency {
+            command.env("SQS_ONCE_CONCURRENCY", concurrency.to_string());
+        }
+        let started = Instant::now();
+        Ok(Self {
+            contender: contender.name,
+            child: command.spawn().map_err(failed)?,
+            runtime_api,
+            stderr,
+            started,
+        })
+    }
+
+    /// Has an event handled, and returns its latency.
+    ///
+    /// # Errors
+    /// [`ProcessError::Silent`], [`ProcessError::Wrong`].
+    pub fn invoke(&mut self, event: &Arc<[u8]>) -> Result<Duration, ProcessError> {
+        self.wait_until_idle()?;
+        self.answer(event).map(|(latency, _)| latency)
+    }
+
+    /// Has the first event handled, and returns the time from the process's start to the answer, and
+    /// the CPU time that it took.
+    ///
+    /// # Errors
+    /// As [`Process::invoke`].
+    pub fn first_answer(
+        &mut self,
+        event: &Arc<[u8]>,
+    ) -> Result<(Duration, Option<Duration>), ProcessError> {
+        let (_, at) = self.answer(event)?;
+        Ok((at - self.started, self.cpu()))
+    }
+
+    fn answer(&mut self, event: &Arc<[u8]>) -> Result<(Duration, Instant), ProcessError> {
+        let child = &mut self.child;
+        let is_alive = || matches!(child.try_wait(), Ok(None));
+        let answer = self
+            .runtime_api
+            .invoke(Arc::clone(event), TIMEOUT, is_alive);
+        let answer = answer.ok_or_else(|| self.silent("answer"))?;
+        let text = match &answer.result {
+            Ok(body) => match serde_json::from_slice::<Response>(body) {
+                Ok(response) if response.batch_item_failures.is_empty() => {
+                    return Ok((answer.latency, answer.at));
+                }
+                _ => String::from_utf8_lossy(body).into_owned(),
+            },
+            Err(error) => error.clone(),
+        };
+        Err(ProcessError::Wrong {
+            contender: self.contender,
+            answer: text.chars().take(500).collect(),
+            stderr: self.last_words(),
+        })
+    }
+
+    /// Waits until the process asks for the next event: until then it may still be at the last.
+    ///
+    /// # Errors
+    /// [`ProcessError::Silent`].
+    pub fn wait_until_idle(&self) -> Result<(), ProcessError> {
+        if self.runtime_api.wait_until_idle(INIT) {
+            return Ok(());
+        }
+        Err(self.silent("ask for an event"))
+    }
+
+    /// The CPU time of the process so far.
+    pub fn cpu(&self) -> Option<Duration> {
+        machine::process_cpu(self.child.id())
+    }
+
+    /// The most memory it has had so far, in bytes.
+    pub fn peak_memory(&self) -> Option<u64> {
+        machine::peak_memory(self.child.id())
+    }
+
+    fn silent(&self, what: &'static str) -> ProcessError {
+        ProcessError::Silent {
+            contender: self.contender,
+            what,
+            stderr: self.last_words(),
+        }
+    }
+
+    fn last_words(&self) -> String {
+        let words = fs::read_to_string(&self.stderr).unwrap_or_default();
+        let lines: Vec<_> = words.lines().collect();
+        lines[lines.len().saturating_sub(20)..].join("\n")
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The orders that one process is sent: fresh ones, and those that it has completed.
+#[derive(Debug, Default)]
+pub struct Orders {
+    next: u64,
+    sent: HashSet<u64>,
+}
+
+impl Orders {
+    /// An event with this many fresh orders after those given.
+    pub fn event(&mut self, known: &[u64], fresh: usize) -> (Arc<[u8]>, Vec<u64>) {
+        let first = self.next;
+        self.next += fresh as u64;
+        let orders: Vec<_> = known.iter().copied().chain(first..self.next).collect();
+        self.sent.extend(&orders);
+        (contract::event(orders.iter().copied()).into(), orders)
+    }
+
+    /// An event with the orders given and this many fresh ones, each of them so many times.
+    pub fn batch(&mut self, known: &[u64], fresh: usize, copies: usize) -> Arc<[u8]> {
+        let (_, orders) = self.event(known, fresh);
+        contract::event(orders.repeat(copies)).into()
+    }
+
+    /// How many different orders were sent.
+    pub fn sent(&self) -> usize {
+        self.sent.len()
+    }
+}

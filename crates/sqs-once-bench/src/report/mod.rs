@@ -1,0 +1,132 @@
+//! The results, and the forms in which they are shown.
+
+mod goals;
+mod markdown;
+mod plot;
+mod terminal;
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::time::{Duration, SystemTime};
+
+use serde::Serialize;
+
+pub use markdown::{DocsError, write_docs};
+pub use plot::svg;
+pub use terminal::text;
+
+use crate::contender::{Contender, LIMIT};
+use crate::machine;
+use crate::measure::{Cell, MeasureError, Options, Spread};
+use crate::shape::Shape;
+
+/// All that was measured, and on what.
+#[derive(Debug, Serialize)]
+pub struct Results {
+    /// The processors.
+    pub machine: String,
+    /// When, in seconds since the Unix epoch.
+    pub at: u64,
+    /// How many processes wanted a CPU over the minute before, the benchmark's build included.
+    pub load_before: Option<f64>,
+    /// The same over the last minute of the measurement, the benchmark included.
+    pub load_after: Option<f64>,
+    /// The stand-in's latency for each request, in microseconds.
+    pub request_latency_us: u128,
+    /// Its latency for each statement, in microseconds.
+    pub statement_latency_us: u128,
+    /// How often every contender had its turn.
+    pub rounds: usize,
+    /// The results.
+    pub cells: Vec<Cell>,
+    /// From a process's start to its first answer for 10 new keys, in milliseconds.
+    pub cold_ms: BTreeMap<&'static str, Spread>,
+    /// The CPU time of the process by then, in milliseconds.
+    pub cold_cpu_ms: BTreeMap<&'static str, Spread>,
+    /// What was left out because it would take too long.
+    pub skipped: Vec<Skipped>,
+    /// What should have been measured and could not.
+    pub failures: Vec<String>,
+}
+
+/// A batch that would take too long.
+#[derive(Debug, Serialize)]
+pub struct Skipped {
+    /// Whose.
+    pub contender: &'static str,
+    /// Which.
+    pub shape: &'static str,
+    /// How long it would take, in seconds.
+    pub expected_s: f64,
+}
+
+impl Results {
+    pub(crate) fn new(options: Options) -> Self {
+        let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        Self {
+            machine: machine::processors(),
+            at: since_epoch.map_or(0, |duration| duration.as_secs()),
+            load_before: machine::load(),
+            load_after: None,
+            request_latency_us: options.latency.request.as_micros(),
+            statement_latency_us: options.latency.statement.as_micros(),
+            rounds: options.rounds,
+            cells: Vec::new(),
+            cold_ms: BTreeMap::new(),
+            cold_cpu_ms: BTreeMap::new(),
+            skipped: Vec::new(),
+            failures: Vec::new(),
+        }
+    }
+
+    pub(crate) fn skip(&mut self, contender: &Contender, shape: &Shape, expected: Duration) {
+        self.skipped.push(Skipped {
+            contender: contender.name,
+            shape: shape.name,
+            expected_s: expected.as_secs_f64(),
+        });
+    }
+
+    pub(crate) fn fail(&mut self, contender: &Contender, shape: &Shape, error: &MeasureError) {
+        self.failures
+            .push(format!("{}, {}: {error}", contender.title, shape.name));
+    }
+
+    /// Notes a contender that can't be run at all.
+    pub fn missing(&mut self, contender: &Contender, error: &dyn Error) {
+        let mut failure = format!("MISSING: {}: {error}", contender.title);
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            failure.extend([": ", &error.to_string()]);
+            cause = error.source();
+        }
+        self.failures.push(failure);
+    }
+
+    fn cell(&self, contender: &str, shape: &str) -> Option<&Cell> {
+        let mut cells = self.cells.iter();
+        cells.find(|cell| cell.contender == contender && cell.shape == shape)
+    }
+
+    /// How many times the latency of `other` a cell's latency is.
+    fn latency_ratio(&self, cell: &Cell, other: &str) -> Option<f64> {
+        let other = self.cell(other, cell.shape)?;
+        Some(cell.latency_ms.median / other.latency_ms.median)
+    }
+
+    fn to_limit(&self, cell: &Cell) -> Option<f64> {
+        self.latency_ratio(cell, LIMIT)
+    }
+}
+
+/// A number with about three digits.
+fn short(number: f64) -> String {
+    match number.abs() {
+        0.0 => "0".to_owned(),
+        ..0.01 => format!("{number:.4}"),
+        ..1.0 => format!("{number:.2}"),
+        ..10.0 => format!("{number:.2}"),
+        ..100.0 => format!("{number:.1}"),
+        _ => format!("{number:.0}"),
+    }
+}

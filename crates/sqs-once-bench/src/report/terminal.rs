@@ -1,0 +1,123 @@
+//! The results as text.
+
+use std::fmt::Write;
+
+use super::goals::goals;
+use super::{Results, short};
+use crate::contender::{Contender, OURS};
+use crate::shape::Shape;
+
+/// The results as a table for each shape.
+pub fn text(results: &Results) -> String {
+    let mut text = String::new();
+    // Writing to a string can't fail, here and below.
+    let _ = write_all(results, &mut text);
+    text
+}
+
+fn write_all(results: &Results, text: &mut String) -> std::fmt::Result {
+    for shape in Shape::all() {
+        let cells: Vec<_> = Contender::all()
+            .into_iter()
+            .filter_map(|contender| {
+                Some((contender.title, results.cell(contender.name, shape.name)?))
+            })
+            .collect();
+        if cells.is_empty() {
+            continue;
+        }
+        writeln!(
+            text,
+            "\n{:<34} {:>9} {:>19} {:>9} {:>9} {:>7} {:>9} {:>9}",
+            shape.name,
+            "p50 ms",
+            "(min – max)",
+            "CPU µs/r",
+            "requ./r",
+            "MB",
+            "× limit",
+            "× sqs-once"
+        )?;
+        for (title, cell) in cells {
+            let spread = cell.latency_ms;
+            let times = |ratio: Option<f64>| ratio.map_or_else(|| "–".to_owned(), short);
+            writeln!(
+                text,
+                "{title:<34} {:>9} {:>19} {:>9} {:>9} {:>7} {:>9} {:>9}",
+                short(spread.median),
+                format!("({} – {})", short(spread.min), short(spread.max)),
+                short(cell.cpu_us.median),
+                short(cell.requests),
+                times(cell.memory_mb),
+                times(results.to_limit(cell)),
+                times(results.latency_ratio(cell, OURS)),
+            )?;
+        }
+    }
+    if !results.cold_ms.is_empty() {
+        writeln!(text, "\ncold start, 10 new: process start to first answer")?;
+    }
+    for contender in Contender::all() {
+        if let Some(spread) = results.cold_ms.get(contender.name) {
+            let cpu = results.cold_cpu_ms.get(contender.name);
+            writeln!(
+                text,
+                "{:<34} {:>9} ({} – {}) ms, {} ms CPU",
+                contender.title,
+                short(spread.median),
+                short(spread.min),
+                short(spread.max),
+                cpu.map_or_else(|| "–".to_owned(), |cpu| short(cpu.median)),
+            )?;
+        }
+    }
+    writeln!(text, "\naims")?;
+    for goal in goals(results) {
+        let verdict = if goal.holds { "holds " } else { "MISSED" };
+        writeln!(text, "{verdict} {}: {}", goal.text, short(goal.measured))?;
+    }
+    write_stand_in(results, text)?;
+    for skipped in &results.skipped {
+        let seconds = skipped.expected_s;
+        writeln!(
+            text,
+            "left out: {}, {}: {seconds:.0} s a batch",
+            skipped.contender, skipped.shape
+        )?;
+    }
+    for failure in &results.failures {
+        writeln!(text, "{failure}")?;
+    }
+    Ok(())
+}
+
+/// What the stand-in really gave, and what it cost.
+fn write_stand_in(results: &Results, text: &mut String) -> std::fmt::Result {
+    let load = |load: Option<f64>| load.map_or_else(|| "unknown".to_owned(), short);
+    writeln!(
+        text,
+        "\n{}; load before {}, at the end {}; {} rounds",
+        results.machine,
+        load(results.load_before),
+        load(results.load_after),
+        results.rounds
+    )?;
+    writeln!(
+        text,
+        "table: {} µs a request, {} µs a statement",
+        results.request_latency_us, results.statement_latency_us
+    )?;
+    for shape in Shape::all() {
+        if let Some(cell) = results.cell(OURS, shape.name) {
+            writeln!(
+                text,
+                "  {}: answered {} µs later than that, its own CPU {} µs a record ({} µs a request)",
+                shape.name,
+                short(cell.table_late_us),
+                short(cell.table_cpu_us),
+                short(cell.table_cpu_us / cell.requests)
+            )?;
+        }
+    }
+    Ok(())
+}

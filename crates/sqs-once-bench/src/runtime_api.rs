@@ -1,0 +1,188 @@
+//! The Lambda Runtime API, for one contender. It takes the time of each invocation, from handing out
+//! the event to having read the answer.
+//!
+//! `sqs-once-local` has one for developers, in which the time of handing out can't be seen.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::contract;
+use crate::http::{self, Connection, response};
+
+/// How often a contender that does not answer is looked after.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// The Runtime API on a loopback port, until the process ends.
+pub struct RuntimeApi {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+}
+
+/// A contender's answer to an event.
+#[derive(Debug)]
+pub struct Answer {
+    /// What it answered; an error as it was reported.
+    pub result: Result<Vec<u8>, String>,
+    /// From handing out the event to having read the answer.
+    pub latency: Duration,
+    /// When the answer was read.
+    pub at: Instant,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    event: Option<Event>,
+    /// How many connections wait for an event.
+    waiting: usize,
+    handed_out: Option<Instant>,
+    answer: Option<Answer>,
+}
+
+struct Event {
+    payload: Arc<[u8]>,
+    timeout: Duration,
+}
+
+impl RuntimeApi {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// When no loopback port can be had.
+    pub fn start() -> io::Result<Self> {
+        let shared = Arc::new(Shared::default());
+        let serving = Arc::clone(&shared);
+        let serve = move |connection: &mut Connection| serve(connection, &serving);
+        let address = http::listen("runtime-api", serve)?;
+        Ok(Self { address, shared })
+    }
+
+    /// Where it listens: the value of `AWS_LAMBDA_RUNTIME_API`.
+    pub fn address(&self) -> String {
+        self.address.to_string()
+    }
+
+    /// Hands out an event and waits for the answer; `None` when none comes in time, or the contender
+    /// is no longer alive.
+    pub fn invoke(
+        &self,
+        payload: Arc<[u8]>,
+        timeout: Duration,
+        mut is_alive: impl FnMut() -> bool,
+    ) -> Option<Answer> {
+        let until = Instant::now() + timeout;
+        let mut state = self.shared.lock();
+        state.answer = None;
+        state.event = Some(Event { payload, timeout });
+        self.shared.changed.notify_all();
+        while state.answer.is_none() && Instant::now() < until && is_alive() {
+            state = self
+                .shared
+                .wait(state, LOOK_EVERY, |state| state.answer.is_none());
+        }
+        state.answer.take()
+    }
+
+    /// Waits until the contender asks for an event; whether it did so in time.
+    pub fn wait_until_idle(&self, timeout: Duration) -> bool {
+        let state = self.shared.lock();
+        self.shared
+            .wait(state, timeout, |state| state.waiting == 0)
+            .waiting
+            > 0
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'a>(
+        &self,
+        state: MutexGuard<'a, State>,
+        timeout: Duration,
+        condition: impl FnMut(&mut State) -> bool,
+    ) -> MutexGuard<'a, State> {
+        let waited = self.changed.wait_timeout_while(state, timeout, condition);
+        waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// Waits for the next event, for as long as it takes.
+    fn next(&self) -> Event {
+        let mut state = self.lock();
+        state.waiting += 1;
+        self.changed.notify_all();
+        loop {
+            if let Some(event) = state.event.take() {
+                state.waiting -= 1;
+                return event;
+            }
+            state = self
+                .changed
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn answer(&self, result: Result<Vec<u8>, String>, at: Instant) {
+        let mut state = self.lock();
+        let since = state.handed_out.unwrap_or(at);
+        state.answer = Some(Answer {
+            result,
+            latency: at - since,
+            at,
+        });
+        self.changed.notify_all();
+    }
+}
+
+fn serve(connection: &mut Connection, shared: &Shared) -> io::Result<()> {
+    while let Some(request) = connection.next_request()? {
+        let at = Instant::now();
+        let path = request.path.as_str();
+        if path.ends_with("/invocation/next") {
+            let event = shared.next();
+            let event = handed_out(&event);
+            shared.lock().handed_out = Some(Instant::now());
+            connection.send(&event)?;
+            continue;
+        }
+        let body = connection.body(&request);
+        if path.ends_with("/response") {
+            shared.answer(Ok(body.to_vec()), at);
+        } else if path.ends_with("/error") {
+            shared.answer(Err(String::from_utf8_lossy(body).into_owned()), at);
+        }
+        connection.send(&response(202, &[], b"{\"status\":\"OK\"}"))?;
+    }
+    Ok(())
+}
+
+fn handed_out(event: &Event) -> Vec<u8> {
+    let deadline = contract::now_ms() + event.timeout.as_millis() as u64;
+    let headers = [
+        ("content-type", "application/json"),
+        (
+            "lambda-runtime-aws-request-id",
+            "8476a536-e9f4-11e8-9739-2dfe598c3fcd",
+        ),
+        ("lambda-runtime-deadline-ms", &deadline.to_string()),
+        (
+            "lambda-runtime-invoked-function-arn",
+            "arn:aws:lambda:eu-central-1:123456789012:function:bench",
+        ),
+        (
+            "lambda-runtime-trace-id",
+            "Root=1-5bef4de7-ad49b0e87f6ef6c87fc2e700;Parent=9a9197af755a6419;Sampled=0",
+        ),
+    ];
+    response(200, &headers, &event.payload)
+}

@@ -1,0 +1,234 @@
+//! The stand-in for DynamoDB decides as DynamoDB does: it passes what every store must.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Credentials, Region};
+use aws_sdk_dynamodb::types::AttributeValue;
+use sqs_once::Timestamp;
+use sqs_once::conformance::{self, Fixture};
+use sqs_once::key::{Fingerprint, ItemId};
+use sqs_once::store::{DynamoDbStore, Fence, Item, Owner, Status, Store};
+use sqs_once_bench::table::{Latency, Table};
+
+const TABLE: &str = "bench-tests";
+const AT_ONCE: Latency = Latency {
+    request: Duration::ZERO,
+    statement: Duration::ZERO,
+};
+
+struct StandIn {
+    table: Table,
+    client: Client,
+    store: DynamoDbStore,
+}
+
+impl StandIn {
+    fn start(latency: Latency) -> Self {
+        let table = Table::start(latency).unwrap();
+        let config = Config::builder()
+            .behavior_version(BehaviorVersion::v2026_01_12())
+            .endpoint_url(table.endpoint())
+            .region(Region::new("eu-central-1"))
+            .credentials_provider(Credentials::new("local", "local", None, None, "tests"))
+            .http_client(aws_smithy_http_client::Builder::new().build_http())
+            .build();
+        let client = Client::from_conf(config);
+        let store = DynamoDbStore::new(client.clone(), TABLE);
+        Self {
+            table,
+            client,
+            store,
+        }
+    }
+}
+
+impl Fixture for StandIn {
+    fn store(&self) -> &dyn Store {
+        &self.store
+    }
+
+    async fn plant(&self, item: Item) {
+        let put = self.client.put_item().table_name(TABLE);
+        put.set_item(Some(attributes(item))).send().await.unwrap();
+    }
+
+    async fn peek(&self, id: &ItemId) -> Option<Item> {
+        let get = self
+            .client
+            .get_item()
+            .table_name(TABLE)
+            .key("id", text(id.as_str()));
+        get.send().await.unwrap().item.map(item)
+    }
+
+    async fn delete(&self, id: &ItemId) {
+        let delete = self.client.delete_item().table_name(TABLE);
+        delete.key("id", text(id.as_str())).send().await.unwrap();
+    }
+}
+
+fn text(text: &str) -> AttributeValue {
+    AttributeValue::S(text.to_owned())
+}
+
+fn attributes(item: Item) -> HashMap<String, AttributeValue> {
+    let number = |number: u64| AttributeValue::N(number.to_string());
+    let status = match &item.status {
+        Status::InProgress => "INPROGRESS",
+        Status::Completed => "COMPLETED",
+        Status::Unknown(status) => status,
+    };
+    let fingerprint = item.fingerprint.as_ref().map(Fingerprint::as_str);
+    let all = [
+        ("id", Some(text(item.id.as_str()))),
+        ("status", Some(text(status))),
+        (
+            "in_progress_expiration",
+            item.lease_until.map(|at| number(at.as_millis())),
+        ),
+        ("expiration", item.expiration.map(|at| number(at.as_secs()))),
+        ("validation", fingerprint.map(text)),
+        ("data", item.data.as_deref().map(text)),
+        ("owner", item.owner.map(|owner| text(&owner.to_string()))),
+        ("fence", item.fence.map(|fence| number(fence.get()))),
+    ];
+    let present = all
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    present.collect()
+}
+
+fn item(attributes: HashMap<String, AttributeValue>) -> Item {
+    let text = |name: &str| {
+        attributes
+            .get(name)
+            .map(|value| value.as_s().unwrap().clone())
+    };
+    let number = |name: &str| -> Option<u64> {
+        attributes
+            .get(name)
+            .map(|value| value.as_n().unwrap().parse().unwrap())
+    };
+    Item {
+        id: ItemId::from_stored(text("id").unwrap()),
+        status: match text("status").unwrap().as_str() {
+            "INPROGRESS" => Status::InProgress,
+            "COMPLETED" => Status::Completed,
+            other => Status::Unknown(other.to_owned()),
+        },
+        lease_until: number("in_progress_expiration").map(Timestamp::from_millis),
+        expiration: number("expiration").map(Timestamp::from_secs),
+        fingerprint: text("validation").map(Fingerprint::from_stored),
+        data: text("data").map(Into::into),
+        owner: text("owner").map(|owner| Owner::from_stored(&owner).unwrap()),
+        fence: number("fence").map(Fence::from_stored),
+    }
+}
+
+#[tokio::test]
+async fn the_stand_in_passes_the_conformance_suite() {
+    conformance::run(&StandIn::start(AT_ONCE)).await;
+}
+
+#[tokio::test]
+async fn a_peer_s_claim_over_an_item_is_refused_with_it_until_it_has_expired() {
+    let stand_in = StandIn::start(AT_ONCE);
+    // What Powertools sends, with its time in seconds as a fraction.
+    let claim = async |now: &str| {
+        let number = |number: &str| AttributeValue::N(number.to_owned());
+        let put = stand_in.client.put_item().table_name(TABLE);
+        put.item("id", text("order-1"))
+            .item("status", text("INPROGRESS"))
+            .item("expiration", number("1000"))
+            .condition_expression(
+                "attribute_not_exists(#id) OR #expiry < :now OR (#status = :inprogress AND \
+                 attribute_exists(#in_progress_expiry) AND #in_progress_expiry < :now_in_millis)",
+            )
+            .expression_attribute_names("#id", "id")
+            .expression_attribute_names("#expiry", "expiration")
+            .expression_attribute_names("#status", "status")
+            .expression_attribute_names("#in_progress_expiry", "in_progress_expiration")
+            .expression_attribute_values(":now", number(now))
+            .expression_attribute_values(":now_in_millis", number("900000"))
+            .expression_attribute_values(":inprogress", text("INPROGRESS"))
+            .return_values_on_condition_check_failure(
+                aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure::AllOld,
+            )
+            .send()
+            .await
+    };
+    claim("900.25").await.unwrap();
+    let refused = claim("999.75").await.unwrap_err().into_service_error();
+    let aws_sdk_dynamodb::operation::put_item::PutItemError::ConditionalCheckFailedException(
+        refused,
+    ) = refused
+    else {
+        panic!("{refused:?}")
+    };
+    assert_eq!(refused.item().unwrap()["status"], text("INPROGRESS"));
+    claim("1000.25").await.unwrap();
+}
+
+#[tokio::test]
+async fn what_the_stand_in_does_not_understand_is_an_error_and_changes_nothing() {
+    let stand_in = StandIn::start(AT_ONCE);
+    for condition in [
+        "size(#id) > :one",
+        "#id",
+        "attribute_not_exists(#id",
+        "a = :none",
+    ] {
+        let put = stand_in.client.put_item().table_name(TABLE);
+        let put = put
+            .item("id", text("order-1"))
+            .condition_expression(condition);
+        let put = put.expression_attribute_names("#id", "id");
+        put.send().await.unwrap_err();
+    }
+    let get = stand_in.client.get_item().table_name(TABLE);
+    let found = get.key("id", text("order-1")).send().await.unwrap();
+    assert_eq!(found.item, None);
+}
+
+#[tokio::test]
+async fn requests_statements_and_connections_are_counted() {
+    let stand_in = StandIn::start(AT_ONCE);
+    let statements = (0..3).map(|order| {
+        aws_sdk_dynamodb::types::BatchStatementRequest::builder()
+            .statement(format!(
+                "INSERT INTO \"{TABLE}\" VALUE {{'id': ?, 'status': ?}}"
+            ))
+            .parameters(text(&format!("order-{order}")))
+            .parameters(text("COMPLETED"))
+            .build()
+            .unwrap()
+    });
+    let batch = stand_in.client.batch_execute_statement();
+    batch
+        .set_statements(Some(statements.collect()))
+        .send()
+        .await
+        .unwrap();
+    let counts = stand_in.table.counts();
+    assert_eq!(counts.total(), 1);
+    assert_eq!(counts.requests["BatchExecuteStatement"], 1);
+    assert_eq!((counts.statements, counts.connections), (3, 1));
+    assert_eq!(stand_in.table.completed(TABLE), 3);
+}
+
+#[tokio::test]
+async fn no_answer_comes_before_its_latency() {
+    let latency = Duration::from_micros(1500);
+    let stand_in = StandIn::start(Latency {
+        request: latency,
+        statement: Duration::ZERO,
+    });
+    let begun = Instant::now();
+    let id = ItemId::from_stored("nothing");
+    assert_eq!(stand_in.peek(&id).await, None);
+    assert!(begun.elapsed() >= latency);
+}
