@@ -249,6 +249,22 @@ async fn a_failure_hook_is_called_for_every_record_that_was_tried_in_vain() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_failure_hook_gets_no_result_that_nobody_recorded() {
+    let bench = Bench::new();
+    let failures = Ends::default();
+    let consumer = receipts(&bench).on_failure(note(&failures));
+    bench.store.fail("settle", StoreErrorKind::AccessDenied, 1);
+    assert_eq!(
+        bench.invoke(&consumer, event([order("o-1")])).await,
+        ["m-0"]
+    );
+    assert_eq!(
+        taken(&failures),
+        [("m-0".to_owned(), Outcome::Failed, None)]
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_failing_failure_hook_changes_nothing() {
     for hook in ["error", "panic", "endless"] {
         let bench = Bench::new();
@@ -369,6 +385,13 @@ async fn another_events_result_is_never_handed_to_a_hook() {
             .await
             .is_empty()
     );
+    bench.log.take("sqs_once::record");
+    // The second ends as the first does, whose payload it shares: neither is what was processed.
+    let copies = event([batch[1].clone(), batch[1].clone()]);
+    assert!(bench.invoke(&consumer, copies).await.is_empty());
+    let lines = bench.log.take("sqs_once::record");
+    let levels = lines.iter().map(|line| &line["level"]);
+    assert!(levels.eq(["WARN", "WARN"]), "{lines:?}");
     assert_eq!(taken(&duplicates), []);
 }
 
@@ -404,4 +427,20 @@ async fn a_hooks_terminal_error_makes_its_record_terminal() {
         ["m-0"]
     );
     assert_eq!(bench.outcomes(), outcomes([("m-0", "terminal")]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_recorded_is_not_logged_when_a_hook_asks_for_another_type() {
+    let bench = Bench::new();
+    let consumer = receipts(&bench).on_success(async |end: RecordEnd| {
+        let _: Option<u64> = end.recorded()?;
+        Ok(())
+    });
+    assert_eq!(
+        bench.invoke(&consumer, event([order("o-1")])).await,
+        ["m-0"]
+    );
+    let all = bench.log.all();
+    assert!(all.contains("another type than asked for"), "{all}");
+    assert!(!all.contains("o-1"), "{all}");
 }

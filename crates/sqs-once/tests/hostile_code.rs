@@ -5,14 +5,18 @@
 mod support;
 
 use std::fmt;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, mpsc};
+use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize, Serializer};
 use sqs_once::store::{Claim, Claimed, Item, Settled, Settlement, StoreFuture};
 use sqs_once::{
-    Batch, Clock, Consumer, HandlerError, MemoryStore, Remaining, State, Store, Timestamp, consumer,
+    Batch, Clock, Consumer, HandlerError, Idempotency, MemoryStore, Once, Recorded, Remaining,
+    RunError, State, Store, Timestamp, consumer,
 };
 use support::{Bench, Order, event, order};
 use tokio::time::sleep;
@@ -302,6 +306,25 @@ async fn handlers_that_compute_do_not_keep_finished_effects_from_being_recorded(
 }
 
 #[tokio::test(start_paused = true)]
+async fn records_whose_turn_a_blocking_handler_used_up_are_given_back_untouched() {
+    let bench = Bench::new();
+    let blocking = consumer::<Order>()
+        .key(|order: &Order| order.id.clone())
+        .handler(async |order: Order| {
+            assert_eq!(order.id, "k0", "started after the deadline");
+            // Past the cancellation, in one poll; the answer is not due yet.
+            let held = tokio::time::advance(Duration::from_millis(29_200));
+            let _ = pin!(held).poll(&mut Context::from_waker(Waker::noop()));
+        });
+    let consumer = bench.consumer(blocking);
+    assert_eq!(bench.invoke(&consumer, orders(3)).await, ["m-1", "m-2"]);
+    for key in ["k1", "k2"] {
+        let free = bench.store.item(key).unwrap().lease_until;
+        assert_eq!(free, Some(Timestamp::default()), "{key}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_batch_handler_that_panics_fails_its_records_and_frees_their_keys() {
     let bench = Bench::new();
     let exploding = consumer::<Order>()
@@ -428,4 +451,100 @@ fn a_batch_handler_that_blocks_past_the_deadline_never_goes_on_after_the_answer(
     });
     drop(runtime);
     assert_eq!(*steps.lock().unwrap(), ["started"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_whose_thread_was_held_until_after_the_deadline_is_not_polled_once_more() {
+    let bench = Bench::new();
+    let idempotency = idempotency(&bench);
+    let ends_at = bench.clock.now() + bench.timeout;
+    let steps = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&steps);
+    // A task of its own, which is polled again before the runtime looks at its timers.
+    let task = tokio::spawn(async move {
+        let work = || async {
+            noted.lock().unwrap().push("started");
+            let mut held = pin!(tokio::time::advance(Duration::from_secs(60)));
+            poll_fn(|context| {
+                context.waker().wake_by_ref();
+                held.as_mut().poll(context)
+            })
+            .await;
+            noted.lock().unwrap().push("went on");
+            Ok::<_, HandlerError>(())
+        };
+        idempotency.until(ends_at).run("a", work).await
+    });
+    let ended = task.await.unwrap();
+    assert!(matches!(ended, Err(RunError::Cancelled)), "{ended:?}");
+    assert_eq!(*steps.lock().unwrap(), ["started"]);
+}
+
+fn idempotency(bench: &Bench) -> Idempotency {
+    Idempotency::new()
+        .namespace("test")
+        .store(bench.store.clone())
+        .clock(bench.clock.clone())
+}
+
+/// A result that can be neither written nor read.
+#[derive(Debug, Deserialize)]
+struct Unwritable;
+
+impl Serialize for Unwritable {
+    fn serialize<S: Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+        panic!("no JSON")
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_result_that_panics_when_it_is_written_never_makes_the_effect_happen_again() {
+    let bench = Bench::new();
+    let effects = Arc::new(AtomicUsize::new(0));
+    let alone = {
+        let effects = Arc::clone(&effects);
+        consumer::<Order>()
+            .key(|order: &Order| order.id.clone())
+            .handler(move |_: Order| {
+                effects.fetch_add(1, SeqCst);
+                async { Recorded(Unwritable) }
+            })
+    };
+    let together = {
+        let effects = Arc::clone(&effects);
+        consumer::<Order>()
+            .key(|order: &Order| order.id.clone())
+            .batch_handler(move |orders: Batch<Order>| {
+                effects.fetch_add(orders.len(), SeqCst);
+                async move {
+                    let mut outcome = orders.outcome();
+                    for record in &orders {
+                        outcome.ended(record, Recorded(Unwritable));
+                    }
+                    outcome
+                }
+            })
+    };
+    for consumer in [alone, together] {
+        let consumer = bench.consumer(consumer);
+        for _ in 0..2 {
+            assert!(bench.invoke(&consumer, orders(2)).await.is_empty());
+        }
+        assert_eq!(effects.swap(0, SeqCst), 2, "{}", bench.log.all());
+        bench
+            .store
+            .inner
+            .remove(&bench.store.item("k0").unwrap().id);
+        bench
+            .store
+            .inner
+            .remove(&bench.store.item("k1").unwrap().id);
+    }
+    let idempotency = idempotency(&bench);
+    let work = || async { Ok::<_, HandlerError>(Unwritable) };
+    let ends_at = bench.clock.now() + bench.timeout;
+    let done = idempotency.until(ends_at).run("a", work).await.unwrap();
+    assert!(matches!(done, Once::Processed(Unwritable)));
+    let duplicate = idempotency.until(ends_at).run("a", work).await.unwrap();
+    assert!(matches!(duplicate, Once::Duplicate(None)));
 }

@@ -37,7 +37,8 @@ fn client(bench: &Bench, sqs: &Sqs) -> Consumer {
             let failed = || Err("no luck");
             if let Some(secs) = order.id.strip_prefix("after-") {
                 let secs: f64 = secs.parse()?;
-                failed().retry_after(Duration::from_secs_f64(secs))?;
+                let delay = Duration::try_from_secs_f64(secs).unwrap_or(Duration::MAX);
+                failed().retry_after(delay)?;
             } else if order.id.starts_with("bad") {
                 failed()?;
             } else if order.id.starts_with("hopeless") {
@@ -155,12 +156,14 @@ async fn nothing_is_asked_for_beyond_twelve_hours_from_the_receipt() {
         earlier,
         // When it was received this time is not known.
         delivered(order("after-80000"), "again", 2),
+        delivered(order("after-1e30"), "never", 1),
     ];
     bench.invoke(&client(&bench, &sqs), event(records)).await;
     let waits = [
         ("now", 12 * HOUR - 60),
         ("earlier", 11 * HOUR - 60),
         ("again", 12 * HOUR - 60 - 15 * 60),
+        ("never", 12 * HOUR - 60),
     ];
     assert_eq!(asked(&sqs), expected(waits));
 }

@@ -93,16 +93,17 @@ impl RecordEnd {
     /// When what is recorded is no `T` in JSON, such as after a change of the type.
     pub fn recorded<T: DeserializeOwned>(&self) -> Result<Option<T>, InvalidRecord> {
         let data = self.data.as_deref().map(serde_json::from_str);
-        data.transpose().map_err(InvalidRecord)
+        data.transpose().map_err(|_| InvalidRecord(()))
     }
 }
 
-/// What is recorded for a key is not of the type asked for.
+/// What is recorded for a key is not of the type asked for. It has no source: serde's error quotes what is
+/// recorded, and a hook's error is logged with its sources.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "what is recorded for the key has another type than asked for: read older results as they were written"
 )]
-pub struct InvalidRecord(#[source] serde_json::Error);
+pub struct InvalidRecord(());
 
 impl fmt::Debug for Hooks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -3,9 +3,10 @@
 mod ending;
 mod together;
 
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -48,6 +49,8 @@ struct Taken {
     key: Option<Arc<BusinessKey>>,
     item: Option<ItemId>,
     fingerprint: Option<Fingerprint>,
+    /// Whether its key was completed for another payload.
+    is_mismatched: bool,
     taken_up: Option<Instant>,
     /// What its handler recorded, now or when its key was completed.
     data: Option<Arc<str>>,
@@ -89,10 +92,10 @@ pub(super) struct Run<'a> {
     claimer: Claimer<'a>,
     /// From here on no key is asked for again.
     claims_until: Instant,
+    /// Whether a batch handler is called without what is still undecided.
+    claims_over: bool,
     claimed: VecDeque<Startable>,
     running: FuturesUnordered<BoxFuture<'a, Vec<Finished>>>,
-    /// The records whose handlers `running` holds.
-    handlers: BTreeSet<usize>,
     /// Terminal records, each with its cause, that wait to be moved to the dead-letter queue.
     to_move: VecDeque<(usize, Cause)>,
     /// Terminal records on their way there.
@@ -131,9 +134,9 @@ impl<'a> Run<'a> {
             leaders: HashMap::new(),
             claimer: Claimer::new(&engine.idempotency, engine.in_progress, claims_until),
             claims_until,
+            claims_over: false,
             claimed: VecDeque::new(),
             running: FuturesUnordered::new(),
-            handlers: BTreeSet::new(),
             to_move: VecDeque::new(),
             moving: FuturesUnordered::new(),
             settler: Settler::new(&engine.idempotency, deadline.answer_by),
@@ -188,6 +191,7 @@ impl<'a> Run<'a> {
             hooked = self.hooking.next() => Event::Hooked(hooked),
             Some((record, report)) = self.moving.next() => Event::Moved(record, report),
             admitted = self.claimer.next() => Event::Admitted(admitted),
+            () = sleep_until(self.claims_until), if self.together && !self.claims_over => Event::Deadline,
         }
     }
 
@@ -295,8 +299,10 @@ impl<'a> Run<'a> {
     }
 
     fn admitted(&mut self, admitted: Admitted) {
+        let too_late = self.claims_over.then_some(together::TOO_LATE);
+        let returning = self.returning.or(too_late);
         for (candidate, admission) in admitted {
-            match (admission, self.returning) {
+            match (admission, returning) {
                 (Ok(Admission::Run { .. }), Some(reason)) => {
                     self.return_unstarted(candidate.record, Some(&candidate.claim), reason);
                 }
@@ -355,7 +361,6 @@ impl<'a> Run<'a> {
     /// Takes a record for its handler, and gives what the handler sees of it.
     fn hand_over(&mut self, startable: Startable) -> (Option<Claim>, RecordParts<()>) {
         let record = startable.record;
-        self.handlers.insert(record);
         let parts = RecordParts {
             message: Arc::clone(&self.ledger.messages()[record]),
             key: startable.key,
@@ -381,12 +386,12 @@ impl<'a> Run<'a> {
     /// be on its way.
     fn stop(&mut self) {
         self.stopped = true;
-        self.running = FuturesUnordered::new();
-        for record in std::mem::take(&mut self.handlers) {
-            let report = Report::new(Outcome::Failed)
-                .because(Failure::Deadline.to_string())
-                .wait(self.backoff_past_lease(record));
-            self.end(record, report);
+        let mut context = Context::from_waker(Waker::noop());
+        for mut handling in std::mem::take(&mut self.running) {
+            // From now on a handler is not polled any more: each says at once how far it had come.
+            if let Poll::Ready(finished) = handling.as_mut().poll(&mut context) {
+                self.finished_together(finished);
+            }
         }
         for (record, cause) in std::mem::take(&mut self.to_move) {
             self.end_terminal(record, cause);

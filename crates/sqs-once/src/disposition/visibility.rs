@@ -145,7 +145,9 @@ fn visibility_timeout(message: &Message, wait: Duration, now: Timestamp) -> i32 
         _ => BEFORE_THE_FUNCTION,
     };
     let longest = LONGEST.saturating_sub(invisible).as_secs();
-    let secs = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+    let secs = wait
+        .as_secs()
+        .saturating_add(u64::from(wait.subsec_nanos() > 0));
     i32::try_from(secs.min(longest)).unwrap_or(i32::MAX)
 }
 

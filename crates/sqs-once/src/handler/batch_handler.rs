@@ -32,11 +32,12 @@ use super::{Batch, BatchOutcome, HandlerError, Remaining, State};
 /// request: a call that ends shortly before the deadline needs a
 /// [`deadline_margin`](crate::Consumer::deadline_margin) that leaves time for them.
 ///
-/// **Order.** The records of a FIFO queue's message group come in their order, and none behind one that
-/// has failed already, or is in progress elsewhere. Order inside the call is the handler's: to keep it,
-/// stop at the first failure of a group and leave the rest unsaid. A record that succeeded although one
-/// before it failed is done all the same: it is recorded and acknowledged, with a warning in its line of
-/// the log, because going back would not undo it.
+/// **Order.** The records of a FIFO queue's message group come in their order, and none that stands
+/// behind a record of its group that has failed already, is in progress elsewhere, or is not decided in
+/// half of the batch's time. Order inside the call is the handler's: to keep it, stop at the first failure
+/// of a group and leave the rest unsaid. A record that succeeded although one before it failed is done all
+/// the same: it is recorded and acknowledged, with a warning in its line of the log, because going back
+/// would not undo it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a batch handler for the payload `{T}` with the state `{S}`",
     label = "not a batch handler",

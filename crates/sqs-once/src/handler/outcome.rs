@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use crate::guarded::caught;
+
 use super::HandlerError;
 
 /// A success whose result is recorded with the completion, for the duplicates that come later: the
@@ -47,9 +49,12 @@ pub struct Done {
 impl Done {
     /// A success with its result, unless that can't be kept.
     pub(crate) fn recording<T: Serialize>(result: &T) -> Self {
-        // serde's own message may quote the value, which is not for logs.
-        let json = serde_json::to_string(result)
-            .map_err(|_| "it can't be written as JSON".to_owned())
+        // What serde or a panic says may quote the value, which is not for logs. Either comes after the
+        // effect, which must not happen again for it.
+        let json = caught(|| serde_json::to_string(result).ok())
+            .ok()
+            .flatten()
+            .ok_or_else(|| "it can't be written as JSON".to_owned())
             .and_then(|json| match json.len() {
                 0..=MAX_DATA => Ok(json),
                 len => Err(format!("it has {len} bytes, at most {MAX_DATA} are kept")),

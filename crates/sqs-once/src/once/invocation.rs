@@ -1,11 +1,14 @@
 //! The work of one invocation.
 
+use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, resume_unwind};
+use std::pin::pin;
+use std::task::Poll;
 
 use futures_util::FutureExt;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, timeout_at};
 use tracing::{Instrument, error_span, info, warn};
 
 use crate::batch::{Deadline, Outcome, Report};
@@ -158,13 +161,16 @@ where
     if let Some(refusal) = attempt.claim().await? {
         return refused(refusal);
     }
-    let token = attempt.token();
-    let work = AssertUnwindSafe(async { work(token).await }).catch_unwind();
-    let ended = tokio::select! {
-        // First, so that work is not polled once more when its time is over.
-        biased;
-        () = sleep_until(attempt.cancel_at()) => return Err(RunError::Cancelled),
-        ended = work => ended,
+    let (token, cancel_at) = (attempt.token(), attempt.cancel_at());
+    let mut work = pin!(AssertUnwindSafe(async { work(token).await }).catch_unwind());
+    // The clock is asked and not the timer, which is late when others held the thread: then too the work
+    // is not polled once more.
+    let in_time = poll_fn(|context| match Instant::now() < cancel_at {
+        true => work.as_mut().poll(context).map(Some),
+        false => Poll::Ready(None),
+    });
+    let Ok(Some(ended)) = timeout_at(cancel_at, in_time).await else {
+        return Err(RunError::Cancelled);
     };
     match ended {
         Ok(Ok(value)) => {

@@ -178,7 +178,10 @@ fn without_values(message: &str) -> String {
         "struct variant",
         "null",
     ];
-    let message = message.split(" at line ").next().unwrap_or_default();
+    // The last one: a value may say the same.
+    let message = message
+        .rsplit_once(" at line ")
+        .map_or(message, |(message, _)| message);
     for start in ["missing field", "duplicate field"] {
         let field = message.strip_prefix(start).and_then(|rest| {
             let name = rest.strip_prefix(" `")?.strip_suffix('`')?;
@@ -247,6 +250,10 @@ mod tests {
         assert_eq!(
             problem(r#"{"total": "4111 1111, expected nothing"}"#),
             "the body does not fit the payload type: invalid type: string, expected u64 at line 1 column 39"
+        );
+        assert_eq!(
+            problem(r#"{"total": "1, expected 4111 1111 at line 1 column 1"}"#),
+            "the body does not fit the payload type: invalid type: string, expected u64 at line 1 column 52"
         );
         assert_eq!(
             problem("{}"),

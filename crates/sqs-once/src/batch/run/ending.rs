@@ -31,7 +31,10 @@ impl Run<'_> {
                 self.taken[record].data = data;
                 return self.end_done(record, Report::new(Outcome::Duplicate));
             }
-            (Refusal::PayloadMismatch, mismatch) => mismatched(mismatch),
+            (Refusal::PayloadMismatch, mismatch) => {
+                self.taken[record].is_mismatched = true;
+                mismatched(mismatch)
+            }
             (Refusal::InProgress { lease_until }, _) => self.in_progress(record, lease_until),
             (Refusal::UnknownStatus(status), _) => Report::new(Outcome::Failed).because(format!(
                 "its key's item has the status {status:?}, which this version does not know"
@@ -78,7 +81,6 @@ impl Run<'_> {
             claim,
             result,
         } = finished;
-        self.handlers.remove(&record);
         let failure = match result {
             Ok(done) => return self.succeeded(record, claim.as_ref(), done),
             Err(failure) => failure,
@@ -201,7 +203,10 @@ impl Run<'_> {
             (Some(item), Some(key)) => Some(IdempotencyToken::of(item, key)),
             _ => None,
         };
-        RecordEnd::new(message, token, report, taken.data.clone())
+        // What a failed record's handler returned is not recorded, as far as anybody knows.
+        let is_recorded = matches!(report.outcome, Outcome::Processed | Outcome::Duplicate);
+        let data = taken.data.clone().filter(|_| is_recorded);
+        RecordEnd::new(message, token, report, data)
     }
 
     /// The effect is on record whatever its hook says: a record that fails here is a duplicate when it
@@ -302,7 +307,10 @@ impl Run<'_> {
 
     /// Ends a record whose key an earlier record of the batch has.
     pub(super) fn end_like(&mut self, record: usize, leader: usize, report: &Report) {
-        let same_payload = self.taken[record].fingerprint == self.taken[leader].fingerprint;
+        let leads = &self.taken[leader];
+        // Two copies of one message may both differ from what their key was completed for.
+        let same_payload =
+            !leads.is_mismatched && self.taken[record].fingerprint == leads.fingerprint;
         let report = match report.outcome {
             Outcome::Processed | Outcome::Duplicate if same_payload => {
                 self.taken[record].data = self.taken[leader].data.clone();

@@ -13,7 +13,9 @@ use super::super::ledger::Report;
 use super::ending::BEHIND_FAILED;
 use super::{Finished, Run, Startable};
 
-const TOO_LATE: &str = "its key could not be claimed in half of the batch's time";
+pub(super) const TOO_LATE: &str = "its key could not be claimed in half of the batch's time";
+const BEHIND_UNDECIDED: &str =
+    "an earlier record of its message group was not decided in half of the batch's time";
 const OUT_OF_ORDER: &str = "it succeeded behind a record of its message group that failed";
 
 /// The claims may take half of the time that is left, so that the handler has the other half.
@@ -25,17 +27,19 @@ pub(super) fn claims_until(cancel_at: Instant) -> Instant {
 impl Run<'_> {
     /// Returns what is not asked for yet when the time for claims is over.
     pub(super) fn return_unclaimed(&mut self) {
-        if Instant::now() >= self.claims_until {
+        if !self.claims_over && Instant::now() >= self.claims_until {
+            self.claims_over = true;
             for record in self.lanes.drain() {
                 self.end(record, Report::untried(TOO_LATE));
             }
         }
     }
 
-    /// Makes the call, once nothing is undecided any more: a claimer that has nothing to do was asked for
-    /// all there is.
+    /// Makes the call, once nothing is undecided any more or the time for that is over. A claimer that has
+    /// nothing to do was asked for all there is.
     pub(super) fn start_together(&mut self) {
-        if !self.claimer.is_idle() || !self.is_order_decided() {
+        let is_decided = self.claimer.is_idle() && self.is_order_decided();
+        if !is_decided && !self.claims_over {
             return;
         }
         let startables = self.take_startables();
@@ -96,7 +100,7 @@ impl Run<'_> {
     }
 
     /// What is claimed, in the batch's order. Of a FIFO message group nothing runs behind a record that
-    /// does not let it go on.
+    /// does not let it go on, or may not.
     fn take_startables(&mut self) -> Vec<Startable> {
         let claimed = std::mem::take(&mut self.claimed).into_iter();
         let mut claimed: BTreeMap<_, _> = claimed.map(|one| (one.record, one)).collect();
@@ -104,21 +108,32 @@ impl Run<'_> {
             return claimed.into_values().collect();
         }
         let ledger = self.ledger;
+        // What becomes of the rest of each group that has stopped.
         let mut stopped = HashMap::new();
         for (record, message) in ledger.messages().iter().enumerate() {
             let group = message.group_id();
             if let Some(report) = ledger.outcome(record) {
                 if !self.group_goes_on(&report) {
-                    stopped.entry(group).or_insert(report.wait);
+                    let behind = Report::untried(BEHIND_FAILED).wait(report.wait);
+                    stopped.entry(group).or_insert(behind);
                 }
-            } else if let Some(wait) = stopped.get(&group)
-                && let Some(behind) = claimed.remove(&record)
-            {
-                self.release(behind.claim.as_ref());
-                self.end(record, Report::untried(BEHIND_FAILED).wait(*wait));
+            } else if let Some(report) = stopped.get(&group) {
+                if let Some(behind) = claimed.remove(&record) {
+                    self.release(behind.claim.as_ref());
+                    self.end(record, report.clone());
+                }
+            } else if !claimed.contains_key(&self.leader_of(record)) {
+                stopped.insert(group, Report::untried(BEHIND_UNDECIDED));
             }
         }
         claimed.into_values().collect()
+    }
+
+    /// The record with whose end this one ends: itself, or an earlier one with the same key.
+    fn leader_of(&self, record: usize) -> usize {
+        let item = self.taken[record].item.as_ref();
+        let leader = item.and_then(|item| self.leaders.get(item));
+        leader.copied().unwrap_or(record)
     }
 
     /// Ends the records of a call, in their order.
