@@ -173,7 +173,7 @@ fn body(
     let (fingerprint_fn, fingerprint) =
         fingerprint.map_or_else(Default::default, |part| payload_fingerprint(payload, part));
     let default_namespace = format!(".{}", name.unraw());
-    let settings = &options.settings;
+    let (start, settings) = (options.start(payload), &options.settings);
     // An error about the handler as a whole underlines its name.
     let inferred = Token![_](name.span());
     let handler = match signature.kind {
@@ -183,7 +183,7 @@ fn body(
     quote! {
         #key_type
         #fingerprint_fn
-        ::sqs_once::consumer::<#payload>()
+        #start
             .key(#key)
             #fingerprint
             .default_namespace(::core::concat!(::core::env!("CARGO_PKG_NAME"), #default_namespace))

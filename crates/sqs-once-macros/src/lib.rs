@@ -50,6 +50,9 @@ use crate::signature::Kind;
 /// | option | meaning | default |
 /// |---|---|---|
 /// | `key = order.order_id` | what makes two messages the same event | required |
+/// | `decode = Text` | how the body becomes the payload: `Json`, `Text`, `Bytes`, or a `Decode` of your own | `Json` |
+/// | `envelope = (Sns, EventBridge)` | what is wrapped around the payload: `Sns`, `EventBridge`, `S3`, a tuple of them, outermost first, `Auto`, or an `Envelope` of your own | none: the body is the payload |
+/// | `correlation_id = request_id` | the record's correlation id: a function of the `Message` that gives an `Option<String>` | an attribute, else the envelope's id, else the trace |
 /// | `namespace = "payments"` | keeps this consumer's keys apart from others in the table; 1 to 255 bytes, no `#` | `SQS_ONCE_NAMESPACE`, else the crate's name and the function's: `payments.charge` |
 /// | `concurrency = 16` | how many records run at once, at least 1 | `SQS_ONCE_CONCURRENCY`, else 10 |
 /// | `lease_margin = "3s"` | how long a claim outlives the function's deadline | `SQS_ONCE_LEASE_MARGIN`, else `3s` |
@@ -61,17 +64,20 @@ use crate::signature::Kind;
 /// | `payload_mismatch = reject` | what becomes of a message that differs: `warn`: a duplicate, with a warning; `reject`: failed; `ignore`: nothing is compared or stored | `warn` |
 /// | `missing_key = retry` | what becomes of a record without a key: `terminal`; `retry`; `process_unprotected`: it runs, without a claim, on every delivery | `terminal` |
 /// | `readable_keys = true` | whether the table shows keys as they are; switching forgets every key | `false`: it holds hashes |
-/// | `cache = 1000` | how many completed keys a process remembers, for 5 minutes each, so that their duplicates cost no request; at least 1 | none |
+/// | `cache = 1000` | how many completed keys a process remembers, for 5 minutes each, so that their duplicates cost no request; at least 1. `cache = (1000, "1m")`: for another time | none |
 /// | `in_progress = wait("5s")` | what becomes of a record whose key another worker has: `return_to_queue`, or `wait` so long at most for the other to finish | `return_to_queue` |
 /// | `fifo = return_batch` | what else of a FIFO queue's batch is returned when a record fails: `return_group`: the rest of its message group; `return_batch`, or `strict`: everything not started yet | `return_group` |
 /// | `raise_on_total_failure = true` | whether the invocation fails when every record of its batch did | `false` |
+/// | `on_success = reply` | an async function of a `RecordEnd` that gives a `Result<(), HandlerError>`: called when a record's effect is on record | none |
+/// | `on_duplicate = reply` | the same for a record whose event was handled before | none |
+/// | `on_failure = alarm` | the same for a record that failed or is terminal | none |
 /// | `backoff = exponential("2s", "15m")` | how long failed records stay away from the function: the floor, doubled with every delivery up to the ceiling (feature `sqs`) | until the queue's visibility timeout ends |
 /// | `after_dead_letter = go_on` | what becomes of the rest of a FIFO message group when a record of it was moved to the dead-letter queue: `stop`, or `go_on` (feature `sqs`) | `stop` |
 /// | `state = App` | the consumer's state, when no argument is a `State<App>` but an extractor of your own wants it | the type in `State<…>`, else `()` |
 ///
 /// A duration is a whole number and a unit: `500ms`, `3s`, `5m`, `12h`, `28d`. What an option sets
 /// wins over the environment. Each is a method of the same name on `Consumer`, which says more of it
-/// (`retention` for `retain`).
+/// (`retention` for `retain`, and the function `consumer_with` for `decode`).
 ///
 /// # The key
 ///

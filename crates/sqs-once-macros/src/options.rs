@@ -11,8 +11,11 @@ use syn::{Error, Expr, Ident, Result, Token, Type};
 use crate::spelling::nearest;
 
 /// Each option with a value to show in messages.
-const EXAMPLES: [(&str, &str); 19] = [
+const EXAMPLES: [(&str, &str); 25] = [
     ("key", "order.order_id"),
+    ("decode", "Text"),
+    ("envelope", "(Sns, EventBridge)"),
+    ("correlation_id", "request_id"),
     ("namespace", "\"payments\""),
     ("concurrency", "16"),
     ("lease_margin", "\"3s\""),
@@ -28,6 +31,9 @@ const EXAMPLES: [(&str, &str); 19] = [
     ("in_progress", "wait(\"5s\")"),
     ("fifo", "return_batch"),
     ("raise_on_total_failure", "true"),
+    ("on_success", "reply"),
+    ("on_duplicate", "reply"),
+    ("on_failure", "alarm"),
     ("backoff", "exponential(\"2s\", \"15m\")"),
     ("after_dead_letter", "go_on"),
     ("state", "App"),
@@ -36,10 +42,18 @@ const EXAMPLES: [(&str, &str); 19] = [
 /// The options that `sqs-once` has only with its feature `sqs`, which is this crate's as well.
 const OF_SQS: [&str; 2] = ["backoff", "after_dead_letter"];
 
+/// What the consumer has a method for, and each deployment a value of its own in this variable.
+const OF_DEPLOYMENT: [(&str, &str); 3] = [
+    ("store", "SQS_ONCE_TABLE"),
+    ("dead_letter_queue", "SQS_ONCE_DLQ_URL"),
+    ("queue_url", "SQS_ONCE_QUEUE_URL"),
+];
+
 /// What the attribute says, checked as far as its text alone allows.
 #[derive(Default)]
 pub(crate) struct Options {
     pub(crate) key: Option<Expr>,
+    decode: Option<Expr>,
     pub(crate) fingerprint: Option<Expr>,
     pub(crate) state: Option<Type>,
     /// The consumer's methods to call for the others.
@@ -78,12 +92,21 @@ impl Parse for Options {
 }
 
 impl Options {
+    /// The call that starts the consumer.
+    pub(crate) fn start(&self, payload: &Type) -> TokenStream {
+        match &self.decode {
+            Some(decoder) => quote!(::sqs_once::consumer_with::<#payload>(#decoder)),
+            None => quote!(::sqs_once::consumer::<#payload>()),
+        }
+    }
+
     fn read(&mut self, name: &Ident, input: ParseStream<'_>) -> Result<()> {
         let option = name.to_string();
         available(name, cfg!(feature = "sqs"))?;
         match &*option {
             "key" => self.key = Some(value(name, input)?),
             "fingerprint" => self.fingerprint = Some(value(name, input)?),
+            "decode" => self.decode = Some(code(name, input)?),
             "state" => self.state = Some(value(name, input)?),
             _ => self.settings.push(setting(name, input)?),
         }
@@ -140,8 +163,8 @@ fn setting(name: &Ident, input: ParseStream<'_>) -> Result<TokenStream> {
             quote!(.readable_keys(#readable))
         }
         "cache" => {
-            let keys = values::count(&option, &value()?, 1000)?;
-            quote!(.cache(::sqs_once::Cache::of(#keys)))
+            let cache = values::cache(&value()?)?;
+            quote!(.cache(::sqs_once::Cache::#cache))
         }
         "in_progress" => {
             let policy = values::in_progress(&value()?)?;
@@ -154,6 +177,10 @@ fn setting(name: &Ident, input: ParseStream<'_>) -> Result<TokenStream> {
         "raise_on_total_failure" => {
             let raise = values::choice(&option, &value()?, &values::SWITCH)?;
             quote!(.raise_on_total_failure(#raise))
+        }
+        "envelope" | "correlation_id" | "on_success" | "on_duplicate" | "on_failure" => {
+            let code = code(name, input)?;
+            quote!(.#name(#code))
         }
         "backoff" => {
             let backoff = values::backoff(&value()?)?;
@@ -195,17 +222,28 @@ fn is_last(input: ParseStream<'_>) -> bool {
     Ident::parse_any(&ahead).is_ok() && (ahead.is_empty() || ahead.peek(Token![,]))
 }
 
+/// A value that is the user's own code, whose type the consumer's method checks.
+fn code(name: &Ident, input: ParseStream<'_>) -> Result<Expr> {
+    let code = value(name, input)?;
+    values::code(&name.to_string(), &code, example(name))?;
+    Ok(code)
+}
+
 fn value<T: Parse>(name: &Ident, input: ParseStream<'_>) -> Result<T> {
     let equals: Option<Token![=]> = input.parse()?;
     if equals.is_none() || input.is_empty() || input.peek(Token![,]) {
-        let example = EXAMPLES.iter().find(|(option, _)| name == option);
-        let example = example.map_or("…", |(_, example)| example);
+        let example = example(name);
         return Err(Error::new(
             name.span(),
             format!("`{name}` needs a value: `{name} = {example}`"),
         ));
     }
     input.parse()
+}
+
+fn example(name: &Ident) -> &'static str {
+    let example = EXAMPLES.iter().find(|(option, _)| name == option);
+    example.map_or("…", |(_, example)| example)
 }
 
 /// Goes on to the next comma, past a value that is not wanted.
@@ -217,6 +255,13 @@ fn skip_value(input: ParseStream<'_>) -> Result<()> {
 }
 
 fn unknown_option(name: &str, span: Span) -> Error {
+    if let Some((_, variable)) = OF_DEPLOYMENT.iter().find(|(method, _)| *method == name) {
+        let help = format!(
+            "`{name}` is no option, since it differs from one deployment to the next: set `{variable}`, or \
+             call `.{name}(…)` on the consumer"
+        );
+        return Error::new(span, help);
+    }
     let known = EXAMPLES.map(|(option, _)| option);
     let help = match nearest(name, known) {
         Some(meant) => format!("did you mean `{meant}`?"),
@@ -230,6 +275,20 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test")]
 
     use super::*;
+
+    #[test]
+    fn the_attributes_docs_and_the_guide_list_every_option() {
+        let pages = [
+            include_str!("lib.rs"),
+            include_str!("../../../docs/options.md"),
+        ];
+        for (option, example) in EXAMPLES {
+            let row = format!("| `{option} = {example}`");
+            for page in pages {
+                assert!(page.contains(&row), "a page has no row {row}");
+            }
+        }
+    }
 
     #[test]
     fn an_option_of_the_feature_sqs_names_the_feature_where_it_is_off() {

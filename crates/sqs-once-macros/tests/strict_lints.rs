@@ -40,9 +40,14 @@ pub struct OrderPlaced {
 
 /// The public part of a crate.
 pub mod orders {
-    use sqs_once::{HandlerError, State, handler};
+    use sqs_once::{EventBridge, HandlerError, Json, RecordEnd, Sns, State, handler};
 
     use super::OrderPlaced;
+
+    async fn reply(end: RecordEnd) -> Result<(), HandlerError> {
+        drop(std::future::ready(end.recorded::<String>()).await?);
+        Ok(())
+    }
 
     /// Charges.
     ///
@@ -65,6 +70,12 @@ pub mod orders {
         raise_on_total_failure = true,
         readable_keys = true,
         cache = 1000,
+        decode = Json,
+        envelope = (Sns, EventBridge),
+        correlation_id = |message| message.attribute("request-id").map(str::to_owned),
+        on_success = reply,
+        on_duplicate = reply,
+        on_failure = reply,
         backoff = exponential("2s", "15m"),
         after_dead_letter = go_on
     )]

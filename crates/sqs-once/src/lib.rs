@@ -102,7 +102,11 @@ pub use sqs_once_macros::{BusinessKey, batch_handler, handler};
 pub use store::{DynamoDbStore, MemoryStore, Store};
 pub use time::{Clock, SystemClock, Timestamp};
 
-/// Compiles and runs what the guide shows. The file lies outside of the package, which is built without it.
+/// Compiles and runs what the guides show. The files lie outside of the package, which is built without them.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/testing.md")]
-mod testing_guide {}
+mod guides {
+    #[doc = include_str!("../../../docs/options.md")]
+    mod options {}
+    #[doc = include_str!("../../../docs/testing.md")]
+    mod testing {}
+}

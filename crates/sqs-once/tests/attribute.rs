@@ -4,13 +4,16 @@
 
 mod support;
 
+use std::cell::RefCell;
 use std::time::Duration;
 
+use serde_json::json;
 use sqs_once::{
-    Consumer, EventError, HandlerError, Key, Random, Remaining, ResultExt, State, handler,
+    Batch, BatchOutcome, Consumer, CorrelationId, EventError, HandlerError, Key, Random, RecordEnd,
+    Recorded, Remaining, ResultExt, Sns, State, Text, batch_handler, handler,
 };
 use support::sqs::Sqs;
-use support::{Bench, Order, Seen, event, grouped, order};
+use support::{Bench, Order, Seen, body, event, grouped, order};
 use tokio::time::sleep;
 
 /// What every handler here does: orders called `bad…` fail, `hopeless…` are terminal, `slow…` take 3 s.
@@ -167,6 +170,137 @@ async fn keys_are_shown_and_remembered_as_the_attribute_says() {
             .await
             .is_empty()
     );
+    assert_eq!(bench.store.take_calls(), [("claim", 1)]);
+}
+
+#[handler(
+    key = line,
+    decode = Text,
+    envelope = Sns,
+    correlation_id = |message| message.content().map(str::to_uppercase)
+)]
+async fn unwrapped(line: String, correlation: CorrelationId, State(seen): State<Seen>) {
+    seen.lock().unwrap().push(format!("{line}: {correlation}"));
+}
+
+/// The text, published to an SNS topic that the queue subscribes to.
+fn published(text: &str) -> serde_json::Value {
+    let envelope = json!({
+        "Type": "Notification",
+        "MessageId": "p-1",
+        "TopicArn": "arn:aws:sns:eu-central-1:123456789012:lines",
+        "Message": text,
+        "Timestamp": "2026-03-01T12:00:00.000Z",
+    });
+    body(&envelope.to_string())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_is_opened_decoded_and_correlated_as_the_attribute_says() {
+    let bench = Bench::new();
+    let seen = Seen::default();
+    let consumer = bench.consumer(unwrapped::consumer().state(seen.clone()));
+    let records = [published("no json"), published("no json")];
+    assert!(bench.invoke(&consumer, event(records)).await.is_empty());
+    assert_eq!(*seen.lock().unwrap(), ["no json: NO JSON"]);
+}
+
+thread_local! {
+    /// What the hooks were called for, in this test's thread: they are functions, and have no state.
+    static CALLS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+}
+
+fn note(hook: &str, end: &RecordEnd) {
+    let recorded: Option<String> = end.recorded().unwrap();
+    let call = format!("{hook} {}: {recorded:?}", end.message().id());
+    CALLS.with_borrow_mut(|calls| calls.push(call));
+}
+
+async fn succeeded(end: RecordEnd) -> Result<(), HandlerError> {
+    note("success", &end);
+    Ok(())
+}
+
+async fn repeated(end: RecordEnd) -> Result<(), HandlerError> {
+    note("duplicate", &end);
+    Ok(())
+}
+
+async fn failed(end: RecordEnd) -> Result<(), HandlerError> {
+    note("failure", &end);
+    Ok(())
+}
+
+#[handler(
+    key = order.id,
+    concurrency = 1,
+    on_success = succeeded,
+    on_duplicate = repeated,
+    on_failure = failed
+)]
+async fn hooked(order: Order) -> Result<Recorded<String>, HandlerError> {
+    work(order.clone()).await?;
+    Ok(Recorded(format!("r-{}", order.id)))
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_attributes_hooks_are_called_each_for_its_own_end() {
+    let bench = Bench::new();
+    let consumer = bench.consumer(hooked::consumer());
+    let records = [order("1"), order("bad"), order("1")];
+    assert_eq!(bench.invoke(&consumer, event(records)).await, ["m-1"]);
+    let mut calls = CALLS.take();
+    calls.sort();
+    let expected = [
+        "duplicate m-2: Some(\"r-1\")",
+        "failure m-1: None",
+        "success m-0: Some(\"r-1\")",
+    ];
+    assert_eq!(calls, expected);
+}
+
+#[batch_handler(
+    key = |line| line,
+    decode = Text,
+    envelope = Sns,
+    on_success = succeeded,
+    on_duplicate = repeated
+)]
+async fn together(lines: Batch<String>, State(seen): State<Seen>) -> BatchOutcome {
+    seen.lock().unwrap().extend(lines.payloads().cloned());
+    lines.all_succeeded()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_handlers_options_are_those_of_a_handler() {
+    let bench = Bench::new();
+    let seen = Seen::default();
+    let consumer = bench.consumer(together::consumer().state(seen.clone()));
+    let records = [published("one"), published("one")];
+    assert!(bench.invoke(&consumer, event(records)).await.is_empty());
+    assert_eq!(*seen.lock().unwrap(), ["one"]);
+    let mut calls = CALLS.take();
+    calls.sort();
+    assert_eq!(calls, ["duplicate m-1: None", "success m-0: None"]);
+}
+
+#[handler(key = order.id, cache = (1000, "7s"))]
+async fn forgetful(order: Order) -> Result<(), HandlerError> {
+    work(order).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_is_remembered_as_long_as_the_attribute_says() {
+    let bench = Bench::new();
+    let consumer = bench.consumer(forgetful::consumer());
+    let records = || event([order("1")]);
+    bench.invoke(&consumer, records()).await;
+    bench.store.take_calls();
+    sleep(Duration::from_secs(6)).await;
+    bench.invoke(&consumer, records()).await;
+    assert_eq!(bench.store.take_calls(), []);
+    sleep(Duration::from_secs(2)).await;
+    bench.invoke(&consumer, records()).await;
     assert_eq!(bench.store.take_calls(), [("claim", 1)]);
 }
 

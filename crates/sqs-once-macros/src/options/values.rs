@@ -82,6 +82,37 @@ pub(super) fn count(name: &str, value: &Expr, example: usize) -> Result<usize> {
     ))
 }
 
+/// The call that makes a `Cache`: of so many keys, or of so many for so long.
+pub(super) fn cache(value: &Expr) -> Result<TokenStream> {
+    let Expr::Tuple(pair) = ungrouped(value) else {
+        let keys = count("cache", value, 1000)?;
+        return Ok(quote!(of(#keys)));
+    };
+    let mut parts = pair.elems.iter();
+    let (Some(keys), Some(expiry), None) = (parts.next(), parts.next(), parts.next()) else {
+        return Err(Error::new_spanned(
+            value,
+            "`cache` is a number of keys, and how long they are remembered: `cache = (1000, \"1m\")`",
+        ));
+    };
+    let keys = count("cache", keys, 1000)?;
+    let expiry = positive("cache", expiry, "nothing would be remembered")?;
+    Ok(quote!(of(#keys).expiring_after(#expiry)))
+}
+
+/// Refuses a literal where code is meant, with some to show in messages.
+pub(super) fn code(name: &str, value: &Expr, example: &str) -> Result<()> {
+    if literal(value).is_none() {
+        return Ok(());
+    }
+    Err(Error::new_spanned(
+        value,
+        format!(
+            "`{name}` names a value or a function of your code, without quotes: `{name} = {example}`"
+        ),
+    ))
+}
+
 pub(super) fn retain(value: &Expr) -> Result<Constant> {
     let retain = duration("retain", value)?;
     if retain.0 < SHORTEST_RETENTION {

@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use sqs_once::consumer::Ready;
-use sqs_once::{Consumer, FromRecord, HandlerError, RecordParts, State};
+use sqs_once::{
+    Bytes, Consumer, EventBridge, FromRecord, HandlerError, Message, MessageAttribute, RecordEnd,
+    RecordParts, Sns, State,
+};
 
 #[derive(Deserialize)]
 struct OrderPlaced {
@@ -43,6 +46,12 @@ impl FromRecord<App> for Name {
     raise_on_total_failure = true,
     readable_keys = true,
     cache = 1000,
+    decode = sqs_once::Json,
+    envelope = (Sns, EventBridge),
+    correlation_id = |message| message.attribute("request-id").map(str::to_owned),
+    on_success = hooks::reply,
+    on_duplicate = hooks::reply,
+    on_failure = async |end| alarm(end.outcome()),
     backoff = exponential("2s", "15m"),
     after_dead_letter = go_on,
 )]
@@ -60,6 +69,7 @@ async fn any_order(order: OrderPlaced) {
     fingerprint = note,
     payload_mismatch = warn,
     missing_key = terminal,
+    cache = (1000, "1m"),
     in_progress = return_to_queue,
     fifo = return_group,
     raise_on_total_failure = false,
@@ -68,6 +78,55 @@ async fn any_order(order: OrderPlaced) {
 )]
 async fn destructured(OrderPlaced { order_id, note }: OrderPlaced) {
     drop((order_id, note));
+}
+
+mod hooks {
+    use sqs_once::{HandlerError, RecordEnd};
+
+    pub async fn reply(end: RecordEnd) -> Result<(), HandlerError> {
+        let receipt: Option<String> = end.recorded()?;
+        drop(receipt);
+        Ok(())
+    }
+}
+
+fn alarm(outcome: sqs_once::Outcome) -> Result<(), HandlerError> {
+    drop(outcome.to_string());
+    Ok(())
+}
+
+fn request_id(message: &Message) -> Option<String> {
+    Some(message.id().to_owned())
+}
+
+#[sqs_once::handler(
+    decode = Bytes,
+    key = MessageAttribute::new("order-id"),
+    envelope = Sns,
+    correlation_id = request_id
+)]
+async fn bytes(image: Vec<u8>) {
+    drop(image);
+}
+
+/// A decoder that is made of something.
+struct Prefixed<'a>(&'a str);
+
+impl sqs_once::Decode<OrderPlaced> for Prefixed<'static> {
+    fn decode(&self, body: &str, _: &Message) -> Result<OrderPlaced, sqs_once::DecodeError> {
+        let id = body.strip_prefix(self.0);
+        let id = id.ok_or_else(|| sqs_once::DecodeError::other("it has another prefix"))?;
+        Ok(OrderPlaced { order_id: id.to_owned(), note: None })
+    }
+}
+
+#[sqs_once::handler(key = order.order_id, decode = Prefixed("v1 "), on_failure = failed)]
+async fn own_decoder(order: OrderPlaced) {
+    drop(order);
+}
+
+async fn failed(_: RecordEnd) -> Result<(), HandlerError> {
+    Err("it fails itself".into())
 }
 
 fn text(order: &OrderPlaced) -> String {
@@ -101,13 +160,15 @@ async fn state_of_an_option(order: OrderPlaced, name: Name) {
 
 /// Values that another macro fills in.
 macro_rules! filled_in {
-    ($name:ident, $longest:expr, $backoff:expr, $policy:expr) => {
+    ($name:ident, $longest:expr, $backoff:expr, $policy:expr, $envelope:expr, $hook:path) => {
         #[sqs_once::handler(
             key = order.order_id,
             record_timeout = $longest,
             in_progress = wait($longest),
             backoff = $backoff,
-            fifo = $policy
+            fifo = $policy,
+            envelope = $envelope,
+            on_success = $hook
         )]
         async fn $name(order: OrderPlaced) {
             drop(order);
@@ -115,11 +176,13 @@ macro_rules! filled_in {
     };
 }
 
-filled_in!(by_macro, "5s", exponential("2s", "15m"), strict);
+filled_in!(by_macro, "5s", exponential("2s", "15m"), strict, (Sns, EventBridge), hooks::reply);
 
 fn main() {
     let _: Consumer<Ready<()>> = by_macro::consumer();
     let _: Consumer<Ready<()>> = all::consumer();
+    let _: Consumer<Ready<()>> = bytes::consumer();
+    let _: Consumer<Ready<()>> = own_decoder::consumer();
     let _: Consumer<Ready<()>> = any_order::consumer();
     let _: Consumer<Ready<()>> = destructured::consumer();
     let _: Consumer<Ready<()>> = fingerprint_by_function::consumer();

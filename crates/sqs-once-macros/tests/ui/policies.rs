@@ -67,6 +67,15 @@ async fn no_duration(order: OrderPlaced) {}
 #[sqs_once::handler(key = order.order_id, cache = 0)]
 async fn no_cache(order: OrderPlaced) {}
 
+#[sqs_once::handler(key = order.order_id, cache = (1000, 60))]
+async fn cache_without_a_unit(order: OrderPlaced) {}
+
+#[sqs_once::handler(key = order.order_id, cache = (1000, "0s"))]
+async fn cache_for_no_time(order: OrderPlaced) {}
+
+#[sqs_once::handler(key = order.order_id, cache = (1000,))]
+async fn cache_of_one_part(order: OrderPlaced) {}
+
 #[sqs_once::handler(key = order.order_id, readable_keys = yes)]
 async fn no_switch(order: OrderPlaced) {}
 

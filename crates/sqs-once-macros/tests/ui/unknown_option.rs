@@ -13,6 +13,11 @@ async fn charge(order: OrderPlaced, app: State<u8>) -> Result<(), HandlerError> 
     Ok(())
 }
 
+#[sqs_once::handler(key = order.order_id, visibility = "5m")]
+async fn ship(order: OrderPlaced) -> Result<(), HandlerError> {
+    Ok(())
+}
+
 fn main() {
     let _ = charge::consumer().state(7);
 }
