@@ -2,72 +2,22 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+// Apart from `support`: the other tests do without an embedded DynamoDB.
+#[path = "support/dynamodb.rs"]
+mod dynamodb;
 mod support;
 
-use std::sync::{Arc, Mutex};
-
-use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::config::interceptors::BeforeTransmitInterceptorContextRef;
-use aws_sdk_dynamodb::config::{
-    BehaviorVersion, ConfigBag, Credentials, Intercept, Region, RuntimeComponents,
-};
-use aws_sdk_dynamodb::error::BoxError;
-use aws_smithy_http_client::tls::{self, rustls_provider::CryptoMode};
+use dynamodb::DynamoDb;
 use sqs_once::{Consumer, DynamoDbStore, consumer};
-use sqs_once_local::{LocalDynamoDb, TableDescription};
+use sqs_once_local::TableDescription;
 use support::{Bench, Order, event, order};
 
-/// Notes the operation of every request that goes out.
-#[derive(Clone, Debug, Default)]
-struct Requests(Arc<Mutex<Vec<String>>>);
-
-impl Requests {
-    fn take(&self) -> Vec<String> {
-        std::mem::take(&mut self.0.lock().unwrap())
-    }
-}
-
-impl Intercept for Requests {
-    fn name(&self) -> &'static str {
-        "Requests"
-    }
-
-    fn read_before_transmit(
-        &self,
-        context: &BeforeTransmitInterceptorContextRef<'_>,
-        _: &RuntimeComponents,
-        _: &mut ConfigBag,
-    ) -> Result<(), BoxError> {
-        let target = context
-            .request()
-            .headers()
-            .get("x-amz-target")
-            .unwrap_or_default();
-        let operation = target.rsplit('.').next().unwrap_or_default();
-        self.0.lock().unwrap().push(operation.to_owned());
-        Ok(())
-    }
-}
-
 /// A consumer of a real table; orders called `bad-…` fail.
-async fn counted(bench: &Bench) -> (Consumer, Requests, LocalDynamoDb) {
-    let dynamodb = LocalDynamoDb::memory().await.unwrap();
+fn counted(bench: &Bench) -> (Consumer, DynamoDb) {
     let table = TableDescription::default();
-    dynamodb.create_table(&table).unwrap();
-    let requests = Requests::default();
-    let config = aws_sdk_dynamodb::Config::builder()
-        .behavior_version(BehaviorVersion::v2026_01_12())
-        .region(Region::new("eu-central-1"))
-        .credentials_provider(Credentials::for_tests())
-        .endpoint_url(dynamodb.endpoint())
-        .http_client(
-            aws_smithy_http_client::Builder::new()
-                .tls_provider(tls::Provider::Rustls(CryptoMode::Ring))
-                .build_https(),
-        )
-        .interceptor(requests.clone())
-        .build();
-    let store = DynamoDbStore::new(Client::from_conf(config), table.name);
+    let name = table.name.clone();
+    let dynamodb = DynamoDb::start(table);
+    let store = DynamoDbStore::new(dynamodb.client(), name);
     let failing = consumer::<Order>()
         .key(|order: &Order| order.id.clone())
         .handler(async |order: Order| {
@@ -77,7 +27,7 @@ async fn counted(bench: &Bench) -> (Consumer, Requests, LocalDynamoDb) {
                 Ok(())
             }
         });
-    (bench.consumer(failing).store(store), requests, dynamodb)
+    (bench.consumer(failing).store(store), dynamodb)
 }
 
 fn orders(range: std::ops::Range<usize>) -> serde_json::Value {
@@ -91,10 +41,10 @@ fn of(operation: &str, requests: &[String]) -> usize {
         .count()
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_hundred_new_keys_take_eight_requests_and_ten_take_two() {
     let bench = Bench::new();
-    let (consumer, requests, _dynamodb) = counted(&bench).await;
+    let (consumer, dynamodb) = counted(&bench);
     for (keys, expected) in [(0..100, 8), (100..110, 2), (110..111, 2), (111..136, 2)] {
         assert!(
             bench
@@ -102,40 +52,45 @@ async fn a_hundred_new_keys_take_eight_requests_and_ten_take_two() {
                 .await
                 .is_empty()
         );
-        assert_eq!(requests.take().len(), expected, "{} keys", keys.len());
+        assert_eq!(
+            dynamodb.take_operations().len(),
+            expected,
+            "{} keys",
+            keys.len()
+        );
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_duplicate_takes_one_update_and_no_completion() {
     let bench = Bench::new();
-    let (consumer, requests, _dynamodb) = counted(&bench).await;
+    let (consumer, dynamodb) = counted(&bench);
     bench.invoke(&consumer, orders(0..10)).await;
-    requests.take();
+    dynamodb.take_operations();
     assert!(bench.invoke(&consumer, orders(5..15)).await.is_empty());
-    let requests = requests.take();
+    let requests = dynamodb.take_operations();
     assert_eq!(of("BatchExecuteStatement", &requests), 2);
     assert_eq!(of("UpdateItem", &requests), 5);
     assert_eq!(requests.len(), 7);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn duplicates_inside_a_batch_take_no_request() {
     let bench = Bench::new();
-    let (consumer, requests, _dynamodb) = counted(&bench).await;
+    let (consumer, dynamodb) = counted(&bench);
     let records = (0..50).map(|at| order(&(at % 5).to_string()));
     assert!(bench.invoke(&consumer, event(records)).await.is_empty());
-    assert_eq!(requests.take(), ["BatchExecuteStatement"; 2]);
+    assert_eq!(dynamodb.take_operations(), ["BatchExecuteStatement"; 2]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn failures_are_released_together_with_the_completions() {
     let bench = Bench::new();
-    let (consumer, requests, _dynamodb) = counted(&bench).await;
+    let (consumer, dynamodb) = counted(&bench);
     let records = ["a", "bad-1", "b", "bad-2"].map(order);
     assert_eq!(
         bench.invoke(&consumer, event(records)).await,
         ["m-1", "m-3"]
     );
-    assert_eq!(requests.take(), ["BatchExecuteStatement"; 2]);
+    assert_eq!(dynamodb.take_operations(), ["BatchExecuteStatement"; 2]);
 }

@@ -1,0 +1,95 @@
+//! The real SDK client on an embedded DynamoDB, in simulated time: a request blocks the test's thread
+//! until it is answered, so that no timer fires meanwhile. The operations are counted.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
+
+use aws_sdk_dynamodb::config::http::{HttpRequest, HttpResponse};
+use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
+use aws_sdk_dynamodb::{Client, Config};
+use aws_smithy_runtime_api::client::http::{
+    HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn,
+};
+use aws_smithy_runtime_api::http::StatusCode;
+use sqs_once_local::{LocalDynamoDb, TableDescription};
+use tokio::sync::oneshot;
+
+#[derive(Clone, Debug)]
+pub(crate) struct DynamoDb {
+    address: String,
+    operations: Arc<Mutex<Vec<String>>>,
+    /// Dropping the last one is what stops the server.
+    _stop: Arc<oneshot::Sender<()>>,
+}
+
+impl DynamoDb {
+    /// Starts a DynamoDB with one table. It is served on a thread of its own: it must go on answering
+    /// while the test's thread is blocked.
+    pub(crate) fn start(table: TableDescription) -> Self {
+        let (started, endpoint) = mpsc::channel();
+        let (stop, stopped) = oneshot::channel();
+        thread::spawn(move || {
+            let mut runtime = tokio::runtime::Builder::new_current_thread();
+            runtime.enable_all().build().unwrap().block_on(async {
+                let dynamodb = LocalDynamoDb::memory().await.unwrap();
+                dynamodb.create_table(&table).unwrap();
+                started.send(dynamodb.endpoint()).unwrap();
+                // Err is the sender being dropped: the only way it ever ends.
+                let _ = stopped.await;
+            });
+        });
+        let endpoint = endpoint.recv().unwrap();
+        Self {
+            address: endpoint.strip_prefix("http://").unwrap().to_owned(),
+            operations: Arc::default(),
+            _stop: Arc::new(stop),
+        }
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        let connector = SharedHttpConnector::new(self.clone());
+        let config = Config::builder()
+            .behavior_version(BehaviorVersion::v2026_01_12())
+            .region(Region::from_static("eu-central-1"))
+            .credentials_provider(Credentials::new("local", "local", None, None, "test"))
+            .endpoint_url(format!("http://{}", self.address))
+            .http_client(http_client_fn(move |_, _| connector.clone()))
+            .build();
+        Client::from_conf(config)
+    }
+
+    /// The operations requested since the last time, in their order.
+    pub(crate) fn take_operations(&self) -> Vec<String> {
+        std::mem::take(&mut self.operations.lock().unwrap())
+    }
+
+    fn round_trip(&self, request: &HttpRequest) -> HttpResponse {
+        // The answer of HTTP/1.0 comes in one piece, and ends with the connection.
+        let mut message = b"POST / HTTP/1.0\r\n".to_vec();
+        for (name, value) in request.headers() {
+            write!(message, "{name}: {value}\r\n").unwrap();
+        }
+        message.extend(b"\r\n");
+        message.extend(request.body().bytes().unwrap());
+        let mut connection = TcpStream::connect(&self.address).unwrap();
+        connection.write_all(&message).unwrap();
+        let mut answer = String::new();
+        connection.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let status: u16 = head.split(' ').nth(1).unwrap().parse().unwrap();
+        let status = StatusCode::try_from(status).unwrap();
+        HttpResponse::new(status, body.to_owned().into())
+    }
+}
+
+impl HttpConnector for DynamoDb {
+    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+        let target = request.headers().get("x-amz-target").unwrap();
+        let operation = target.rsplit('.').next().unwrap().to_owned();
+        self.operations.lock().unwrap().push(operation);
+        let dynamodb = self.clone();
+        HttpConnectorFuture::new(async move { Ok(dynamodb.round_trip(&request)) })
+    }
+}
