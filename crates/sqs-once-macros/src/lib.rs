@@ -42,8 +42,10 @@ use crate::signature::Kind;
 /// ```
 ///
 /// The first argument is the payload, which is read from the message's body. Any extractors follow:
-/// `State<T>`, `IdempotencyToken`, `Attempt`, `MessageMeta`, `Remaining`, `Key`, or a type of your
-/// own. The function returns `Result<(), HandlerError>`, or `()` when it can't fail.
+/// `State<T>`, `IdempotencyToken`, `Attempt`, `MessageMeta`, `Remaining`, `Key`, `CorrelationId`, what an
+/// envelope says (`SnsMeta`, `EventBridgeMeta`, `S3Object`), or a type of your own. The function returns
+/// `Result<(), HandlerError>`, with a `Recorded` result in place of the `()` where there is one, or `()`
+/// when it can't fail.
 ///
 /// # Options
 ///

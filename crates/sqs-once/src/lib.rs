@@ -45,6 +45,16 @@
 //! - [`Idempotency`]: the same for functions that SNS, EventBridge or an asynchronous call invokes.
 //! - [`store`]: where claims live, and how to bring a store of your own.
 //! - `testing` (feature `testing`): testing a consumer without AWS and without waiting.
+//!
+//! # Features
+//!
+//! None is on by default.
+//!
+//! - `sqs`: terminal records go straight to the dead-letter queue, and records that go back stay away as
+//!   long as they should. Brings SQS's client.
+//! - `jmespath`: keys by JMESPath expressions.
+//! - `testing`: what a consumer's own tests need; for the dev-dependencies.
+//! - `conformance`: the suite that every store passes; for stores of your own.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]

@@ -12,7 +12,7 @@ pub mod sqs;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Once};
 use std::time::Duration;
 
 use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
@@ -246,6 +246,12 @@ pub struct Log {
 
 impl Log {
     pub fn capture() -> Self {
+        // While there is one subscriber only, whoever comes to a line first decides for all threads
+        // whether it is wanted: a test without a log of its own must not say no.
+        static EVERYWHERE: Once = Once::new();
+        EVERYWHERE.call_once(|| {
+            let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry());
+        });
         let lines = Arc::new(Mutex::new(Vec::new()));
         let layer = Capture(Arc::clone(&lines));
         let guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(layer));
