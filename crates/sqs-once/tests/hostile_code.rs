@@ -227,7 +227,7 @@ fn handlers_that_a_blocking_one_held_up_never_start_after_the_answer() {
     let is_answered = Arc::new(Mutex::new(is_answered));
     let starts = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&starts);
-    runtime.block_on(async move {
+    let before = runtime.block_on(async {
         let blocking = consumer::<Order>()
             .key(|order: &Order| order.id.clone())
             .handler(move |_: Order| {
@@ -246,10 +246,12 @@ fn handlers_that_a_blocking_one_held_up_never_start_after_the_answer() {
         let event = lambda_runtime::LambdaEvent::new(event, context);
         let answer = tower_service::Service::call(&mut consumer.clone(), event).await;
         assert_eq!(support::failures(&answer.unwrap()).len(), 10);
+        let before = starts.load(SeqCst);
         drop(answered);
+        before
     });
     drop(runtime);
-    assert_eq!(starts.load(SeqCst), 1);
+    assert_eq!(starts.load(SeqCst), before);
 }
 
 /// Notes when settlements are sent.
@@ -412,43 +414,34 @@ async fn a_state_that_panics_when_it_is_cloned_fails_the_records_of_a_batch_hand
     );
 }
 
-/// Real threads and real time. The handler blocks its thread until the answer is out: from then on it
-/// is not polled once more.
-#[test]
-fn a_batch_handler_that_blocks_past_the_deadline_never_goes_on_after_the_answer() {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .unwrap();
-    let (answered, is_answered) = mpsc::channel::<()>();
-    let is_answered = Arc::new(Mutex::new(is_answered));
+/// Holds the thread for a minute, and is to be polled again at once.
+async fn hold_the_thread() {
+    let mut held = pin!(advance(Duration::from_secs(60)));
+    poll_fn(|context| {
+        context.waker().wake_by_ref();
+        held.as_mut().poll(context)
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_handler_that_holds_its_thread_past_the_deadline_is_not_polled_once_more() {
+    let bench = Bench::new();
     let steps = Arc::new(Mutex::new(Vec::new()));
     let noted = Arc::clone(&steps);
-    runtime.block_on(async move {
-        let blocking = consumer::<Order>()
-            .key(|order: &Order| order.id.clone())
-            .batch_handler(move |orders: Batch<Order>| {
-                let (noted, is_answered) = (Arc::clone(&noted), Arc::clone(&is_answered));
-                async move {
-                    noted.lock().unwrap().push("started");
-                    let _ = is_answered.lock().unwrap().recv();
-                    tokio::task::yield_now().await;
-                    noted.lock().unwrap().push("went on");
-                    orders.all_succeeded()
-                }
-            });
-        let consumer = blocking.namespace("test").store(MemoryStore::new());
-        let mut context = lambda_runtime::Context::default();
-        let now = sqs_once::SystemClock.now();
-        context.deadline = (now + Duration::from_millis(300)).as_millis();
-        let event = serde_json::from_value(orders(10)).unwrap();
-        let event = lambda_runtime::LambdaEvent::new(event, context);
-        let answer = tower_service::Service::call(&mut consumer.clone(), event).await;
-        assert_eq!(support::failures(&answer.unwrap()).len(), 10);
-        drop(answered);
-    });
-    drop(runtime);
+    let holding = consumer::<Order>()
+        .key(|order: &Order| order.id.clone())
+        .batch_handler(move |orders: Batch<Order>| {
+            let noted = Arc::clone(&noted);
+            async move {
+                noted.lock().unwrap().push("started");
+                hold_the_thread().await;
+                noted.lock().unwrap().push("went on");
+                orders.all_succeeded()
+            }
+        });
+    let consumer = bench.consumer(holding);
+    assert_eq!(bench.invoke(&consumer, orders(10)).await.len(), 10);
     assert_eq!(*steps.lock().unwrap(), ["started"]);
 }
 
@@ -463,12 +456,7 @@ async fn work_whose_thread_was_held_until_after_the_deadline_is_not_polled_once_
     let task = tokio::spawn(async move {
         let work = || async {
             noted.lock().unwrap().push("started");
-            let mut held = pin!(tokio::time::advance(Duration::from_secs(60)));
-            poll_fn(|context| {
-                context.waker().wake_by_ref();
-                held.as_mut().poll(context)
-            })
-            .await;
+            hold_the_thread().await;
             noted.lock().unwrap().push("went on");
             Ok::<_, HandlerError>(())
         };
