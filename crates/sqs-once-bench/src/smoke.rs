@@ -61,7 +61,7 @@ const CASES: [Case; 7] = [
         duplicates: 100,
         fresh: 0,
         copies: 1,
-        at_most: 104,
+        at_most: 8,
     },
     Case {
         name: "50 new keys, each twice",

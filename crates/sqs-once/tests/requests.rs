@@ -62,7 +62,7 @@ async fn a_hundred_new_keys_take_eight_requests_and_ten_take_two() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_duplicate_takes_one_update_and_no_completion() {
+async fn duplicates_take_one_read_together_and_no_completion() {
     let bench = Bench::new();
     let (consumer, dynamodb) = counted(&bench);
     bench.invoke(&consumer, orders(0..10)).await;
@@ -70,8 +70,8 @@ async fn a_duplicate_takes_one_update_and_no_completion() {
     assert!(bench.invoke(&consumer, orders(5..15)).await.is_empty());
     let requests = dynamodb.take_operations();
     assert_eq!(of("BatchExecuteStatement", &requests), 2);
-    assert_eq!(of("UpdateItem", &requests), 5);
-    assert_eq!(requests.len(), 7);
+    assert_eq!(of("BatchGetItem", &requests), 1);
+    assert_eq!(requests.len(), 3);
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,6 +8,7 @@ use super::{EventBridgeMeta, Message, SnsMeta};
 
 /// What links a record to whatever else happened on account of the same request: it stands in every line
 /// of the log that is about the record, as `correlation_id`, and in the span `record` around its handler.
+/// The span `batch` around a batch handler's one call is about all of its records, and has none.
 ///
 /// Where [`Consumer::correlation_id`](crate::Consumer::correlation_id) does not say otherwise, it is the
 /// first of these that there is:

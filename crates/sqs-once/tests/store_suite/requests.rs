@@ -103,7 +103,7 @@ async fn a_refused_settlement_takes_no_further_request() {
 }
 
 #[tokio::test]
-async fn every_key_that_has_an_item_takes_one_request_more() {
+async fn keys_that_have_an_item_take_one_request_more_and_each_that_may_be_claimed_another() {
     for metered in metered().await {
         let taken = new_claims(3);
         metered.store.claim(&taken).await;
@@ -111,19 +111,44 @@ async fn every_key_that_has_an_item_takes_one_request_more() {
 
         let claims = [rivals(&taken), new_claims(7)].concat();
         metered.store.claim(&claims).await;
-        let expected = [
-            "BatchExecuteStatement",
-            "UpdateItem",
-            "UpdateItem",
-            "UpdateItem",
-        ];
-        assert_eq!(metered.wire.seen(), expected);
+        assert_eq!(
+            metered.wire.seen(),
+            ["BatchExecuteStatement", "BatchGetItem"]
+        );
 
-        metered
-            .store
-            .settle(&settlements(&taken[..2], &recording()))
-            .await;
-        assert_eq!(metered.wire.seen(), expected[..3]);
+        let released = settlements(&taken[..2], &Settling::Release);
+        metered.store.settle(&released).await;
+        metered.wire.seen();
+        let claimed = metered.store.claim(&rivals(&taken)).await;
+        assert!(matches!(
+            claimed[..],
+            [
+                Ok(Claimed::Written { .. }),
+                Ok(Claimed::Written { .. }),
+                Ok(Claimed::Refused(_))
+            ]
+        ));
+        assert_eq!(
+            metered.wire.seen(),
+            [
+                "BatchExecuteStatement",
+                "BatchGetItem",
+                "UpdateItem",
+                "UpdateItem"
+            ]
+        );
+
+        let recorded = settlements(&taken[..2], &recording());
+        metered.store.settle(&recorded).await;
+        assert_eq!(
+            metered.wire.seen(),
+            ["BatchExecuteStatement", "UpdateItem", "UpdateItem"]
+        );
+
+        // A lone one is asked for by the write itself.
+        let claims = [rivals(&taken[2..]), new_claims(2)].concat();
+        metered.store.claim(&claims).await;
+        assert_eq!(metered.wire.seen(), ["BatchExecuteStatement", "UpdateItem"]);
     }
 }
 

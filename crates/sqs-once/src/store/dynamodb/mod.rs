@@ -1,9 +1,10 @@
 //! The store on Amazon DynamoDB: the one module that knows its SDK.
 //!
 //! A slice travels in requests of 25 statements (`BatchExecuteStatement`), each statement with a
-//! condition and a result of its own. A lone claim is one conditional `UpdateItem`, and so is a claim
-//! whose key turned out to have an item already. A refusal that does not show the item which refused is
-//! followed by a consistent read.
+//! condition and a result of its own. A lone claim is one conditional `UpdateItem`. Keys that turn out to
+//! have an item already are read together, consistently, and only what the item does not refuse is
+//! written by an `UpdateItem` each. A refusal that does not show the item which refused is followed by a
+//! consistent read as well.
 
 mod client;
 mod errors;
@@ -35,12 +36,10 @@ const READS: usize = 100;
 /// is laid out as [`DynamoDbStore::layout`] says. Enable time to live on its attribute `expiration`.
 ///
 /// The role needs `dynamodb:PartiQLInsert`, `dynamodb:PartiQLUpdate`, `dynamodb:UpdateItem` and
-/// `dynamodb:BatchGetItem` on the table. The last is for consumers in the mode
-/// [`RecordAfter`](crate::Mode::RecordAfter), and for any that is refused a write without being shown
-/// the item that refused, which is rare.
+/// `dynamodb:BatchGetItem` on the table.
 ///
-/// A new key costs 2 write units, one for the claim and one for the completion; a duplicate costs 1
-/// or 2. Items are well below 1 KB unless the handler records data.
+/// A new key costs 2 write units, one for the claim and one for the completion; a duplicate costs 1 or 2,
+/// or 1 and a read unit where a batch has several. Items are well below 1 KB unless the handler records data.
 #[derive(Clone, Debug)]
 pub struct DynamoDbStore {
     requests: Arc<Requests>,

@@ -71,7 +71,7 @@ impl Requests {
         Err(without("the item that refused the claim"))
     }
 
-    /// An `INSERT` each; those whose key has an item already are claimed again one by one.
+    /// An `INSERT` each; those whose key has an item already go on from there.
     pub(super) async fn claim_batch(&self, claims: &[Claim]) -> Vec<Result<Claimed, StoreError>> {
         let inserts = claims
             .iter()
@@ -80,19 +80,44 @@ impl Requests {
             Ok(results) => results,
             Err(error) => return vec![Err(error); claims.len()],
         };
-        let answers = claims
-            .iter()
-            .zip(results)
-            .map(async |(claim, result)| match result {
-                Ok(()) => Ok(Claimed::Written {
+        let mut answers: Vec<Option<_>> = Vec::with_capacity(claims.len());
+        for (claim, result) in claims.iter().zip(results) {
+            answers.push(match result {
+                Ok(()) => Some(Ok(Claimed::Written {
                     fence: Fence::first(claim.now),
-                }),
-                Err(error) if is(&error, &BatchStatementErrorCodeEnum::DuplicateItem) => {
-                    self.claim_one(claim, Retries::No).await
-                }
-                Err(error) => Err(errors::statement(&error)),
+                })),
+                Err(error) if is(&error, &BatchStatementErrorCodeEnum::DuplicateItem) => None,
+                Err(error) => Some(Err(errors::statement(&error))),
             });
-        join_all(answers).await
+        }
+        let open = claims.iter().zip(&answers);
+        let open = open.filter(|(_, answer)| answer.is_none());
+        let open: Vec<_> = open.map(|(claim, _)| claim).collect();
+        let mut late = self.claim_over(&open).await.into_iter();
+        let answers = answers
+            .into_iter()
+            .map(|answer| answer.or_else(|| late.next()));
+        answers.flatten().collect()
+    }
+
+    /// Claims keys that have an item already. Most are duplicates, which one read tells of them all; what
+    /// the item may not refuse is written one by one.
+    async fn claim_over(&self, claims: &[&Claim]) -> Vec<Result<Claimed, StoreError>> {
+        if let [claim] = claims {
+            return vec![self.claim_one(claim, Retries::No).await];
+        }
+        let ids: Vec<_> = claims.iter().map(|claim| claim.id.clone()).collect();
+        let found = self.read_batch(&ids).await;
+        let decided = claims
+            .iter()
+            .zip(found)
+            .map(async |(claim, found)| match found? {
+                Some(item) if !claim.admitted_by(Some(&item)) => {
+                    Ok(Claimed::Refused(Box::new(item)))
+                }
+                _ => self.claim_one(claim, Retries::No).await,
+            });
+        join_all(decided).await
     }
 
     pub(super) async fn settle_batch(
