@@ -77,12 +77,7 @@ fn write_figures(results: &Results, text: &mut String) -> std::fmt::Result {
         results.machine, results.rounds, results.request_latency_us, results.statement_latency_us
     )?;
     for shape in Shape::all() {
-        let cells: Vec<_> = Contender::all()
-            .into_iter()
-            .filter_map(|contender| {
-                Some((contender.title, results.cell(contender.name, shape.name)?))
-            })
-            .collect();
+        let cells = results.cells_of(&shape);
         if cells.is_empty() {
             continue;
         }

@@ -108,6 +108,14 @@ impl Results {
         cells.find(|cell| cell.contender == contender && cell.shape == shape)
     }
 
+    /// What was measured of a shape, in the contenders' order, each with its title.
+    fn cells_of(&self, shape: &Shape) -> Vec<(&'static str, &Cell)> {
+        let contenders = Contender::all().into_iter();
+        contenders
+            .filter_map(|contender| Some((contender.title, self.cell(contender.name, shape.name)?)))
+            .collect()
+    }
+
     /// How many times the latency of `other` a cell's latency is.
     fn latency_ratio(&self, cell: &Cell, other: &str) -> Option<f64> {
         let other = self.cell(other, cell.shape)?;

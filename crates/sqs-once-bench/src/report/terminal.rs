@@ -17,12 +17,7 @@ pub fn text(results: &Results) -> String {
 
 fn write_all(results: &Results, text: &mut String) -> std::fmt::Result {
     for shape in Shape::all() {
-        let cells: Vec<_> = Contender::all()
-            .into_iter()
-            .filter_map(|contender| {
-                Some((contender.title, results.cell(contender.name, shape.name)?))
-            })
-            .collect();
+        let cells = results.cells_of(&shape);
         if cells.is_empty() {
             continue;
         }

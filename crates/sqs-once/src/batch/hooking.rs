@@ -82,7 +82,7 @@ impl<'a> Hooking<'a> {
             return std::future::pending().await;
         };
         self.start();
-        (!is_failure(&hooked.report)).then_some(hooked)
+        (!hooked.report.has_failed()).then_some(hooked)
     }
 
     fn start(&mut self) {
@@ -106,7 +106,7 @@ impl<'a> Hooking<'a> {
             let hooked = async move {
                 let ended = timeout_at(until, handling).await;
                 let result = ended.unwrap_or(Err(Failure::Deadline)).map(|_| ());
-                if let (true, Err(failure)) = (is_failure(&report), &result) {
+                if let (true, Err(failure)) = (report.has_failed(), &result) {
                     warn!(reason = %failure, "a failure hook failed, which changes nothing");
                 }
                 Hooked {
@@ -118,8 +118,4 @@ impl<'a> Hooking<'a> {
             self.running.push(Box::pin(hooked.instrument(span)));
         }
     }
-}
-
-fn is_failure(report: &Report) -> bool {
-    matches!(report.outcome, Outcome::Failed | Outcome::Terminal)
 }

@@ -97,6 +97,11 @@ impl Report {
         }
     }
 
+    /// Whether it was tried in vain; one that another worker has, or that was not started, was not.
+    pub(crate) fn has_failed(&self) -> bool {
+        matches!(self.outcome, Outcome::Failed | Outcome::Terminal) && !self.untried
+    }
+
     pub(crate) fn wait(mut self, wait: Option<Duration>) -> Self {
         self.wait = wait;
         self

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::batch::{self, FifoFailure, InProgress, MissingKey, PayloadMismatch, RecordEnd};
-use crate::config::SHORTEST_RETENTION;
 use crate::handler::HandlerError;
 use crate::idempotency::{Cache, Mode};
 use crate::key::Namespace;
@@ -59,11 +58,7 @@ impl<Phase> Consumer<Phase> {
     /// If it is less than a second.
     #[must_use]
     pub fn retention(self, retention: Duration) -> Self {
-        assert!(
-            retention >= SHORTEST_RETENTION,
-            "retention must be at least {SHORTEST_RETENTION:?}"
-        );
-        self.set(|settings| settings.idempotency.retention = Some(retention))
+        self.set(|settings| settings.idempotency.set_retention(retention))
     }
 
     /// How far the lease of a claim reaches beyond the invocation's deadline. Default: 3 s. It covers

@@ -1,8 +1,8 @@
 //! From a message to its payload, its key and its fingerprint.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use crate::guarded::caught;
 use crate::key::{Fingerprint, KeyError};
 use crate::record::{Decode, KeyExtractor, Message};
 
@@ -46,7 +46,7 @@ impl<T: 'static, K: KeyExtractor<T>> Reader<T, K> {
     ) -> Result<Prepared<T>, PrepareError> {
         let body = message.content().ok_or(PrepareError::NoBody)?;
         let payload = self.decoder.decode(body, message)?;
-        let key = match caught(|| self.key.key(&payload, message)) {
+        let key = match taken(|| self.key.key(&payload, message)) {
             Err(KeyError::Missing) => None,
             key => Some(key?),
         };
@@ -66,14 +66,13 @@ impl<T: 'static, K: KeyExtractor<T>> Reader<T, K> {
 
     fn fingerprint(&self, payload: &T, body: &str) -> Result<Fingerprint, KeyError> {
         match &self.fingerprint {
-            Some(take) => caught(|| take(payload)),
+            Some(take) => taken(|| take(payload)),
             None => Ok(Fingerprint::of_body(body)),
         }
     }
 }
 
 /// Calls what the user gave. What a panic said is left out: it may hold the key, and this is logged.
-fn caught<R>(take: impl FnOnce() -> Result<R, KeyError>) -> Result<R, KeyError> {
-    catch_unwind(AssertUnwindSafe(take))
-        .unwrap_or_else(|_| Err(KeyError::Extractor("it panicked".to_owned())))
+fn taken<R>(take: impl FnOnce() -> Result<R, KeyError>) -> Result<R, KeyError> {
+    caught(take).unwrap_or_else(|_| Err(KeyError::Extractor("it panicked".to_owned())))
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tracing::warn;
 
-use crate::config::{ConfigError, EnvSettings, missing_namespace};
+use crate::config::{ConfigError, EnvSettings, SHORTEST_RETENTION, missing_namespace};
 use crate::key::Namespace;
 use crate::random::{OsRandom, Random};
 use crate::store::{DynamoDbStore, OffStore, Store};
@@ -31,6 +31,15 @@ pub(crate) struct DriverSettings {
 }
 
 impl DriverSettings {
+    /// Panics for what the environment would be refused.
+    pub(crate) fn set_retention(&mut self, retention: Duration) {
+        assert!(
+            retention >= SHORTEST_RETENTION,
+            "retention must be at least {SHORTEST_RETENTION:?}"
+        );
+        self.retention = Some(retention);
+    }
+
     /// Fills in what the environment says, and the defaults.
     pub(crate) async fn resolve(&self, env: &EnvSettings) -> Result<Driver, ConfigError> {
         let store = match &self.store {

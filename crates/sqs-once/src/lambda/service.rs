@@ -9,7 +9,7 @@ use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
 use lambda_runtime::LambdaEvent;
 use tower_service::Service;
 
-use crate::batch::{Outcome, Report};
+use crate::batch::Report;
 use crate::consumer::Consumer;
 use crate::time::Timestamp;
 
@@ -40,7 +40,8 @@ impl Consumer {
     /// What Lambda is told of it.
     pub(crate) fn answer(&self, reports: &Reports) -> Result<SqsBatchResponse, EventError> {
         let nothing_done = reports.iter().all(|(_, report)| !report.acknowledged);
-        if self.raises_on_total_failure() && nothing_done && reports.iter().any(has_failed) {
+        let tried = reports.iter().any(|(_, report)| report.has_failed());
+        if self.raises_on_total_failure() && nothing_done && tried {
             let records = reports.len();
             return Err(EventError::EveryRecordFailed { records });
         }
@@ -91,9 +92,4 @@ impl Service<LambdaEvent<LenientEvent>> for Lenient {
         } = event;
         self.0.call(LambdaEvent::new(payload.0, context))
     }
-}
-
-/// Whether a record was tried in vain; one that another worker has, or that was not started, was not.
-fn has_failed((_, report): &(String, Report)) -> bool {
-    matches!(report.outcome, Outcome::Failed | Outcome::Terminal) && !report.untried
 }

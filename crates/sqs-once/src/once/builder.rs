@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::OnceCell;
 
 use crate::batch::Margins;
-use crate::config::{ConfigError, EnvSettings, SHORTEST_RETENTION, process_env};
+use crate::config::{ConfigError, EnvSettings, process_env};
 use crate::idempotency::{Cache, Driver, DriverSettings};
 use crate::key::Namespace;
 use crate::random::Random;
@@ -121,11 +121,7 @@ impl Idempotency {
     /// If it is less than a second.
     #[must_use]
     pub fn retention(self, retention: Duration) -> Self {
-        assert!(
-            retention >= SHORTEST_RETENTION,
-            "retention must be at least {SHORTEST_RETENTION:?}"
-        );
-        self.set(|settings| settings.retention = Some(retention))
+        self.set(|settings| settings.set_retention(retention))
     }
 
     /// How far the lease of a claim reaches beyond the invocation's deadline. Default: 3 s. It covers

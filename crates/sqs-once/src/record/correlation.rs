@@ -1,8 +1,9 @@
 //! What links a record to whatever else happened on account of the same request.
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+
+use crate::guarded::caught;
 
 use super::{EventBridgeMeta, Message, SnsMeta};
 
@@ -82,7 +83,7 @@ impl CorrelationId {
 
     /// As the consumer's own function says. A panic in it costs the record nothing but the id.
     pub(super) fn by(correlate: &Correlate, message: &Message) -> Option<Self> {
-        let text = catch_unwind(AssertUnwindSafe(|| correlate(message)));
+        let text = caught(|| correlate(message));
         Self::new(&text.ok()??)
     }
 }

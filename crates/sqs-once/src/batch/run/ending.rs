@@ -224,18 +224,13 @@ impl Run<'_> {
             Outcome::Duplicate => "a duplicate",
             _ => "processed",
         };
-        let why = match &failure {
-            Failure::Unstarted | Failure::Deadline | Failure::Timeout(_) => {
-                "the deadline came before it had ended".to_owned()
-            }
-            Failure::Retry { .. } | Failure::Panic { .. } | Failure::Terminal { .. } => {
-                failure.to_string()
-            }
-        };
-        let delay = match failure {
+        let (why, delay) = match failure {
             Failure::Terminal { cause } => return self.end_terminal(record, cause),
-            Failure::Retry { delay, .. } => delay,
-            _ => None,
+            Failure::Retry { reason, delay } => (reason, delay),
+            Failure::Panic { reason } => (reason, None),
+            Failure::Unstarted | Failure::Deadline | Failure::Timeout(_) => {
+                ("the deadline came before it had ended".to_owned(), None)
+            }
         };
         let reason = format!("{done}, but its hook failed: {why}");
         let report = Report::new(Outcome::Failed).because(reason);
@@ -259,10 +254,8 @@ impl Run<'_> {
         }
         let group_goes_on = self.group_goes_on(&report);
         self.ledger.enter(record, report.clone());
-        let failed = matches!(report.outcome, Outcome::Failed | Outcome::Terminal);
         if let Some(hook) = self.hooking.of(report.outcome)
-            && failed
-            && !report.untried
+            && report.has_failed()
         {
             let end = self.record_end(record, report.clone());
             self.hooking.push(record, hook, end, self.span(record));
