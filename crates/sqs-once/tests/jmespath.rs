@@ -5,32 +5,12 @@
 mod support;
 
 use serde::de::IgnoredAny;
-use sqs_once::{JmesPath, JsonPointer, KeyExtractor, Sns, consumer};
-use support::{Bench, body, event};
-
-/// The outcome and the reason of each record, in the batch's order.
-async fn handled(key: impl KeyExtractor<IgnoredAny>, bodies: &[&str]) -> Vec<(String, String)> {
-    let bench = Bench::new();
-    let keyed = consumer::<IgnoredAny>()
-        .key(key)
-        .handler(async |_: IgnoredAny| {});
-    let records = bodies.iter().map(|text| body(text));
-    bench.invoke(&bench.consumer(keyed), event(records)).await;
-    let mut lines = bench.log.take("sqs_once::record");
-    lines.sort_by_key(|line| line["message_id"][2..].parse::<usize>().unwrap());
-    let told = lines.into_iter().map(|mut line| {
-        let reason = line.remove("reason").unwrap_or_default();
-        (line.remove("outcome").unwrap(), reason)
-    });
-    told.collect()
-}
+use sqs_once::{JmesPath, JsonPointer, Sns, consumer};
+use support::{Bench, body, event, handled, names};
 
 async fn found(expression: &str, bodies: &[&str]) -> Vec<(String, String)> {
-    handled(JmesPath::new(expression), bodies).await
-}
-
-fn names(told: &[(String, String)]) -> Vec<&str> {
-    told.iter().map(|(outcome, _)| outcome.as_str()).collect()
+    let records = bodies.iter().map(|text| body(text));
+    handled(JmesPath::new(expression), records).await
 }
 
 #[tokio::test(start_paused = true)]
@@ -170,7 +150,7 @@ async fn expressions_choose_filter_and_compose() {
     }
     let composed = (JmesPath::new("tenant"), JmesPath::new("id"));
     assert_eq!(
-        names(&handled(composed, &[text, text]).await),
+        names(&handled(composed, [text, text].map(body)).await),
         ["processed", "duplicate"]
     );
 }

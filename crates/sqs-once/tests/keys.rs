@@ -6,30 +6,8 @@ mod support;
 
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
-use sqs_once::{
-    JsonPointer, KeyExtractor, MessageAttribute, MessageGroup, MessageId, SystemAttribute, consumer,
-};
-use support::{Bench, body, event, order};
-
-/// The outcome and the reason of each record, in the batch's order. The payload type has no fields,
-/// so that nothing but the message can give the key.
-async fn handled(
-    key: impl KeyExtractor<IgnoredAny>,
-    records: impl IntoIterator<Item = Value>,
-) -> Vec<(String, String)> {
-    let bench = Bench::new();
-    let keyed = consumer::<IgnoredAny>()
-        .key(key)
-        .handler(async |_: IgnoredAny| {});
-    bench.invoke(&bench.consumer(keyed), event(records)).await;
-    let mut lines = bench.log.take("sqs_once::record");
-    lines.sort_by_key(|line| line["message_id"][2..].parse::<usize>().unwrap());
-    let told = lines.into_iter().map(|mut line| {
-        let reason = line.remove("reason").unwrap_or_default();
-        (line.remove("outcome").unwrap(), reason)
-    });
-    told.collect()
-}
+use sqs_once::{JsonPointer, MessageAttribute, MessageGroup, MessageId, SystemAttribute, consumer};
+use support::{Bench, body, event, handled, names, order};
 
 async fn pointed(pointer: &str, bodies: &[&str]) -> Vec<(String, String)> {
     handled(
@@ -37,10 +15,6 @@ async fn pointed(pointer: &str, bodies: &[&str]) -> Vec<(String, String)> {
         bodies.iter().map(|text| body(text)),
     )
     .await
-}
-
-fn names(told: &[(String, String)]) -> Vec<&str> {
-    told.iter().map(|(outcome, _)| outcome.as_str()).collect()
 }
 
 #[tokio::test(start_paused = true)]

@@ -18,11 +18,12 @@ use std::time::Duration;
 use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
 use lambda_runtime::{Context, LambdaEvent};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use sqs_once::key::ItemId;
 use sqs_once::store::{Claim, Claimed, Item, Settled, Settlement, StoreErrorKind, StoreFuture};
 use sqs_once::testing::{self, Operation, TestClock};
-use sqs_once::{Clock, Consumer, EventError, MemoryStore, Store};
+use sqs_once::{Clock, Consumer, EventError, KeyExtractor, MemoryStore, Store, consumer};
 use tower_service::Service;
 use tracing::field::{Field, Visit};
 use tracing::subscriber::DefaultGuard;
@@ -55,6 +56,31 @@ pub fn noting(bench: &Bench) -> (Consumer, Seen) {
             })
     };
     (bench.consumer(noting), seen)
+}
+
+/// The outcome and the reason of each record, in the batch's order. The payload type has no fields,
+/// so that nothing but the message can give the key.
+pub async fn handled(
+    key: impl KeyExtractor<IgnoredAny>,
+    records: impl IntoIterator<Item = Value>,
+) -> Vec<(String, String)> {
+    let bench = Bench::new();
+    let keyed = consumer::<IgnoredAny>()
+        .key(key)
+        .handler(async |_: IgnoredAny| {});
+    bench.invoke(&bench.consumer(keyed), event(records)).await;
+    let mut lines = bench.log.take("sqs_once::record");
+    lines.sort_by_key(|line| line["message_id"][2..].parse::<usize>().unwrap());
+    let told = lines.into_iter().map(|mut line| {
+        let reason = line.remove("reason").unwrap_or_default();
+        (line.remove("outcome").unwrap(), reason)
+    });
+    told.collect()
+}
+
+/// The outcomes of what [`handled`] tells.
+pub fn names(told: &[(String, String)]) -> Vec<&str> {
+    told.iter().map(|(outcome, _)| outcome.as_str()).collect()
 }
 
 /// A record whose message id is `m-` and its place in the batch.
