@@ -10,7 +10,7 @@ use std::time::Duration;
 use sqs_once::store::{Claim, Claimed, Item, Settled, Settlement, Store, StoreFuture};
 use sqs_once::{MemoryStore, Requests, consumer, key::ItemId};
 use support::{Bench, Order, event, order};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 /// The most calls of one kind that were under way at once, and the most entries of one.
 #[derive(Default)]
@@ -53,6 +53,26 @@ impl Store for Slow {
 
     fn read<'a>(&'a self, ids: &'a [ItemId]) -> StoreFuture<'a, Option<Item>> {
         self.inner.read(ids)
+    }
+}
+
+/// How long a batch of so many keys takes, in round trips to the store.
+async fn round_trips(keys: usize) -> u128 {
+    let bench = Bench::new();
+    let consumer = consumer::<Order>()
+        .key(|order: &Order| order.id.clone())
+        .handler(async |_: Order| ());
+    let consumer = bench.consumer(consumer).store(Slow::default());
+    let records = (0..keys).map(|at| order(&format!("k{at}")));
+    let start = Instant::now();
+    assert!(bench.invoke(&consumer, event(records)).await.is_empty());
+    start.elapsed().as_millis() / 10
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_group_that_nothing_more_can_join_waits_for_no_other() {
+    for keys in [1, 25, 30, 99, 100] {
+        assert_eq!(round_trips(keys).await, 2, "{keys} keys");
     }
 }
 

@@ -167,7 +167,8 @@ impl<'a> Run<'a> {
             let event = match self.next_event().now_or_never() {
                 Some(event) => event,
                 None => {
-                    self.settler.flush();
+                    let more_may_come = !self.running.is_empty() || !self.claimer.is_idle();
+                    self.settler.flush(more_may_come);
                     let is_idle = self.settler.is_idle() && self.hooking.is_idle();
                     if is_idle && self.ledger.is_complete() {
                         return;

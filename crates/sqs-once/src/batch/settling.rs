@@ -66,10 +66,11 @@ impl<'a> Settler<'a> {
         self.send_full_groups();
     }
 
-    /// Sends what waits, if nothing is under way: a lone settlement goes at once, and those that come
-    /// up meanwhile form the next group.
-    pub(super) fn flush(&mut self) {
-        if self.under_way.is_empty() && !self.waiting.is_empty() {
+    /// Sends what waits. A lone settlement goes at once; those that come up while a write is under way
+    /// form the next group, as long as `more_may_come` to join them.
+    pub(super) fn flush(&mut self, more_may_come: bool) {
+        let waits = more_may_come && !self.under_way.is_empty();
+        if !waits && !self.waiting.is_empty() && self.has_room() {
             let group = std::mem::take(&mut self.waiting);
             self.waiting_since = None;
             self.send(group);
@@ -82,7 +83,7 @@ impl<'a> Settler<'a> {
             .waiting_since
             .is_some_and(|since| since.elapsed() >= OVERDUE)
         {
-            self.flush();
+            self.flush(true);
         }
     }
 
@@ -140,9 +141,13 @@ impl<'a> Settler<'a> {
         answered
     }
 
+    fn has_room(&self) -> bool {
+        self.under_way.len() < self.requests.settling()
+    }
+
     fn send_full_groups(&mut self) {
         let keys = self.requests.keys();
-        while self.waiting.len() >= keys && self.under_way.len() < self.requests.settling() {
+        while self.waiting.len() >= keys && self.has_room() {
             let rest = self.waiting.split_off(keys);
             let group = std::mem::replace(&mut self.waiting, rest);
             self.send(group);
