@@ -12,7 +12,7 @@ use sqs_once::Timestamp;
 use sqs_once::conformance::{self, Fixture};
 use sqs_once::key::{Fingerprint, ItemId};
 use sqs_once::store::{DynamoDbStore, Fence, Item, Owner, Status, Store};
-use sqs_once_bench::table::{Latency, Table};
+use sqs_once_bench::table::{Latency, Table, Units};
 
 const TABLE: &str = "bench-tests";
 const AT_ONCE: Latency = Latency {
@@ -218,6 +218,46 @@ async fn requests_statements_and_connections_are_counted() {
     assert_eq!(counts.requests["BatchExecuteStatement"], 1);
     assert_eq!((counts.statements, counts.connections), (3, 1));
     assert_eq!(stand_in.table.completed(TABLE), 3);
+}
+
+#[tokio::test]
+async fn a_write_consumes_a_unit_refused_or_not_and_a_read_one_or_half_of_it() {
+    let stand_in = StandIn::start(AT_ONCE);
+    let consumed = || stand_in.table.counts().units;
+    let put = async || {
+        let put = stand_in.client.put_item().table_name(TABLE);
+        let put = put
+            .item("id", text("order-1"))
+            .condition_expression("attribute_not_exists(id)");
+        put.send().await
+    };
+    put().await.unwrap();
+    put().await.unwrap_err();
+    assert_eq!(
+        consumed(),
+        Units {
+            write: 2.0,
+            read: 0.0
+        }
+    );
+
+    let get = async |consistent| {
+        let get = stand_in.client.get_item().table_name(TABLE);
+        let get = get.key("id", text("order-1")).consistent_read(consistent);
+        get.send().await.unwrap();
+    };
+    get(true).await;
+    get(false).await;
+    assert_eq!(consumed().read, 1.5);
+
+    // A batch is read consistently, an item a key that has none included.
+    let ids = ["order-1", "order-2"].map(ItemId::from_stored);
+    for found in stand_in.store.read(&ids).await {
+        // The item lacks all that sqs-once would have written.
+        drop(found);
+    }
+    assert_eq!(consumed().read, 3.5);
+    assert_eq!(consumed().write, 2.0);
 }
 
 #[tokio::test]
