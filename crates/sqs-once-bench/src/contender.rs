@@ -75,6 +75,10 @@ pub const OURS: &str = "ours";
 pub const LIMIT: &str = "bare";
 /// The name of the prototype.
 pub const PROTOTYPE: &str = "prototype";
+/// The names of those that are written by hand, 10 and 50 records at a time.
+pub const BY_HAND_10: &str = "by-hand-10";
+/// See [`BY_HAND_10`].
+pub const BY_HAND_50: &str = "by-hand-50";
 
 impl Contender {
     /// All of them, slow ones last.
@@ -100,8 +104,8 @@ impl Contender {
                 1,
             ),
             one(OURS, "sqs-once", Kind::Rust("contender-ours"), 1),
-            one("by-hand-50", "Rust by hand, 50 at a time", by_hand, 50),
-            one("by-hand-10", "Rust by hand, 10 at a time", by_hand, 10),
+            one(BY_HAND_50, "Rust by hand, 50 at a time", by_hand, 50),
+            one(BY_HAND_10, "Rust by hand, 10 at a time", by_hand, 10),
             one("by-hand-1", "Rust by hand, sequential", by_hand, 1),
             one(
                 "typescript",

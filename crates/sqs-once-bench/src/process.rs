@@ -123,6 +123,7 @@ impl Process {
             .env(contract::TABLE, contender.table())
             .env(contract::CONCURRENCY, concurrency)
             .env(contract::HANDLER_MS, shape.handler_ms.to_string())
+            .env(contract::CACHED, if shape.cached { "1" } else { "0" })
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(File::create(&stderr).map_err(failed)?);
