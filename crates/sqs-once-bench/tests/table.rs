@@ -194,10 +194,9 @@ async fn what_the_stand_in_does_not_understand_is_an_error_and_changes_nothing()
     assert_eq!(found.item, None);
 }
 
-#[tokio::test]
-async fn requests_statements_and_connections_are_counted() {
-    let stand_in = StandIn::start(AT_ONCE);
-    let statements = (0..3).map(|order| {
+/// Inserts so many orders by one request.
+async fn insert(stand_in: &StandIn, orders: usize) {
+    let statements = (0..orders).map(|order| {
         aws_sdk_dynamodb::types::BatchStatementRequest::builder()
             .statement(format!(
                 "INSERT INTO \"{TABLE}\" VALUE {{'id': ?, 'status': ?}}"
@@ -213,6 +212,12 @@ async fn requests_statements_and_connections_are_counted() {
         .send()
         .await
         .unwrap();
+}
+
+#[tokio::test]
+async fn requests_statements_and_connections_are_counted() {
+    let stand_in = StandIn::start(AT_ONCE);
+    insert(&stand_in, 3).await;
     let counts = stand_in.table.counts();
     assert_eq!(counts.total(), 1);
     assert_eq!(counts.requests["BatchExecuteStatement"], 1);
@@ -260,15 +265,22 @@ async fn a_write_consumes_a_unit_refused_or_not_and_a_read_one_or_half_of_it() {
     assert_eq!(consumed().write, 2.0);
 }
 
+/// In real time: the stand-in sleeps in threads of its own. A sleep is never too short, so that this
+/// fails on no machine for its load.
 #[tokio::test]
 async fn no_answer_comes_before_its_latency() {
-    let latency = Duration::from_micros(1500);
-    let stand_in = StandIn::start(Latency {
-        request: latency,
-        statement: Duration::ZERO,
-    });
+    let stand_in = StandIn::start(AT_ONCE);
+    let latency = Latency {
+        request: Duration::from_micros(1500),
+        statement: Duration::from_micros(500),
+    };
+    stand_in.table.set_latency(latency);
     let begun = Instant::now();
     let id = ItemId::from_stored("nothing");
     assert_eq!(stand_in.peek(&id).await, None);
-    assert!(begun.elapsed() >= latency);
+    assert!(begun.elapsed() >= latency.request);
+
+    let begun = Instant::now();
+    insert(&stand_in, 3).await;
+    assert!(begun.elapsed() >= latency.request + 3 * latency.statement);
 }
