@@ -67,6 +67,7 @@ use crate::signature::Kind;
 /// | `missing_key = retry` | what becomes of a record without a key: `terminal`; `retry`; `process_unprotected`: it runs, without a claim, on every delivery | `terminal` |
 /// | `readable_keys = true` | whether the table shows keys as they are; switching forgets every key | `false`: it holds hashes |
 /// | `cache = 1000` | how many completed keys a process remembers, for 5 minutes each, so that their duplicates cost no request; at least 1. `cache = (1000, "1m")`: for another time | none |
+/// | `requests = single` | how many keys a request to the store carries: `batched`: up to 25; `single`: one | `batched` |
 /// | `in_progress = wait("5s")` | what becomes of a record whose key another worker has: `return_to_queue`, or `wait` so long at most for the other to finish | `return_to_queue` |
 /// | `fifo = return_batch` | what else of a FIFO queue's batch is returned when a record fails: `return_group`: the rest of its message group; `return_batch`, or `strict`: everything not started yet | `return_group` |
 /// | `raise_on_total_failure = true` | whether the invocation fails when every record of its batch did | `false` |

@@ -11,7 +11,7 @@ use syn::{Error, Expr, Ident, Result, Token, Type};
 use crate::spelling::nearest;
 
 /// Each option with a value to show in messages.
-const EXAMPLES: [(&str, &str); 25] = [
+const EXAMPLES: [(&str, &str); 26] = [
     ("key", "order.order_id"),
     ("decode", "Text"),
     ("envelope", "(Sns, EventBridge)"),
@@ -28,6 +28,7 @@ const EXAMPLES: [(&str, &str); 25] = [
     ("missing_key", "retry"),
     ("readable_keys", "true"),
     ("cache", "1000"),
+    ("requests", "single"),
     ("in_progress", "wait(\"5s\")"),
     ("fifo", "return_batch"),
     ("raise_on_total_failure", "true"),
@@ -165,6 +166,10 @@ fn setting(name: &Ident, input: ParseStream<'_>) -> Result<TokenStream> {
         "cache" => {
             let cache = values::cache(&value()?)?;
             quote!(.cache(::sqs_once::Cache::#cache))
+        }
+        "requests" => {
+            let requests = values::choice(&option, &value()?, &values::REQUESTS)?;
+            quote!(.requests(::sqs_once::Requests::#requests))
         }
         "in_progress" => {
             let policy = values::in_progress(&value()?)?;

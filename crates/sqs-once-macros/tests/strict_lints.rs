@@ -66,6 +66,7 @@ pub mod orders {
         record_timeout = "10s",
         deadline_margin = "1s",
         in_progress = wait("5s"),
+        requests = single,
         fifo = strict,
         raise_on_total_failure = true,
         readable_keys = true,

@@ -83,6 +83,7 @@ mod time;
 
 pub use batch::{
     FifoFailure, InProgress, InvalidRecord, MissingKey, Outcome, PayloadMismatch, RecordEnd,
+    Requests,
 };
 pub use config::ConfigError;
 pub use consumer::{Consumer, consumer, consumer_with};

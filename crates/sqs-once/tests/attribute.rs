@@ -121,6 +121,22 @@ async fn a_record_in_progress_elsewhere_waits_as_long_as_the_attribute_says() {
     }
 }
 
+#[handler(key = order.id, requests = single)]
+async fn one_by_one(order: Order) -> Result<(), HandlerError> {
+    work(order).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_travel_one_by_one_where_the_attribute_says_so() {
+    let bench = Bench::new();
+    let consumer = bench.consumer(one_by_one::consumer());
+    let records = (0..30).map(|at| order(&format!("k{at}")));
+    assert!(bench.invoke(&consumer, event(records)).await.is_empty());
+    let calls = bench.store.take_calls();
+    assert_eq!(calls.len(), 60);
+    assert!(calls.iter().all(|(_, entries)| *entries == 1), "{calls:?}");
+}
+
 #[handler(key = order.id, raise_on_total_failure = true)]
 async fn loud(order: Order) -> Result<(), HandlerError> {
     work(order).await

@@ -8,7 +8,7 @@ mod dynamodb;
 mod support;
 
 use dynamodb::DynamoDb;
-use sqs_once::{Consumer, DynamoDbStore, consumer};
+use sqs_once::{Consumer, DynamoDbStore, Requests, consumer};
 use sqs_once_local::TableDescription;
 use support::{Bench, Order, event, order};
 
@@ -93,4 +93,16 @@ async fn failures_are_released_together_with_the_completions() {
         ["m-1", "m-3"]
     );
     assert_eq!(dynamodb.take_operations(), ["BatchExecuteStatement"; 2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_takes_two_requests_of_its_own_where_requests_are_single() {
+    let bench = Bench::new();
+    let (consumer, dynamodb) = counted(&bench);
+    let consumer = consumer.requests(Requests::Single);
+    assert!(bench.invoke(&consumer, orders(0..40)).await.is_empty());
+    assert_eq!(dynamodb.take_operations().len(), 80);
+    // A duplicate takes one.
+    assert!(bench.invoke(&consumer, orders(0..40)).await.is_empty());
+    assert_eq!(dynamodb.take_operations(), ["UpdateItem"; 40]);
 }

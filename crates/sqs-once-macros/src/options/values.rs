@@ -28,6 +28,7 @@ pub(super) const FIFO_FAILURES: Choices<3> = [
     // What strict ordering is called elsewhere.
     ("strict", "ReturnBatch"),
 ];
+pub(super) const REQUESTS: Choices<2> = [("batched", "Batched"), ("single", "Single")];
 /// Off or on.
 pub(super) const SWITCH: Choices<2> = [("false", "false"), ("true", "true")];
 pub(super) const AFTER_DEAD_LETTERS: Choices<2> = [("stop", "Stop"), ("go_on", "GoOn")];

@@ -46,6 +46,9 @@ async fn number_for_a_switch(order: OrderPlaced) {}
 #[sqs_once::handler(key = order.order_id, after_dead_letter = continue_group)]
 async fn unknown_after_dead_letter(order: OrderPlaced) {}
 
+#[sqs_once::handler(key = order.order_id, requests = singles)]
+async fn unknown_requests(order: OrderPlaced) {}
+
 #[sqs_once::handler(key = order.order_id, backoff = "2s")]
 async fn one_backoff(order: OrderPlaced) {}
 

@@ -14,13 +14,10 @@ use crate::idempotency::{Admission, Driver, Refusal};
 use crate::key::BusinessKey;
 use crate::store::{Claim, StoreError};
 
-use super::engine::InProgress;
+use super::engine::{InProgress, Requests};
 
-/// How many claims a request carries, and how many such requests may be under way at once.
-pub(super) const CLAIMS: usize = 25;
-const REQUESTS: usize = 4;
 /// How many records may be on their way from their claim to a free handler.
-pub(super) const AHEAD: usize = CLAIMS * REQUESTS;
+pub(super) const AHEAD: usize = 100;
 
 /// A record whose key is known, on its way to its handler.
 pub(super) struct Candidate {
@@ -39,6 +36,7 @@ pub(super) type Admitted = Vec<(Candidate, Result<Admission, StoreError>)>;
 pub(super) struct Claimer<'a> {
     idempotency: &'a Driver,
     policy: InProgress,
+    requests: Requests,
     /// From here on no key is asked for again.
     until: Instant,
     asking: FuturesUnordered<BoxFuture<'a, Admitted>>,
@@ -50,10 +48,16 @@ pub(super) struct Claimer<'a> {
 }
 
 impl<'a> Claimer<'a> {
-    pub(super) fn new(idempotency: &'a Driver, policy: InProgress, until: Instant) -> Self {
+    pub(super) fn new(
+        idempotency: &'a Driver,
+        policy: InProgress,
+        requests: Requests,
+        until: Instant,
+    ) -> Self {
         Self {
             idempotency,
             policy,
+            requests,
             until,
             asking: FuturesUnordered::new(),
             postponed: FuturesUnordered::new(),
@@ -75,7 +79,7 @@ impl<'a> Claimer<'a> {
 
     /// Whether one more request may go out.
     pub(super) fn has_room(&self) -> bool {
-        self.asking.len() < REQUESTS
+        self.asking.len() < self.requests.claiming()
     }
 
     pub(super) fn ask(&mut self, candidates: Vec<Candidate>) {

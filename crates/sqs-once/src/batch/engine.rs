@@ -66,6 +66,45 @@ pub enum InProgress {
     Wait(Duration),
 }
 
+/// How many keys a request to the store carries. What it costs in write units is the same either way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Requests {
+    /// Up to 25, where there are that many, with up to 4 such requests for claims and 8 for completions
+    /// under way at once (the default). A lone key does not wait for others.
+    #[default]
+    Batched,
+    /// One, with up to 32 requests for claims and 32 for completions under way at once: more
+    /// connections and far more CPU, for a table that answers a request of many keys so late that it is
+    /// slower all the same.
+    Single,
+}
+
+impl Requests {
+    /// The most keys in one request.
+    pub(super) const fn keys(self) -> usize {
+        match self {
+            Self::Batched => 25,
+            Self::Single => 1,
+        }
+    }
+
+    /// The most requests for claims under way at once.
+    pub(super) const fn claiming(self) -> usize {
+        match self {
+            Self::Batched => 4,
+            Self::Single => 32,
+        }
+    }
+
+    /// The most full requests for settlements under way at once.
+    pub(super) const fn settling(self) -> usize {
+        match self {
+            Self::Batched => 8,
+            Self::Single => 32,
+        }
+    }
+}
+
 /// What every batch of a consumer runs with.
 pub(crate) struct Engine {
     pub(crate) handler: Arc<dyn PrepareRecord<()>>,
@@ -75,6 +114,7 @@ pub(crate) struct Engine {
     pub(crate) mismatch: PayloadMismatch,
     pub(crate) fifo_failure: FifoFailure,
     pub(crate) in_progress: InProgress,
+    pub(crate) requests: Requests,
     pub(crate) missing_key: MissingKey,
     pub(crate) dead_letters: Option<Arc<dyn DeadLetters>>,
     pub(crate) visibility: Option<Arc<dyn Visibility>>,

@@ -16,7 +16,7 @@ mod settling;
 pub(crate) use answer::run;
 pub(crate) use deadline::{Deadline, Margins};
 pub(crate) use engine::Engine;
-pub use engine::{FifoFailure, InProgress, MissingKey, PayloadMismatch};
+pub use engine::{FifoFailure, InProgress, MissingKey, PayloadMismatch, Requests};
 pub(crate) use hooks::{Hooks, hook};
 pub use hooks::{InvalidRecord, RecordEnd};
 pub use ledger::Outcome;

@@ -22,7 +22,7 @@ use crate::record::CorrelationId;
 use crate::store::{Claim, Fence, StoreErrorKind};
 
 use super::Deadline;
-use super::claiming::{AHEAD, Admitted, CLAIMS, Candidate, Claimer};
+use super::claiming::{AHEAD, Admitted, Candidate, Claimer};
 use super::engine::{Engine, MissingKey, PayloadMismatch};
 use super::handling::{Failure, Handling};
 use super::hooking::{Hooked, Hooking};
@@ -132,14 +132,19 @@ impl<'a> Run<'a> {
             batch_call,
             taken: vec![Taken::default(); messages.len()],
             leaders: HashMap::new(),
-            claimer: Claimer::new(&engine.idempotency, engine.in_progress, claims_until),
+            claimer: Claimer::new(
+                &engine.idempotency,
+                engine.in_progress,
+                engine.requests,
+                claims_until,
+            ),
             claims_until,
             claims_over: false,
             claimed: VecDeque::new(),
             running: FuturesUnordered::new(),
             to_move: VecDeque::new(),
             moving: FuturesUnordered::new(),
-            settler: Settler::new(&engine.idempotency, deadline.answer_by),
+            settler: Settler::new(&engine.idempotency, engine.requests, deadline.answer_by),
             hooking: Hooking::new(&engine.hooks, engine.concurrency, deadline.hooks_by),
             logged: HashSet::new(),
             cancel: Box::pin(sleep_until(deadline.cancel_at)),
@@ -197,6 +202,7 @@ impl<'a> Run<'a> {
 
     /// Claims ahead, in full requests where there are records enough.
     fn claim(&mut self) {
+        let keys = self.engine.requests.keys();
         let mut limit = AHEAD.max(self.engine.concurrency.get());
         if self.together {
             limit = usize::MAX;
@@ -204,12 +210,12 @@ impl<'a> Run<'a> {
         }
         while self.returning.is_none() && self.claimer.has_room() {
             let ahead = self.claimer.undecided() + self.claimed.len();
-            if ahead > 0 && ahead + CLAIMS > limit {
+            if ahead > 0 && ahead + keys > limit {
                 return;
             }
             let mut candidates = Vec::new();
             // A record without a key needs no claim, but room to wait.
-            while candidates.len() < CLAIMS && self.claimed.len() < limit {
+            while candidates.len() < keys && self.claimed.len() < limit {
                 let Some(record) = self.lanes.next() else {
                     break;
                 };

@@ -10,9 +10,8 @@ use tokio::time::{Instant, sleep_until};
 use crate::idempotency::{Driver, Ending};
 use crate::store::{Settled, StoreError};
 
-/// How many settlements a write carries, and how many full writes may be under way at once.
-const GROUP: usize = 25;
-const IN_FLIGHT: usize = 8;
+use super::engine::Requests;
+
 /// Handlers that end one after the other without a pause hold the group back no longer than this.
 const OVERDUE: Duration = Duration::from_millis(20);
 
@@ -35,6 +34,7 @@ type Answers = Vec<(Entry, Result<Settled, StoreError>)>;
 /// others, which it does not hold up.
 pub(super) struct Settler<'a> {
     idempotency: &'a Driver,
+    requests: Requests,
     until: Instant,
     waiting: Vec<Entry>,
     waiting_since: Option<Instant>,
@@ -43,9 +43,10 @@ pub(super) struct Settler<'a> {
 }
 
 impl<'a> Settler<'a> {
-    pub(super) fn new(idempotency: &'a Driver, until: Instant) -> Self {
+    pub(super) fn new(idempotency: &'a Driver, requests: Requests, until: Instant) -> Self {
         Self {
             idempotency,
+            requests,
             until,
             waiting: Vec::new(),
             waiting_since: None,
@@ -140,8 +141,9 @@ impl<'a> Settler<'a> {
     }
 
     fn send_full_groups(&mut self) {
-        while self.waiting.len() >= GROUP && self.under_way.len() < IN_FLIGHT {
-            let rest = self.waiting.split_off(GROUP);
+        let keys = self.requests.keys();
+        while self.waiting.len() >= keys && self.under_way.len() < self.requests.settling() {
+            let rest = self.waiting.split_off(keys);
             let group = std::mem::replace(&mut self.waiting, rest);
             self.send(group);
         }

@@ -76,6 +76,7 @@ impl<S> std::fmt::Debug for Ready<S> {
 /// | [`fifo`](Consumer::fifo) | | [`FifoFailure::ReturnGroup`](crate::FifoFailure::ReturnGroup) |
 /// | [`in_progress`](Consumer::in_progress) | | [`InProgress::ReturnToQueue`](crate::InProgress::ReturnToQueue) |
 /// | [`mode`](Consumer::mode) | | [`Mode::ClaimFirst`](crate::Mode::ClaimFirst) |
+/// | [`requests`](Consumer::requests) | | [`Requests::Batched`](crate::Requests::Batched) |
 /// | [`cache`](Consumer::cache) | | none: every key is asked of the store |
 /// | [`fingerprint`](Consumer::fingerprint) | | the whole body |
 /// | [`payload_mismatch`](Consumer::payload_mismatch) | | [`PayloadMismatch::Warn`](crate::PayloadMismatch::Warn) |

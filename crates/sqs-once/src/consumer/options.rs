@@ -4,7 +4,9 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::batch::{self, FifoFailure, InProgress, MissingKey, PayloadMismatch, RecordEnd};
+use crate::batch::{
+    self, FifoFailure, InProgress, MissingKey, PayloadMismatch, RecordEnd, Requests,
+};
 use crate::handler::HandlerError;
 use crate::idempotency::{Cache, Mode};
 use crate::key::Namespace;
@@ -111,6 +113,12 @@ impl<Phase> Consumer<Phase> {
     #[must_use]
     pub fn mode(self, mode: Mode) -> Self {
         self.set(|settings| settings.idempotency.mode = mode)
+    }
+
+    /// How many keys a request to the store carries. Default: [`Requests::Batched`].
+    #[must_use]
+    pub fn requests(self, requests: Requests) -> Self {
+        self.set(|settings| settings.requests = requests)
     }
 
     /// Remembers completed keys in this process, so that their duplicates cost no request. Default: no

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::batch::{
     Deadline, Engine, FifoFailure, Hooks, InProgress, Margins, MissingKey, PayloadMismatch,
+    Requests,
 };
 use crate::config::{ConfigError, EnvSettings, process_env};
 use crate::disposition::{Disposition, DispositionSettings};
@@ -26,6 +27,7 @@ pub(super) struct Settings {
     pub(super) mismatch: PayloadMismatch,
     pub(super) fifo_failure: FifoFailure,
     pub(super) in_progress: InProgress,
+    pub(super) requests: Requests,
     pub(super) disposition: DispositionSettings,
     pub(super) missing_key: MissingKey,
     pub(super) envelope: Option<Arc<dyn Envelope>>,
@@ -69,6 +71,7 @@ impl Settings {
                 mismatch: self.mismatch,
                 fifo_failure: self.fifo_failure,
                 in_progress: self.in_progress,
+                requests: self.requests,
                 missing_key: self.missing_key,
                 dead_letters,
                 visibility,
