@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::contender::{BY_HAND_10, BY_HAND_50, Contender, LIMIT, OURS, PROTOTYPE};
+use crate::contender::{BY_HAND_10, BY_HAND_50, Contender, LIMIT, OURS, OURS_SINGLE, PROTOTYPE};
 
 /// A kind of batch.
 #[derive(Clone, Debug)]
@@ -43,7 +43,8 @@ pub enum Part {
 /// Those whose growth is measured at every size.
 pub const GROWING: [&str; 3] = [LIMIT, PROTOTYPE, OURS];
 /// Those that statements matter to, and those to compare them with.
-pub const WITH_STATEMENTS: [&str; 5] = [LIMIT, PROTOTYPE, OURS, BY_HAND_50, BY_HAND_10];
+pub const WITH_STATEMENTS: [&str; 6] =
+    [LIMIT, PROTOTYPE, OURS, OURS_SINGLE, BY_HAND_50, BY_HAND_10];
 /// Those that can remember completed keys.
 const WITH_CACHE: [&str; 4] = [OURS, "typescript", "python-6", "python-1"];
 

@@ -2,7 +2,7 @@
 
 use std::env;
 
-use sqs_once::{Cache, Error, HandlerError, State};
+use sqs_once::{Cache, Error, HandlerError, Requests, State};
 use sqs_once_bench::contract::{self, Order, Work};
 
 /// Does the work of one order.
@@ -15,9 +15,13 @@ async fn charge(order: Order, State(work): State<Work>) -> Result<(), HandlerErr
 
 #[tokio::main]
 async fn main() -> Result<(), Error> {
+    let is_set = |name| env::var(name).is_ok_and(|value| value == "1");
     let mut consumer = charge::consumer().state(Work::from_env());
-    if env::var(contract::CACHED).is_ok_and(|cached| cached == "1") {
+    if is_set(contract::CACHED) {
         consumer = consumer.cache(Cache::of(1000));
+    }
+    if is_set(contract::SINGLE_REQUESTS) {
+        consumer = consumer.requests(Requests::Single);
     }
     sqs_once::run(consumer).await
 }
