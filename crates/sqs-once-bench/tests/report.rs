@@ -152,10 +152,10 @@ fn an_aim_that_the_limit_itself_misses_says_so() {
     let text = report::text(&results);
     let line = |aim: &str| text.lines().find(|line| line.contains(aim)).unwrap();
     assert!(
-        line("faster than python-6").ends_with("(the limit itself is 60.0 ×)"),
+        line("faster than Powertools Python, 6 threads").ends_with("(the limit itself is 60.0 ×)"),
         "{text}"
     );
-    assert!(!line("faster than python-1").contains("the limit"));
+    assert!(!line("faster than Powertools Python, sequential").contains("the limit"));
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn growth_is_the_line_through_what_was_measured() {
     let page = fs::read_to_string(&page).unwrap();
     // 1.5 × (4 + records ÷ 50) ms, and 30 µs of CPU a record.
     assert!(
-        page.contains("| sqs-once | 6.00 + 0.03 × records | "),
+        page.contains("| sqs-once | 6.00 ms + 30.0 µs × records | "),
         "{page}"
     );
 }

@@ -125,8 +125,8 @@ fn write_statements(results: &Results, text: &mut String) -> Result {
     )?;
     write!(text, "| |")?;
     for shape in &columns {
-        let statement = shape.statement.as_secs_f64() * 1000.0;
-        write!(text, " {} keys, {} ms |", shape.records, short(statement))?;
+        let millis = shape.statement.as_secs_f64() * 1000.0;
+        write!(text, " {} keys, {millis} ms |", shape.records)?;
     }
     writeln!(text, "\n|---|{}", "---|".repeat(columns.len()))?;
     let contenders = Contender::all().into_iter();
@@ -151,13 +151,14 @@ fn write_growth(results: &Results, text: &mut String) -> Result {
     )?;
     writeln!(
         text,
-        "| | latency, ms | off by at most | CPU, ms | off by at most |"
+        "| | latency | off by at most | CPU | off by at most |"
     )?;
     writeln!(text, "|---|---|---|---|---|")?;
     for one in &growth {
         let line = |line: growth::Line| {
-            let (base, each) = (short(line.base), short(line.each));
-            format!("{base} + {each} × records | {} %", short(line.off * 100.0))
+            let (base, each) = (short(line.base), short(line.each * 1000.0));
+            let off = short(line.off * 100.0);
+            format!("{base} ms + {each} µs × records | {off} %")
         };
         let (latency, cpu) = (line(one.latency_ms), line(one.cpu_ms));
         writeln!(text, "| {} | {latency} | {cpu} |", one.title)?;
@@ -222,7 +223,8 @@ fn write_costs(results: &Results, text: &mut String) -> Result {
     )?;
     write!(text, "| | DynamoDB, $ |")?;
     for shape in cost::BATCHES {
-        write!(text, " Lambda, batches of {shape}, $ |")?;
+        let records = shape.trim_end_matches(" new");
+        write!(text, " Lambda, batches of {records}, $ |")?;
     }
     writeln!(text, "\n|---|---|{}", "---|".repeat(cost::BATCHES.len()))?;
     for cost in message_costs(results) {

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::{Results, short};
-use crate::contender::{BY_HAND_10, LIMIT, OURS, PROTOTYPE};
+use crate::contender::{BY_HAND_10, Contender, LIMIT, OURS, PROTOTYPE};
 use crate::measure::Cell;
 use crate::shape::Shape;
 
@@ -104,6 +104,11 @@ impl<'a> Measured<'a> {
     }
 }
 
+fn title(name: &str) -> &'static str {
+    let mut all = Contender::all().into_iter();
+    all.find(|one| one.name == name).map_or("", |one| one.title)
+}
+
 fn ratio(left: Option<f64>, right: Option<f64>) -> Option<f64> {
     Some(left? / right?)
 }
@@ -123,7 +128,7 @@ fn faster(of: &Measured<'_>, contender: &str, least: f64) -> Option<Goal> {
     let measured = ratio(theirs, of.latency(OURS, "100 new"))?;
     let limit = ratio(theirs, of.latency(LIMIT, "100 new")).filter(|limit| *limit < least);
     Some(Goal {
-        text: format!("100 new: times faster than {contender} ≥ {least}"),
+        text: format!("100 new: times faster than {} ≥ {least}", title(contender)),
         measured,
         holds: measured >= least,
         note: limit.map_or_else(String::new, |limit| {
@@ -151,7 +156,7 @@ fn cold_start(of: &Measured<'_>) -> Option<Goal> {
     let limit = of.cold(LIMIT)?;
     let others = [PROTOTYPE, BY_HAND_10].into_iter().filter_map(|contender| {
         let ratio = short(of.cold(contender)? / limit);
-        Some(format!("{contender} {ratio} ×"))
+        Some(format!("{}: {ratio} ×", title(contender)))
     });
     let others: Vec<_> = others.collect();
     let measured = ratio(of.cold(OURS), Some(limit));
@@ -159,7 +164,7 @@ fn cold_start(of: &Measured<'_>) -> Option<Goal> {
         "cold start to the limit's".to_owned(),
         measured,
         1.3,
-        others.join(", "),
+        others.join("; "),
     )
 }
 

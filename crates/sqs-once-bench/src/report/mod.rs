@@ -170,14 +170,17 @@ pub fn json(results: &Results) -> serde_json::Result<String> {
     })
 }
 
-/// A number with about three digits.
+/// A number with three digits that count, or all of those before its point.
 fn short(number: f64) -> String {
-    match number.abs() {
-        0.0 => "0".to_owned(),
-        ..0.01 => format!("{number:.4}"),
-        ..1.0 => format!("{number:.2}"),
-        ..10.0 => format!("{number:.2}"),
-        ..100.0 => format!("{number:.1}"),
-        _ => format!("{number:.0}"),
+    if number == 0.0 {
+        return "0".to_owned();
     }
+    let before_point = number.abs().log10().floor() as i32;
+    let after_point = (2 - before_point).clamp(0, 9) as usize;
+    let text = format!("{number:.after_point$}");
+    if number.abs() < 1.0 {
+        // The zeros behind a small number say nothing: 0.08 requests.
+        return text.trim_end_matches('0').to_owned();
+    }
+    text
 }
