@@ -7,7 +7,7 @@ use std::fs;
 
 use sqs_once_bench::contender::{Contender, LIMIT, OURS};
 use sqs_once_bench::measure::{Cell, Spread};
-use sqs_once_bench::report::{self, DocsError, Results};
+use sqs_once_bench::report::{self, DocsError, Results, Skipped};
 use sqs_once_bench::shape::{GROWING, Shape};
 use sqs_once_bench::table::Units;
 
@@ -156,6 +156,23 @@ fn an_aim_that_the_limit_itself_misses_says_so() {
         "{text}"
     );
     assert!(!line("faster than Powertools Python, sequential").contains("the limit"));
+}
+
+#[test]
+fn the_page_says_who_was_left_out() {
+    let docs = tempfile::tempdir().unwrap();
+    let page = docs.path().join("performance.md");
+    fs::write(&page, "<!-- measured: begin --><!-- measured: end -->").unwrap();
+    let mut results = results(1.0);
+    results.skipped.push(Skipped {
+        contender: "python-1",
+        shape: "10000 new",
+        expected_s: 98.4,
+    });
+    report::write_docs(&results, docs.path()).unwrap();
+    let page = fs::read_to_string(&page).unwrap();
+    let left_out = "Left out for its time: Powertools Python, sequential (98 s a batch).";
+    assert_eq!(page.matches(left_out).count(), 1, "{page}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::fmt::{Result, Write};
 use super::cost::{self, message_costs, record_costs};
 use super::goals::goals;
 use super::growth::{self, growth};
-use super::{Results, short};
+use super::{Results, short, title};
 use crate::contender::Contender;
 use crate::measure::Cell;
 use crate::shape::{Part, Shape, WITH_STATEMENTS};
@@ -79,6 +79,14 @@ fn write_comparison(results: &Results, text: &mut String) -> Result {
                 short(cell.requests),
                 cell.memory_mb.map_or_else(String::new, short),
             )?;
+        }
+        let skipped = results.skipped.iter();
+        let skipped = skipped.filter(|skipped| skipped.shape == shape.name);
+        let skipped: Vec<_> = skipped
+            .map(|one| format!("{} ({:.0} s a batch)", title(one.contender), one.expected_s))
+            .collect();
+        if !skipped.is_empty() {
+            writeln!(text, "\nLeft out for its time: {}.", skipped.join(", "))?;
         }
     }
     writeln!(

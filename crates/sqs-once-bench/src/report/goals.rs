@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use super::{Results, short};
-use crate::contender::{BY_HAND_10, Contender, LIMIT, OURS, PROTOTYPE};
+use super::{Results, short, title};
+use crate::contender::{BY_HAND_10, LIMIT, OURS, PROTOTYPE};
 use crate::measure::Cell;
 use crate::shape::Shape;
 
@@ -102,11 +102,6 @@ impl<'a> Measured<'a> {
     fn cold(&self, contender: &str) -> Option<f64> {
         Some(self.0.cold_ms.get(contender)?.median)
     }
-}
-
-fn title(name: &str) -> &'static str {
-    let mut all = Contender::all().into_iter();
-    all.find(|one| one.name == name).map_or("", |one| one.title)
 }
 
 fn ratio(left: Option<f64>, right: Option<f64>) -> Option<f64> {

@@ -170,6 +170,12 @@ pub fn json(results: &Results) -> serde_json::Result<String> {
     })
 }
 
+/// A contender's name for people.
+fn title(name: &str) -> &'static str {
+    let mut all = Contender::all().into_iter();
+    all.find(|one| one.name == name).map_or("", |one| one.title)
+}
+
 /// A number with three digits that count, or all of those before its point.
 fn short(number: f64) -> String {
     if number == 0.0 {
