@@ -271,8 +271,8 @@ async fn a_write_consumes_a_unit_refused_or_not_and_a_read_one_or_half_of_it() {
 async fn no_answer_comes_before_its_latency() {
     let stand_in = StandIn::start(AT_ONCE);
     let latency = Latency {
-        request: Duration::from_micros(1500),
-        statement: Duration::from_micros(500),
+        request: Duration::from_millis(50),
+        statement: Duration::from_millis(100),
     };
     stand_in.table.set_latency(latency);
     let begun = Instant::now();
