@@ -18,6 +18,8 @@ pub struct Contender {
     pub title: &'static str,
     /// How many records it handles at a time, where that is its choice.
     pub concurrency: usize,
+    /// Whether it sends a request for each key, where that is its choice.
+    pub single_requests: bool,
     kind: Kind,
 }
 
@@ -71,10 +73,16 @@ pub enum MissingError {
 
 /// The name of the contender that all others are compared with.
 pub const OURS: &str = "ours";
+/// The name of the same with a request for each key.
+pub const OURS_SINGLE: &str = "ours-single";
 /// The name of the one that is the limit.
 pub const LIMIT: &str = "bare";
 /// The name of the prototype.
 pub const PROTOTYPE: &str = "prototype";
+/// The names of those that are written by hand, 10 and 50 records at a time.
+pub const BY_HAND_10: &str = "by-hand-10";
+/// See [`BY_HAND_10`].
+pub const BY_HAND_50: &str = "by-hand-50";
 
 impl Contender {
     /// All of them, slow ones last.
@@ -83,8 +91,10 @@ impl Contender {
             name,
             title,
             concurrency,
+            single_requests: false,
             kind,
         };
+        let ours = Kind::Rust("contender-ours");
         let by_hand = Kind::Rust("contender-by-hand");
         vec![
             one(
@@ -99,9 +109,13 @@ impl Contender {
                 Kind::Rust("contender-prototype"),
                 1,
             ),
-            one(OURS, "sqs-once", Kind::Rust("contender-ours"), 1),
-            one("by-hand-50", "Rust by hand, 50 at a time", by_hand, 50),
-            one("by-hand-10", "Rust by hand, 10 at a time", by_hand, 10),
+            one(OURS, "sqs-once", ours, 1),
+            Self {
+                single_requests: true,
+                ..one(OURS_SINGLE, "sqs-once, single requests", ours, 1)
+            },
+            one(BY_HAND_50, "Rust by hand, 50 at a time", by_hand, 50),
+            one(BY_HAND_10, "Rust by hand, 10 at a time", by_hand, 10),
             one("by-hand-1", "Rust by hand, sequential", by_hand, 1),
             one(
                 "typescript",

@@ -18,6 +18,11 @@ pub const CONCURRENCY: &str = "BENCH_CONCURRENCY";
 /// The variable that says how long the work of a record takes, in milliseconds.
 pub const HANDLER_MS: &str = "BENCH_HANDLER_MS";
 
+/// The variable that is `1` where a contender that can remember completed keys in its process does so.
+pub const CACHED: &str = "BENCH_CACHED";
+/// The variable that is `1` where sqs-once sends a request for each key.
+pub const SINGLE_REQUESTS: &str = "BENCH_SINGLE_REQUESTS";
+
 /// How long a completed order is remembered: 28 days.
 pub const RETENTION: Duration = Duration::from_secs(28 * 24 * 60 * 60);
 

@@ -14,6 +14,7 @@
 //! | [`process`] | a contender's process |
 //! | [`shape`] | the batches that are measured |
 //! | [`measure`] | the measurement |
+//! | [`units`] | what a record consumes, by what becomes of it |
 //! | [`report`] | its results: table, JSON, plot, page |
 //! | [`smoke`] | what must hold on any machine |
 
@@ -28,3 +29,4 @@ pub mod runtime_api;
 pub mod shape;
 pub mod smoke;
 pub mod table;
+pub mod units;

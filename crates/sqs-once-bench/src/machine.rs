@@ -55,6 +55,11 @@ pub fn load() -> Option<f64> {
     averages.split_whitespace().next()?.parse().ok()
 }
 
+/// How many processors there are.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 /// The processor's name and how many of them there are.
 pub fn processors() -> String {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -62,6 +67,5 @@ pub fn processors() -> String {
         .lines()
         .find_map(|line| line.strip_prefix("model name")?.split_once(':'))
         .map_or("unknown processor", |(_, name)| name.trim());
-    let count = std::thread::available_parallelism().map_or(1, usize::from);
-    format!("{count} × {name}")
+    format!("{} × {name}", cores())
 }

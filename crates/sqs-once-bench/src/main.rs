@@ -14,12 +14,13 @@ use sqs_once_bench::contender::{self, Contender};
 use sqs_once_bench::measure::{Options, measure};
 use sqs_once_bench::shape::Shape;
 use sqs_once_bench::table::Latency;
-use sqs_once_bench::{machine, report, smoke};
+use sqs_once_bench::{machine, report, smoke, units};
 
 /// Measures sqs-once beside its peers, and beside the least that its requests cost.
 ///
 /// Every contender is a process of its own, driven through a Lambda Runtime API, with a stand-in for
-/// DynamoDB. Python's and TypeScript's peers are installed into `target/bench`.
+/// DynamoDB. Python's and TypeScript's peers are installed into `target/bench`. On two cores with nothing
+/// else to do all of it takes about 20 minutes, the build not included.
 #[derive(Parser)]
 #[command(version)]
 struct Arguments {
@@ -76,9 +77,10 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
     if !machine::IS_SUPPORTED {
         return Err("the benchmark reads CPU time as only Linux tells it".into());
     }
+    let load_before = machine::load();
     let progress = ProgressBar::new(0);
     progress.set_style(ProgressStyle::with_template(
-        "{wide_bar} {percent:>3} %  {msg}",
+        "{wide_bar} {percent:>3} %, about {eta} left  {msg}",
     )?);
     progress.enable_steady_tick(Duration::from_secs(1));
     progress.set_message("building the Rust contenders");
@@ -115,13 +117,15 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
         },
     };
     let mut results = measure(&ready, &shapes, options, &progress)?;
+    results.load_before = load_before;
+    results.consumptions = units::consumptions()?;
     for (contender, error) in &missing {
         results.missing(contender, error);
     }
     progress.finish_and_clear();
     print!("{}", report::text(&results));
     if let Some(file) = &arguments.json {
-        fs::write(file, serde_json::to_string_pretty(&results)?)?;
+        fs::write(file, report::json(&results)?)?;
     }
     if arguments.docs {
         report::write_docs(&results, &contender::repository().join("docs"))?;

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
@@ -15,7 +14,7 @@ use crate::machine;
 use crate::process::{Orders, Process, ProcessError};
 use crate::report::Results;
 use crate::shape::Shape;
-use crate::table::{Counts, Latency, Table};
+use crate::table::{Counts, Latency, Table, Units};
 
 /// How much is measured.
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +51,10 @@ pub struct Cell {
     pub requests: f64,
     /// Statements for each record.
     pub statements: f64,
+    /// Request units for each record.
+    pub units: Units,
+    /// The size of the event, in bytes.
+    pub event_bytes: usize,
     /// Requests for each batch, by operation.
     pub operations: BTreeMap<String, f64>,
     /// Connections to the table, warm-up included.
@@ -121,36 +124,58 @@ pub fn measure(
 ) -> Result<Results, MeasureError> {
     let table = Table::start(options.latency)?;
     let mut results = Results::new(options);
-    let rounds = (options.rounds * contenders.len()) as u64;
-    progress.set_length(rounds * (shapes.len() as u64 + 1));
+    let pairs = shapes.iter().flat_map(|shape| {
+        let those = contenders
+            .iter()
+            .filter(|(contender, _)| shape.is_for(contender));
+        those.map(|(contender, _)| Plan::new(contender, options, Duration::ZERO))
+    });
+    let cold = millis(options.turn) as u64 * (options.rounds * contenders.len()) as u64;
+    progress.set_length(cold + pairs.map(|plan| plan.whole()).sum::<u64>());
     cold_starts(contenders, options, &table, &mut results, progress);
-    let mut done = rounds;
     // What a record took in the last batch of new keys.
     let mut per_record = BTreeMap::new();
     for shape in shapes {
         table.clear();
+        table.set_latency(Latency {
+            statement: options.latency.statement + shape.statement,
+            ..options.latency
+        });
         let mut turns = Vec::new();
-        for (contender, program) in contenders {
+        let those = contenders
+            .iter()
+            .filter(|(contender, _)| shape.is_for(contender));
+        for (contender, program) in those {
             progress.set_message(format!("{}: warming up {}", shape.name, contender.title));
             let expected: Option<Duration> = per_record.get(contender.name).copied();
             let expected = expected.unwrap_or_default() * u32::try_from(shape.records).unwrap_or(1);
+            let unknown = Plan::new(contender, options, Duration::ZERO);
             if expected > options.longest {
                 results.skip(contender, shape, expected);
+                progress.inc(unknown.whole());
                 continue;
             }
+            let plan = Plan::new(contender, options, expected);
+            progress.inc_length(plan.whole() - unknown.whole());
             match Turns::start(contender, program, shape, &table, options) {
-                Ok(started) => turns.push(started),
-                Err(error) => results.fail(contender, shape, &error),
+                Ok(started) => {
+                    turns.push((started, plan));
+                    progress.inc(plan.warm_up);
+                }
+                Err(error) => {
+                    results.fail(contender, shape, &error);
+                    progress.inc(plan.whole());
+                }
             }
         }
         for round in 1..=options.rounds {
-            for turn in &mut turns {
+            for (turn, plan) in &mut turns {
                 progress.set_message(format!("{}: round {round}, {}", shape.name, turn.title));
                 turn.take(&table);
-                progress.inc(1);
+                progress.inc(plan.turn);
             }
         }
-        for turn in turns {
+        for (turn, _) in turns {
             match turn.end(&table) {
                 Ok(cell) => {
                     if shape.is_plotted() {
@@ -162,11 +187,32 @@ pub fn measure(
                 Err((contender, error)) => results.fail(contender, shape, &error),
             }
         }
-        done += rounds;
-        progress.set_position(done);
     }
     results.load_after = machine::load();
     Ok(results)
+}
+
+/// Roughly how long a contender takes at a shape, in milliseconds: the steps of the progress bar.
+#[derive(Clone, Copy)]
+struct Plan {
+    warm_up: u64,
+    turn: u64,
+    rounds: u64,
+}
+
+impl Plan {
+    /// For batches that are expected to take so long.
+    fn new(contender: &Contender, options: Options, batch: Duration) -> Self {
+        Self {
+            warm_up: millis(contender.warm_up().max(batch)) as u64,
+            turn: millis(options.turn.max(batch)) as u64,
+            rounds: options.rounds as u64,
+        }
+    }
+
+    fn whole(self) -> u64 {
+        self.warm_up + self.rounds * self.turn
+    }
 }
 
 /// From the start of the process to its first answer.
@@ -183,7 +229,7 @@ fn cold_starts(
     for round in 1..=options.rounds {
         for (contender, program) in contenders {
             progress.set_message(format!("cold start {round} of {}", contender.title));
-            progress.inc(1);
+            progress.inc(millis(options.turn) as u64);
             let (event, _) = orders.event(&[], shape.records);
             let started = Process::start(contender, program, &shape, &table.endpoint());
             match started.and_then(|mut process| process.first_answer(&event)) {
@@ -218,6 +264,7 @@ struct Turns<'a> {
     latencies: Vec<f64>,
     cpu: Vec<f64>,
     measured: usize,
+    event_bytes: usize,
     counts: Counts,
     failure: Option<MeasureError>,
 }
@@ -241,8 +288,7 @@ impl<'a> Turns<'a> {
         }
         let begun = Instant::now();
         let last = loop {
-            let (event, _) = orders.event(&known, shape.records - shape.duplicates);
-            let latency = process.invoke(&event)?;
+            let latency = process.invoke(&orders.batch(&known, shape.fresh(), shape.copies))?;
             if begun.elapsed() > contender.warm_up() {
                 break latency;
             }
@@ -262,6 +308,7 @@ impl<'a> Turns<'a> {
             latencies: Vec::new(),
             cpu: Vec::new(),
             measured: 0,
+            event_bytes: 0,
             counts: Counts::default(),
             failure: None,
         })
@@ -278,8 +325,9 @@ impl<'a> Turns<'a> {
         let (counts, cpu) = (table.counts(), self.process.cpu());
         let mut latencies = Vec::with_capacity(self.batches);
         for _ in 0..self.batches {
-            let fresh = self.shape.records - self.shape.duplicates;
-            let (event, _): (Arc<[u8]>, _) = self.orders.event(&self.known, fresh);
+            let (fresh, copies) = (self.shape.fresh(), self.shape.copies);
+            let event = self.orders.batch(&self.known, fresh, copies);
+            self.event_bytes = event.len();
             latencies.push(millis(self.process.invoke(&event)?));
         }
         self.process.wait_until_idle()?;
@@ -300,6 +348,7 @@ impl<'a> Turns<'a> {
             *self.counts.requests.entry(operation.clone()).or_default() += count;
         }
         self.counts.statements += counts.statements;
+        self.counts.units = self.counts.units + counts.units;
         self.counts.cpu += counts.cpu;
         self.counts.late += counts.late;
         Ok(())
@@ -333,6 +382,11 @@ impl<'a> Turns<'a> {
             memory_mb: self.process.peak_memory().map(|bytes| bytes as f64 / 1e6),
             requests: requests / records,
             statements: self.counts.statements as f64 / records,
+            units: self
+                .counts
+                .units
+                .each_of(self.measured * self.shape.records),
+            event_bytes: self.event_bytes,
             connections: self.connections,
             table_cpu_us: self.counts.cpu.as_secs_f64() * 1e6 / records,
             table_late_us: self.counts.late.as_secs_f64() * 1e6 / requests.max(1.0),

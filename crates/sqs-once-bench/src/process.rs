@@ -20,7 +20,7 @@ use crate::shape::Shape;
 /// How long an event may take. It is also the deadline that the contender is told.
 const TIMEOUT: Duration = Duration::from_secs(300);
 /// How long a contender may take to ask for its first event.
-const INIT: Duration = Duration::from_secs(10);
+const INIT: Duration = Duration::from_secs(60);
 
 /// A running contender. It ends with this value.
 pub struct Process {
@@ -102,6 +102,7 @@ impl Process {
             }
         }
         let concurrency = contender.concurrency.to_string();
+        let flag = |is_set| if is_set { "1" } else { "0" };
         command
             .env("AWS_LAMBDA_RUNTIME_API", runtime_api.address())
             .env("AWS_LAMBDA_FUNCTION_NAME", "bench")
@@ -123,6 +124,8 @@ impl Process {
             .env(contract::TABLE, contender.table())
             .env(contract::CONCURRENCY, concurrency)
             .env(contract::HANDLER_MS, shape.handler_ms.to_string())
+            .env(contract::CACHED, flag(shape.cached))
+            .env(contract::SINGLE_REQUESTS, flag(contender.single_requests))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(File::create(&stderr).map_err(failed)?);

@@ -17,60 +17,51 @@ struct Case {
     fresh: usize,
     /// How often each record stands in the batch.
     copies: usize,
+    /// Whether completed keys are remembered in the process.
+    cached: bool,
     at_most: u64,
 }
 
-const CASES: [Case; 7] = [
+const CASES: [Case; 9] = [
+    Case::new("1 new key", 1, 2),
+    Case::new("10 new keys", 10, 2),
+    Case::new("100 new keys", 100, 8),
+    Case::new("1000 new keys", 1000, 80),
+    Case::duplicates("1 duplicate", 1, 1),
+    Case::duplicates("100 duplicates", 100, 8),
     Case {
-        name: "1 new key",
-        duplicates: 0,
-        fresh: 1,
-        copies: 1,
-        at_most: 2,
-    },
-    Case {
-        name: "10 new keys",
-        duplicates: 0,
-        fresh: 10,
-        copies: 1,
-        at_most: 2,
-    },
-    Case {
-        name: "100 new keys",
-        duplicates: 0,
-        fresh: 100,
-        copies: 1,
-        at_most: 8,
-    },
-    Case {
-        name: "1000 new keys",
-        duplicates: 0,
-        fresh: 1000,
-        copies: 1,
-        at_most: 80,
-    },
-    Case {
-        name: "1 duplicate",
-        duplicates: 1,
-        fresh: 0,
-        copies: 1,
-        at_most: 1,
-    },
-    Case {
-        name: "100 duplicates",
-        duplicates: 100,
-        fresh: 0,
-        copies: 1,
-        at_most: 8,
-    },
-    Case {
-        name: "50 new keys, each twice",
-        duplicates: 0,
-        fresh: 50,
         copies: 2,
-        at_most: 4,
+        ..Case::new("50 new keys, each twice", 50, 4)
+    },
+    Case {
+        cached: true,
+        ..Case::duplicates("1 duplicate, cached", 1, 0)
+    },
+    Case {
+        cached: true,
+        ..Case::duplicates("100 duplicates, cached", 100, 0)
     },
 ];
+
+impl Case {
+    const fn new(name: &'static str, fresh: usize, at_most: u64) -> Self {
+        Self {
+            name,
+            duplicates: 0,
+            fresh,
+            copies: 1,
+            cached: false,
+            at_most,
+        }
+    }
+
+    const fn duplicates(name: &'static str, duplicates: usize, at_most: u64) -> Self {
+        Self {
+            duplicates,
+            ..Self::new(name, 0, at_most)
+        }
+    }
+}
 
 /// How often each batch is handled; the median counts. On a busy machine a completion may be late for
 /// its group, and travel alone.
@@ -101,14 +92,21 @@ pub fn smoke() -> Result<(Vec<String>, bool), SmokeError> {
     })?;
     let mut lines = Vec::new();
     let mut all_hold = true;
-    for contender in Contender::all()
-        .iter()
-        .filter(|contender| contender.name == OURS)
-    {
+    let ours = Contender::all();
+    for contender in ours.iter().filter(|contender| contender.name == OURS) {
         let program = contender.prepare()?;
-        let mut process = Process::start(contender, &program, &Shape::cold(), &table.endpoint())?;
+        let start = |shape| Process::start(contender, &program, &shape, &table.endpoint());
+        let mut process = start(Shape::cold())?;
+        let mut remembering = start(Shape::cached())?;
         let mut orders = Orders::default();
         for case in &CASES {
+            let process = if case.cached {
+                &mut remembering
+            } else {
+                &mut process
+            };
+            // What a process asks for before its first event belongs to no batch.
+            process.wait_until_idle()?;
             let (event, known) = orders.event(&[], case.duplicates);
             if case.duplicates > 0 {
                 process.invoke(&event)?;

@@ -7,8 +7,9 @@ use std::fs;
 
 use sqs_once_bench::contender::{Contender, LIMIT, OURS};
 use sqs_once_bench::measure::{Cell, Spread};
-use sqs_once_bench::report::{self, DocsError, Results};
-use sqs_once_bench::shape::Shape;
+use sqs_once_bench::report::{self, DocsError, Results, Skipped};
+use sqs_once_bench::shape::{GROWING, Shape};
+use sqs_once_bench::table::Units;
 
 fn spread(value: f64) -> Spread {
     Spread::of([value * 0.9, value, value * 1.1]).unwrap()
@@ -24,6 +25,11 @@ fn cell(contender: &Contender, shape: &Shape, latency_ms: f64) -> Cell {
         memory_mb: Some(12.0),
         requests: 0.08,
         statements: 2.0,
+        units: Units {
+            write: 2.0,
+            read: 0.0,
+        },
+        event_bytes: 600 * shape.records,
         operations: BTreeMap::new(),
         connections: 4,
         table_cpu_us: 10.0,
@@ -41,13 +47,15 @@ fn results(to_limit: f64) -> Results {
             OURS => to_limit,
             _ => 1000.0,
         };
-        shapes.iter().map(move |shape| {
+        let those = shapes.iter().filter(|shape| shape.is_for(contender));
+        those.map(move |shape| {
             let least = 4.0 + shape.records as f64 / 50.0;
             cell(contender, shape, least * times)
         })
     });
     Results {
         machine: "a machine".to_owned(),
+        cores: 2,
         at: 0,
         load_before: None,
         load_after: None,
@@ -57,6 +65,7 @@ fn results(to_limit: f64) -> Results {
         cells: cells.collect(),
         cold_ms: BTreeMap::from([(OURS, spread(12.0)), (LIMIT, spread(10.0))]),
         cold_cpu_ms: BTreeMap::new(),
+        consumptions: Vec::new(),
         skipped: Vec::new(),
         failures: Vec::new(),
     }
@@ -97,13 +106,97 @@ fn figures_go_between_the_markers_and_nowhere_else() {
 
     report::write_docs(&results(1.2), docs.path()).unwrap();
     assert_eq!(fs::read_to_string(&page).unwrap(), written);
-    let svg = fs::read_to_string(docs.path().join("performance.svg")).unwrap();
-    let plotted = Shape::all().into_iter().filter(Shape::is_plotted).count();
-    assert_eq!(svg.matches("<polyline").count(), 2 * Contender::all().len());
-    assert_eq!(
-        svg.matches("<circle").count(),
-        2 * Contender::all().len() * plotted
+}
+
+#[test]
+fn a_plot_has_every_point_that_was_measured_and_every_line_s_name() {
+    let docs = tempfile::tempdir().unwrap();
+    let page = "<!-- measured: begin --><!-- measured: end -->";
+    fs::write(docs.path().join("performance.md"), page).unwrap();
+    report::write_docs(&results(1.2), docs.path()).unwrap();
+    let all = Contender::all();
+    let growing: Vec<_> = all
+        .iter()
+        .filter(|contender| GROWING.contains(&contender.name))
+        .cloned()
+        .collect();
+    for (name, shown) in [
+        ("performance.svg", all),
+        ("performance-growth.svg", growing),
+    ] {
+        let svg = fs::read_to_string(docs.path().join(name)).unwrap();
+        let points: usize = shown
+            .iter()
+            .map(|contender| {
+                let shapes = Shape::plotted().into_iter();
+                shapes.filter(|shape| shape.is_for(contender)).count()
+            })
+            .sum();
+        assert_eq!(svg.matches("<polyline").count(), 2 * shown.len());
+        assert_eq!(svg.matches("<circle").count(), 2 * points);
+        for contender in &shown {
+            let text = format!(">{}</text>", contender.title);
+            assert_eq!(svg.matches(&text).count(), 2, "{text}");
+        }
+    }
+}
+
+#[test]
+fn an_aim_that_the_limit_itself_misses_says_so() {
+    let mut results = results(1.0);
+    for cell in &mut results.cells {
+        if cell.contender == "python-6" {
+            cell.latency_ms = spread(60.0 * (4.0 + cell.records as f64 / 50.0));
+        }
+    }
+    let text = report::text(&results);
+    let line = |aim: &str| text.lines().find(|line| line.contains(aim)).unwrap();
+    assert!(
+        line("faster than Powertools Python, 6 threads").ends_with("(the limit itself is 60.0 ×)"),
+        "{text}"
     );
+    assert!(!line("faster than Powertools Python, sequential").contains("the limit"));
+}
+
+#[test]
+fn the_page_says_who_was_left_out() {
+    let docs = tempfile::tempdir().unwrap();
+    let page = docs.path().join("performance.md");
+    fs::write(&page, "<!-- measured: begin --><!-- measured: end -->").unwrap();
+    let mut results = results(1.0);
+    results.skipped.push(Skipped {
+        contender: "python-1",
+        shape: "10000 new",
+        expected_s: 98.4,
+    });
+    report::write_docs(&results, docs.path()).unwrap();
+    let page = fs::read_to_string(&page).unwrap();
+    let left_out = "Left out for its time: Powertools Python, sequential (98 s a batch).";
+    assert_eq!(page.matches(left_out).count(), 1, "{page}");
+}
+
+#[test]
+fn growth_is_the_line_through_what_was_measured() {
+    let docs = tempfile::tempdir().unwrap();
+    let page = docs.path().join("performance.md");
+    fs::write(&page, "<!-- measured: begin --><!-- measured: end -->").unwrap();
+    report::write_docs(&results(1.5), docs.path()).unwrap();
+    let page = fs::read_to_string(&page).unwrap();
+    // 1.5 × (4 + records ÷ 50) ms, and 30 µs of CPU a record.
+    assert!(
+        page.contains("| sqs-once | 6.00 ms + 30.0 µs × records | "),
+        "{page}"
+    );
+}
+
+#[test]
+fn a_busy_machine_is_told() {
+    let mut results = results(1.0);
+    assert!(!report::text(&results).contains("WARNING"));
+    results.load_before = Some(0.5);
+    assert!(!report::text(&results).contains("WARNING"));
+    results.load_before = Some(0.7);
+    assert!(report::text(&results).contains("WARNING"));
 }
 
 #[test]

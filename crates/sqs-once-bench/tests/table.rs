@@ -12,7 +12,7 @@ use sqs_once::Timestamp;
 use sqs_once::conformance::{self, Fixture};
 use sqs_once::key::{Fingerprint, ItemId};
 use sqs_once::store::{DynamoDbStore, Fence, Item, Owner, Status, Store};
-use sqs_once_bench::table::{Latency, Table};
+use sqs_once_bench::table::{Latency, Table, Units};
 
 const TABLE: &str = "bench-tests";
 const AT_ONCE: Latency = Latency {
@@ -194,10 +194,9 @@ async fn what_the_stand_in_does_not_understand_is_an_error_and_changes_nothing()
     assert_eq!(found.item, None);
 }
 
-#[tokio::test]
-async fn requests_statements_and_connections_are_counted() {
-    let stand_in = StandIn::start(AT_ONCE);
-    let statements = (0..3).map(|order| {
+/// Inserts so many orders by one request.
+async fn insert(stand_in: &StandIn, orders: usize) {
+    let statements = (0..orders).map(|order| {
         aws_sdk_dynamodb::types::BatchStatementRequest::builder()
             .statement(format!(
                 "INSERT INTO \"{TABLE}\" VALUE {{'id': ?, 'status': ?}}"
@@ -213,6 +212,12 @@ async fn requests_statements_and_connections_are_counted() {
         .send()
         .await
         .unwrap();
+}
+
+#[tokio::test]
+async fn requests_statements_and_connections_are_counted() {
+    let stand_in = StandIn::start(AT_ONCE);
+    insert(&stand_in, 3).await;
     let counts = stand_in.table.counts();
     assert_eq!(counts.total(), 1);
     assert_eq!(counts.requests["BatchExecuteStatement"], 1);
@@ -221,14 +226,61 @@ async fn requests_statements_and_connections_are_counted() {
 }
 
 #[tokio::test]
+async fn a_write_consumes_a_unit_refused_or_not_and_a_read_one_or_half_of_it() {
+    let stand_in = StandIn::start(AT_ONCE);
+    let consumed = || stand_in.table.counts().units;
+    let put = async || {
+        let put = stand_in.client.put_item().table_name(TABLE);
+        let put = put
+            .item("id", text("order-1"))
+            .condition_expression("attribute_not_exists(id)");
+        put.send().await
+    };
+    put().await.unwrap();
+    put().await.unwrap_err();
+    assert_eq!(
+        consumed(),
+        Units {
+            write: 2.0,
+            read: 0.0
+        }
+    );
+
+    let get = async |consistent| {
+        let get = stand_in.client.get_item().table_name(TABLE);
+        let get = get.key("id", text("order-1")).consistent_read(consistent);
+        get.send().await.unwrap();
+    };
+    get(true).await;
+    get(false).await;
+    assert_eq!(consumed().read, 1.5);
+
+    // A batch is read consistently, an item a key that has none included.
+    let ids = ["order-1", "order-2"].map(ItemId::from_stored);
+    for found in stand_in.store.read(&ids).await {
+        // The item lacks all that sqs-once would have written.
+        drop(found);
+    }
+    assert_eq!(consumed().read, 3.5);
+    assert_eq!(consumed().write, 2.0);
+}
+
+/// In real time: the stand-in sleeps in threads of its own. A sleep is never too short, so that this
+/// fails on no machine for its load.
+#[tokio::test]
 async fn no_answer_comes_before_its_latency() {
-    let latency = Duration::from_micros(1500);
-    let stand_in = StandIn::start(Latency {
-        request: latency,
-        statement: Duration::ZERO,
-    });
+    let stand_in = StandIn::start(AT_ONCE);
+    let latency = Latency {
+        request: Duration::from_millis(50),
+        statement: Duration::from_millis(100),
+    };
+    stand_in.table.set_latency(latency);
     let begun = Instant::now();
     let id = ItemId::from_stored("nothing");
     assert_eq!(stand_in.peek(&id).await, None);
-    assert!(begun.elapsed() >= latency);
+    assert!(begun.elapsed() >= latency.request);
+
+    let begun = Instant::now();
+    insert(&stand_in, 3).await;
+    assert!(begun.elapsed() >= latency.request + 3 * latency.statement);
 }

@@ -22,7 +22,11 @@ WORK = int(os.environ["BENCH_HANDLER_MS"]) / 1000
 THREADS = int(os.environ["BENCH_CONCURRENCY"])
 
 persistence = DynamoDBPersistenceLayer(table_name=os.environ["BENCH_TABLE"])
-config = IdempotencyConfig(event_key_jmespath="order_id", expires_after_seconds=28 * 24 * 60 * 60)
+config = IdempotencyConfig(
+    event_key_jmespath="order_id",
+    expires_after_seconds=28 * 24 * 60 * 60,
+    use_local_cache=os.environ["BENCH_CACHED"] == "1",
+)
 processor = BatchProcessor(event_type=EventType.SQS)
 threads = ThreadPoolExecutor(THREADS)
 

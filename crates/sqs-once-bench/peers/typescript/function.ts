@@ -13,6 +13,7 @@ const persistenceStore = new DynamoDBPersistenceLayer({ tableName: process.env.B
 const config = new IdempotencyConfig({
   eventKeyJmesPath: 'order_id',
   expiresAfterSeconds: 28 * 24 * 60 * 60,
+  useLocalCache: process.env.BENCH_CACHED === '1',
 });
 const processor = new BatchProcessor(EventType.SQS);
 

@@ -19,6 +19,9 @@ const CLAIMS_IN_FLIGHT: usize = 4;
 const COMPLETIONS_IN_FLIGHT: usize = 8;
 const READS: usize = 100;
 
+/// The key of no item.
+pub(crate) const NO_ITEM: &str = "bench#";
+
 /// A parameter of a statement.
 pub(crate) enum Parameter {
     S(String),

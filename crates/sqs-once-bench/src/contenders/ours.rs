@@ -1,7 +1,9 @@
 //! sqs-once: a consumer as its users write it.
 
-use sqs_once::{Error, HandlerError, State};
-use sqs_once_bench::contract::{Order, Work};
+use std::env;
+
+use sqs_once::{Cache, Error, HandlerError, Requests, State};
+use sqs_once_bench::contract::{self, Order, Work};
 
 /// Does the work of one order.
 #[sqs_once::handler(key = order.order_id, namespace = "bench")]
@@ -13,5 +15,13 @@ async fn charge(order: Order, State(work): State<Work>) -> Result<(), HandlerErr
 
 #[tokio::main]
 async fn main() -> Result<(), Error> {
-    sqs_once::run(charge::consumer().state(Work::from_env())).await
+    let is_set = |name| env::var(name).is_ok_and(|value| value == "1");
+    let mut consumer = charge::consumer().state(Work::from_env());
+    if is_set(contract::CACHED) {
+        consumer = consumer.cache(Cache::of(1000));
+    }
+    if is_set(contract::SINGLE_REQUESTS) {
+        consumer = consumer.requests(Requests::Single);
+    }
+    sqs_once::run(consumer).await
 }

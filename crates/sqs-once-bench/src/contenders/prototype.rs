@@ -30,6 +30,8 @@ async fn main() -> Result<(), Error> {
         table: env::var(contract::TABLE)?,
         work: Work::from_env(),
     });
+    // During init, as long as nobody waits: the first batch finds its connection open.
+    sdk.completed(&[batched::NO_ITEM.to_owned()]).await?;
     lambda_runtime::run(service_fn(move |event| handle(Arc::clone(&sdk), event))).await
 }
 

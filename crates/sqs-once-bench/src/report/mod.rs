@@ -1,6 +1,9 @@
 //! The results, and the forms in which they are shown.
 
+mod cost;
+mod figures;
 mod goals;
+mod growth;
 mod markdown;
 mod plot;
 mod terminal;
@@ -12,22 +15,27 @@ use std::time::{Duration, SystemTime};
 use serde::Serialize;
 
 pub use markdown::{DocsError, write_docs};
-pub use plot::svg;
 pub use terminal::text;
 
 use crate::contender::{Contender, LIMIT};
 use crate::machine;
 use crate::measure::{Cell, MeasureError, Options, Spread};
 use crate::shape::Shape;
+use crate::units::Consumption;
+
+/// The most load of a core at which the machine counts as quiet.
+const MOST_LOAD: f64 = 0.3;
 
 /// All that was measured, and on what.
 #[derive(Debug, Serialize)]
 pub struct Results {
     /// The processors.
     pub machine: String,
+    /// How many there are.
+    pub cores: usize,
     /// When, in seconds since the Unix epoch.
     pub at: u64,
-    /// How many processes wanted a CPU over the minute before, the benchmark's build included.
+    /// How many processes wanted a CPU over the minute before the benchmark was started.
     pub load_before: Option<f64>,
     /// The same over the last minute of the measurement, the benchmark included.
     pub load_after: Option<f64>,
@@ -43,6 +51,8 @@ pub struct Results {
     pub cold_ms: BTreeMap<&'static str, Spread>,
     /// The CPU time of the process by then, in milliseconds.
     pub cold_cpu_ms: BTreeMap<&'static str, Spread>,
+    /// What each kind of record consumes with sqs-once.
+    pub consumptions: Vec<Consumption>,
     /// What was left out because it would take too long.
     pub skipped: Vec<Skipped>,
     /// What should have been measured and could not.
@@ -65,8 +75,9 @@ impl Results {
         let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         Self {
             machine: machine::processors(),
+            cores: machine::cores(),
             at: since_epoch.map_or(0, |duration| duration.as_secs()),
-            load_before: machine::load(),
+            load_before: None,
             load_after: None,
             request_latency_us: options.latency.request.as_micros(),
             statement_latency_us: options.latency.statement.as_micros(),
@@ -74,6 +85,7 @@ impl Results {
             cells: Vec::new(),
             cold_ms: BTreeMap::new(),
             cold_cpu_ms: BTreeMap::new(),
+            consumptions: Vec::new(),
             skipped: Vec::new(),
             failures: Vec::new(),
         }
@@ -103,6 +115,12 @@ impl Results {
         self.failures.push(failure);
     }
 
+    /// Whether other things ran on the machine, so that times are longer than they need be.
+    fn is_busy(&self) -> bool {
+        self.load_before
+            .is_some_and(|load| load > MOST_LOAD * self.cores as f64)
+    }
+
     fn cell(&self, contender: &str, shape: &str) -> Option<&Cell> {
         let mut cells = self.cells.iter();
         cells.find(|cell| cell.contender == contender && cell.shape == shape)
@@ -127,14 +145,48 @@ impl Results {
     }
 }
 
-/// A number with about three digits.
-fn short(number: f64) -> String {
-    match number.abs() {
-        0.0 => "0".to_owned(),
-        ..0.01 => format!("{number:.4}"),
-        ..1.0 => format!("{number:.2}"),
-        ..10.0 => format!("{number:.2}"),
-        ..100.0 => format!("{number:.1}"),
-        _ => format!("{number:.0}"),
+/// All of it as JSON, with what follows from it.
+///
+/// # Errors
+/// When a name or a number can't be written so.
+pub fn json(results: &Results) -> serde_json::Result<String> {
+    #[derive(Serialize)]
+    struct All<'a> {
+        #[serde(flatten)]
+        results: &'a Results,
+        is_busy: bool,
+        goals: Vec<goals::Goal>,
+        growth: Vec<growth::Growth>,
+        record_costs: Vec<cost::RecordCost>,
+        message_costs: Vec<cost::MessageCost>,
     }
+    serde_json::to_string_pretty(&All {
+        results,
+        is_busy: results.is_busy(),
+        goals: goals::goals(results),
+        growth: growth::growth(results),
+        record_costs: cost::record_costs(results),
+        message_costs: cost::message_costs(results),
+    })
+}
+
+/// A contender's name for people.
+fn title(name: &str) -> &'static str {
+    let mut all = Contender::all().into_iter();
+    all.find(|one| one.name == name).map_or("", |one| one.title)
+}
+
+/// A number with three digits that count, or all of those before its point.
+fn short(number: f64) -> String {
+    if number == 0.0 {
+        return "0".to_owned();
+    }
+    let before_point = number.abs().log10().floor() as i32;
+    let after_point = (2 - before_point).clamp(0, 9) as usize;
+    let text = format!("{number:.after_point$}");
+    if number.abs() < 1.0 {
+        // The zeros behind a small number say nothing: 0.08 requests.
+        return text.trim_end_matches('0').to_owned();
+    }
+    text
 }

@@ -1,176 +1,220 @@
-//! The plot: latency, and CPU a record, against the size of the batch, both axes logarithmic.
+//! The plots: latency and CPU of a batch against its size, both axes logarithmic.
 
-use std::fmt::Write;
+use std::fmt::{Result, Write};
 
 use super::Results;
+use super::growth::{cpu_ms, latency_ms, points};
 use crate::contender::Contender;
 use crate::measure::Cell;
 use crate::shape::Shape;
 
-const WIDTH: f64 = 400.0;
-const HEIGHT: f64 = 320.0;
-const LEFT: f64 = 60.0;
+const WIDTH: f64 = 470.0;
+const HEIGHT: f64 = 300.0;
+const LEFT: f64 = 70.0;
 const TOP: f64 = 40.0;
-const LEGEND: f64 = 22.0;
-const COLOURS: [&str; 9] = [
-    "#555555", "#8172b3", "#c44e52", "#1f5f99", "#4c9bd6", "#9ecae9", "#ccaa33", "#2f8f4e",
-    "#8fd19e",
+/// What is below a panel: the sizes and what they are.
+const BELOW: f64 = 60.0;
+/// What is right of a panel: the lines' names.
+const RIGHT: f64 = 240.0;
+/// How far apart names are at least.
+const LINE: f64 = 16.0;
+/// One for each contender; all of them can be told from white and from nearly black.
+const COLOURS: [&str; 10] = [
+    "#808891", "#8a63d2", "#e5484d", "#2f7fd6", "#3ba0b5", "#6f8fae", "#b58900", "#2f9e57",
+    "#7aa83b", "#d9730d",
 ];
+/// A page in the dark shows a dark plot.
+const STYLE: &str = "<style>text{fill:#1f2328}.page{fill:#ffffff}.grid{stroke:#d8dee4}\
+    @media(prefers-color-scheme:dark){text{fill:#e6edf3}.page{fill:#0d1117}.grid{stroke:#30363d}}</style>";
 
 /// What one panel shows.
 struct Panel {
     title: &'static str,
     value: fn(&Cell) -> f64,
-    left: f64,
+    top: f64,
 }
 
-/// The plot as an SVG file.
-pub fn svg(results: &Results) -> String {
+/// A contender's line in a panel: where its points are, by the panel's scales.
+struct Line {
+    title: &'static str,
+    colour: &'static str,
+    points: Vec<(f64, f64)>,
+}
+
+/// The plot of these contenders as an SVG file.
+pub(super) fn svg(results: &Results, is_shown: fn(&Contender) -> bool) -> String {
     let mut svg = String::new();
     // Writing to a string can't fail.
-    let _ = write_svg(results, &mut svg);
+    let _ = write_svg(results, is_shown, &mut svg);
     svg
 }
 
-fn write_svg(results: &Results, svg: &mut String) -> std::fmt::Result {
-    let contenders = Contender::all();
-    let (width, below) = (2.0 * (LEFT + WIDTH) + 40.0, TOP + HEIGHT + 60.0);
-    let height = below + LEGEND * contenders.len().div_ceil(2) as f64 + 10.0;
+fn write_svg(results: &Results, is_shown: fn(&Contender) -> bool, svg: &mut String) -> Result {
+    let (width, height) = (LEFT + WIDTH + RIGHT, 2.0 * (TOP + HEIGHT + BELOW));
     writeln!(
         svg,
         r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="13">"#
     )?;
+    writeln!(svg, "{STYLE}")?;
     writeln!(
         svg,
-        r#"<rect width="{width}" height="{height}" fill="white"/>"#
+        r#"<rect class="page" width="{width}" height="{height}"/>"#
     )?;
     let panels = [
         Panel {
             title: "latency of a batch, ms",
-            value: |cell| cell.latency_ms.median,
-            left: LEFT,
+            value: latency_ms,
+            top: TOP,
         },
         Panel {
-            title: "CPU a record, µs",
-            value: |cell| cell.cpu_us.median,
-            left: 2.0 * LEFT + WIDTH + 10.0,
+            title: "CPU time of a batch, ms",
+            value: cpu_ms,
+            top: 2.0 * TOP + HEIGHT + BELOW,
         },
     ];
     for panel in panels {
-        write_panel(results, &contenders, &panel, svg)?;
-    }
-    for (index, (contender, colour)) in contenders.iter().zip(COLOURS).enumerate() {
-        let x = LEFT + (index % 2) as f64 * (LEFT + WIDTH + 10.0);
-        let y = below + LEGEND * (index / 2) as f64;
-        let title = contender.title;
-        writeln!(
-            svg,
-            r#"<line x1="{x}" y1="{y}" x2="{}" y2="{y}" stroke="{colour}" stroke-width="3"/>"#,
-            x + 24.0
-        )?;
-        writeln!(
-            svg,
-            r#"<text x="{}" y="{}">{title}</text>"#,
-            x + 32.0,
-            y + 4.0
-        )?;
+        write_panel(results, is_shown, &panel, svg)?;
     }
     writeln!(svg, "</svg>")
 }
 
 fn write_panel(
     results: &Results,
-    contenders: &[Contender],
+    is_shown: fn(&Contender) -> bool,
     panel: &Panel,
     svg: &mut String,
-) -> std::fmt::Result {
-    let shapes = Shape::all().into_iter().filter(Shape::is_plotted);
-    let sizes: Vec<_> = shapes
-        .map(|shape| (shape.name, shape.records as f64))
+) -> Result {
+    let contenders = Contender::all().into_iter().zip(COLOURS.iter().cycle());
+    let measured: Vec<_> = contenders
+        .filter(|(contender, _)| is_shown(contender))
+        .map(|(contender, colour)| {
+            let points = points(results, contender.name, panel.value);
+            (contender.title, *colour, points)
+        })
+        .filter(|(_, _, points)| !points.is_empty())
         .collect();
-    let points = |contender: &Contender| -> Vec<(f64, f64)> {
-        let cells = sizes.iter().filter_map(|(shape, size)| {
-            Some((*size, (panel.value)(results.cell(contender.name, shape)?)))
-        });
-        cells.collect()
-    };
-    let values: Vec<_> = contenders
-        .iter()
-        .flat_map(&points)
-        .map(|(_, value)| value.log10())
-        .collect();
-    let low = values.iter().copied().fold(f64::INFINITY, f64::min).floor();
-    let high = values
-        .iter()
-        .copied()
-        .fold(f64::NEG_INFINITY, f64::max)
-        .ceil();
-    if values.is_empty() || low >= high {
+    let all = || measured.iter().flat_map(|(_, _, points)| points);
+    let low = all().map(|(_, y)| y.log10()).fold(f64::INFINITY, f64::min);
+    let high = all()
+        .map(|(_, y)| y.log10())
+        .fold(f64::NEG_INFINITY, f64::max);
+    let (low, high) = (low.floor(), high.ceil());
+    let decades = all().map(|(x, _)| x.log10()).fold(0.0, f64::max);
+    if measured.is_empty() || low >= high || decades == 0.0 {
         return Ok(());
     }
-    let decades = sizes.last().map_or(1.0, |(_, size)| size.log10());
-    let x = |size: f64| panel.left + WIDTH * size.log10() / decades;
-    let y = |log: f64| TOP + HEIGHT * (high - log) / (high - low);
+    let x = |size: f64| LEFT + WIDTH * size.log10() / decades;
+    let y = |value: f64| panel.top + HEIGHT * (high - value.log10()) / (high - low);
+    write_axes(panel, low as i32..=high as i32, x, y, svg)?;
+    let mut lines: Vec<_> = measured
+        .into_iter()
+        .map(|(title, colour, points)| Line {
+            title,
+            colour,
+            points: points
+                .into_iter()
+                .map(|(size, value)| (x(size), y(value)))
+                .collect(),
+        })
+        .collect();
+    for line in &lines {
+        write_line(line, svg)?;
+    }
+    write_names(&mut lines, panel, svg)
+}
+
+fn write_axes(
+    panel: &Panel,
+    decades: std::ops::RangeInclusive<i32>,
+    x: impl Fn(f64) -> f64,
+    y: impl Fn(f64) -> f64,
+    svg: &mut String,
+) -> Result {
+    let (bottom, right) = (panel.top + HEIGHT, LEFT + WIDTH);
     writeln!(
         svg,
-        r#"<text x="{}" y="{}" font-weight="bold">{}</text>"#,
-        panel.left,
-        TOP - 16.0,
+        r#"<text x="{LEFT}" y="{}" font-weight="bold">{}</text>"#,
+        panel.top - 16.0,
         panel.title
     )?;
-    for (_, size) in &sizes {
-        let (x, bottom) = (x(*size), TOP + HEIGHT);
+    for shape in Shape::plotted() {
+        let (size, top) = (shape.records, panel.top);
+        let x = x(size as f64);
         writeln!(
             svg,
-            r##"<line x1="{x}" y1="{TOP}" x2="{x}" y2="{bottom}" stroke="#dddddd"/>"##
+            r#"<line class="grid" x1="{x:.1}" y1="{top}" x2="{x:.1}" y2="{bottom}"/>"#
         )?;
         writeln!(
             svg,
-            r#"<text x="{x}" y="{}" text-anchor="middle">{size}</text>"#,
+            r#"<text x="{x:.1}" y="{}" text-anchor="middle">{size}</text>"#,
             bottom + 18.0
         )?;
     }
-    for decade in low as i32..=high as i32 {
-        let (y, right) = (y(f64::from(decade)), panel.left + WIDTH);
+    for decade in decades {
         let value = 10_f64.powi(decade);
+        let y = y(value);
         writeln!(
             svg,
-            r##"<line x1="{}" y1="{y}" x2="{right}" y2="{y}" stroke="#dddddd"/>"##,
-            panel.left
+            r#"<line class="grid" x1="{LEFT}" y1="{y:.1}" x2="{right}" y2="{y:.1}"/>"#
         )?;
         writeln!(
             svg,
-            r#"<text x="{}" y="{}" text-anchor="end">{value}</text>"#,
-            panel.left - 6.0,
+            r#"<text x="{}" y="{:.1}" text-anchor="end">{value}</text>"#,
+            LEFT - 6.0,
             y + 4.0
         )?;
     }
     writeln!(
         svg,
         r#"<text x="{}" y="{}" text-anchor="middle">records in the batch</text>"#,
-        panel.left + WIDTH / 2.0,
-        TOP + HEIGHT + 36.0
+        LEFT + WIDTH / 2.0,
+        bottom + 40.0
+    )
+}
+
+fn write_line(line: &Line, svg: &mut String) -> Result {
+    let colour = line.colour;
+    let points: Vec<_> = line
+        .points
+        .iter()
+        .map(|(x, y)| format!("{x:.1},{y:.1}"))
+        .collect();
+    writeln!(
+        svg,
+        r#"<polyline points="{}" fill="none" stroke="{colour}" stroke-width="2"/>"#,
+        points.join(" ")
     )?;
-    for (contender, colour) in contenders.iter().zip(COLOURS) {
-        let points: Vec<_> = points(contender)
-            .into_iter()
-            .map(|(size, value)| (x(size), y(value.log10())))
-            .collect();
-        let line: Vec<_> = points
-            .iter()
-            .map(|(x, y)| format!("{x:.1},{y:.1}"))
-            .collect();
+    for (x, y) in &line.points {
         writeln!(
             svg,
-            r#"<polyline points="{}" fill="none" stroke="{colour}" stroke-width="2"/>"#,
-            line.join(" ")
+            r#"<circle cx="{x:.1}" cy="{y:.1}" r="3" fill="{colour}"/>"#
         )?;
-        for (x, y) in points {
-            writeln!(
-                svg,
-                r#"<circle cx="{x:.1}" cy="{y:.1}" r="3" fill="{colour}"/>"#
-            )?;
-        }
+    }
+    Ok(())
+}
+
+/// The lines' names at their ends, as far apart as they must be to be read.
+fn write_names(lines: &mut [Line], panel: &Panel, svg: &mut String) -> Result {
+    let end = |line: &Line| line.points.last().copied().unwrap_or_default();
+    lines.sort_by(|left, right| end(left).1.total_cmp(&end(right).1));
+    // Those that stand too low for all that follow them are moved up first.
+    let lowest = panel.top + HEIGHT - LINE * (lines.len().saturating_sub(1)) as f64;
+    let mut at = f64::NEG_INFINITY;
+    for (index, line) in lines.iter().enumerate() {
+        let (x, y) = end(line);
+        at = y.min(lowest + LINE * index as f64).max(at + LINE);
+        let (name, colour, title) = (LEFT + WIDTH + 24.0, line.colour, line.title);
+        writeln!(
+            svg,
+            r#"<line x1="{:.1}" y1="{y:.1}" x2="{:.1}" y2="{at:.1}" stroke="{colour}" stroke-dasharray="2 3"/>"#,
+            x + 5.0,
+            name - 4.0
+        )?;
+        writeln!(
+            svg,
+            r#"<text x="{name}" y="{:.1}" style="fill:{colour}">{title}</text>"#,
+            at + 4.0
+        )?;
     }
     Ok(())
 }

@@ -69,7 +69,13 @@ fn write_all(results: &Results, text: &mut String) -> std::fmt::Result {
     writeln!(text, "\naims")?;
     for goal in goals(results) {
         let verdict = if goal.holds { "holds " } else { "MISSED" };
-        writeln!(text, "{verdict} {}: {}", goal.text, short(goal.measured))?;
+        let (aim, measured) = (goal.text, short(goal.measured));
+        let note = if goal.note.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", goal.note)
+        };
+        writeln!(text, "{verdict} {aim}: {measured}{note}")?;
     }
     write_stand_in(results, text)?;
     for skipped in &results.skipped {
@@ -97,6 +103,12 @@ fn write_stand_in(results: &Results, text: &mut String) -> std::fmt::Result {
         load(results.load_after),
         results.rounds
     )?;
+    if results.is_busy() {
+        writeln!(
+            text,
+            "WARNING: the machine did other things: times are longer than they need be, ratios are rough"
+        )?;
+    }
     writeln!(
         text,
         "table: {} µs a request, {} µs a statement",
@@ -110,7 +122,7 @@ fn write_stand_in(results: &Results, text: &mut String) -> std::fmt::Result {
                 shape.name,
                 short(cell.table_late_us),
                 short(cell.table_cpu_us),
-                short(cell.table_cpu_us / cell.requests)
+                short(cell.table_cpu_us / cell.requests.max(f64::MIN_POSITIVE))
             )?;
         }
     }

@@ -2,6 +2,7 @@
 
 use serde_json::{Value as Json, json};
 
+use super::units::Units;
 use super::value::Item;
 
 /// The refusal of a request, or of one statement of a batch.
@@ -52,6 +53,14 @@ impl ApiError {
             kind,
             message: message.into(),
             item: None,
+        }
+    }
+
+    /// What a request that is refused so consumes: a condition was checked, or nothing was done.
+    pub(super) fn units(&self) -> Units {
+        match self.kind {
+            Kind::ConditionalCheckFailed | Kind::DuplicateItem => Units::of_writes(1),
+            Kind::Validation | Kind::UnknownOperation => Units::default(),
         }
     }
 

@@ -12,6 +12,7 @@ mod expression;
 mod lexer;
 mod operations;
 mod statement;
+mod units;
 mod value;
 
 use std::collections::BTreeMap;
@@ -25,8 +26,10 @@ use crate::http::{self, Connection, response};
 use crate::machine;
 use operations::{Answer, Tables};
 
+pub use units::Units;
+
 /// How long the answers of the stand-in take, on top of what it computes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Latency {
     /// For every request.
     pub request: Duration,
@@ -41,6 +44,8 @@ pub struct Counts {
     pub requests: BTreeMap<String, u64>,
     /// The statements of all batches.
     pub statements: u64,
+    /// What all of it consumed.
+    pub units: Units,
     /// Connections.
     pub connections: u64,
     /// The stand-in's own CPU time.
@@ -66,6 +71,7 @@ impl Counts {
         Self {
             requests: requests.collect(),
             statements: self.statements - earlier.statements,
+            units: self.units - earlier.units,
             connections: self.connections - earlier.connections,
             cpu: self.cpu - earlier.cpu,
             late: self.late - earlier.late,
@@ -83,6 +89,7 @@ pub struct Table {
 struct State {
     tables: Tables,
     counts: Counts,
+    latency: Latency,
 }
 
 impl Table {
@@ -91,9 +98,13 @@ impl Table {
     /// # Errors
     /// When no loopback port can be had.
     pub fn start(latency: Latency) -> io::Result<Self> {
-        let state = Arc::new(Mutex::new(State::default()));
+        let state = State {
+            latency,
+            ..State::default()
+        };
+        let state = Arc::new(Mutex::new(state));
         let shared = Arc::clone(&state);
-        let serve = move |connection: &mut Connection| serve(connection, &shared, latency);
+        let serve = move |connection: &mut Connection| serve(connection, &shared);
         let address = http::listen("table", serve)?;
         Ok(Self { address, state })
     }
@@ -101,6 +112,11 @@ impl Table {
     /// Its URL.
     pub fn endpoint(&self) -> String {
         format!("http://{}", self.address)
+    }
+
+    /// Answers with this latency from the next request on.
+    pub fn set_latency(&self, latency: Latency) {
+        lock(&self.state).latency = latency;
     }
 
     /// What has come in so far.
@@ -123,14 +139,14 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn serve(connection: &mut Connection, state: &Mutex<State>, latency: Latency) -> io::Result<()> {
+fn serve(connection: &mut Connection, state: &Mutex<State>) -> io::Result<()> {
     machine::sleep_exactly();
     lock(state).counts.connections += 1;
     let mut cpu = machine::thread_cpu();
     while let Some(request) = connection.next_request()? {
         let arrived = Instant::now();
         let operation = request.target.rsplit('.').next().unwrap_or_default();
-        let answer = {
+        let (answer, latency) = {
             let mut state = lock(state);
             let answer = state.tables.handle(operation, connection.body(&request));
             if let Some(count) = state.counts.requests.get_mut(operation) {
@@ -138,20 +154,19 @@ fn serve(connection: &mut Connection, state: &Mutex<State>, latency: Latency) ->
             } else {
                 state.counts.requests.insert(operation.to_owned(), 1);
             }
-            answer
+            (answer, state.latency)
         };
-        let (status, body, statements) = match answer {
-            Ok(Answer { body, statements }) => (200, body, statements),
-            Err(error) => (400, error.of_request().to_string(), 1),
+        let (status, body, statements, units) = match answer {
+            Ok(Answer {
+                body,
+                statements,
+                units,
+            }) => (200, body, statements, units),
+            Err(error) => (400, error.of_request().to_string(), 0, error.units()),
         };
         let headers = [("content-type", "application/x-amz-json-1.0")];
         let answer = response(status, &headers, body.as_bytes());
-        let in_batch = if operation == "BatchExecuteStatement" {
-            statements
-        } else {
-            0
-        };
-        let takes = latency.request + latency.statement * u32::try_from(in_batch).unwrap_or(0);
+        let takes = latency.request + latency.statement * u32::try_from(statements).unwrap_or(0);
         thread::sleep(takes.saturating_sub(arrived.elapsed()));
         let late = arrived.elapsed().saturating_sub(takes);
         // Counted before it is sent, so that whoever has the answer finds it counted.
@@ -160,7 +175,8 @@ fn serve(connection: &mut Connection, state: &Mutex<State>, latency: Latency) ->
             let counts = &mut lock(state).counts;
             counts.late += late;
             counts.cpu += used.saturating_sub(cpu);
-            counts.statements += in_batch as u64;
+            counts.statements += statements as u64;
+            counts.units = counts.units + units;
         }
         cpu = used;
         connection.send(&answer)?;

@@ -10,6 +10,7 @@ use serde_json::{Value as Json, json};
 use super::error::ApiError;
 use super::expression::{Condition, Placeholders, Update};
 use super::statement::Statement;
+use super::units::Units;
 use super::value::{Item, KEY, Value, key};
 
 /// The most statements, and the most keys, that DynamoDB takes in one request.
@@ -25,10 +26,11 @@ pub(super) struct Tables {
     statements: Parsed<Statement>,
 }
 
-/// An answer, and how many statements it took: one for anything but a batch.
+/// An answer, how many statements of a batch it took, and what it consumed.
 pub(super) struct Answer {
     pub(super) body: String,
     pub(super) statements: usize,
+    pub(super) units: Units,
 }
 
 #[derive(Deserialize)]
@@ -47,6 +49,8 @@ struct Request {
     expression_attribute_values: HashMap<String, Value>,
     return_values: Option<String>,
     return_values_on_condition_check_failure: Option<String>,
+    #[serde(default)]
+    consistent_read: bool,
 }
 
 #[derive(Deserialize)]
@@ -59,6 +63,8 @@ struct BatchGet {
 #[serde(rename_all = "PascalCase")]
 struct Keys {
     keys: Vec<Item>,
+    #[serde(default)]
+    consistent_read: bool,
 }
 
 #[derive(Deserialize)]
@@ -96,14 +102,18 @@ struct Response {
 
 impl Tables {
     pub(super) fn handle(&mut self, operation: &str, body: &[u8]) -> Result<Answer, ApiError> {
-        let one = |body: Json| Answer {
+        let answer = |(body, units): (Json, Units)| Answer {
             body: body.to_string(),
-            statements: 1,
+            statements: 0,
+            units,
         };
         match operation {
-            "GetItem" => self.get(&read(body)?).map(one),
-            "PutItem" | "UpdateItem" | "DeleteItem" => self.write(operation, &read(body)?).map(one),
-            "BatchGetItem" => self.batch_get(&read(body)?).map(one),
+            "GetItem" => self.get(&read(body)?).map(answer),
+            "PutItem" | "UpdateItem" | "DeleteItem" => {
+                let written = self.write(operation, &read(body)?)?;
+                Ok(answer((written, Units::of_writes(1))))
+            }
+            "BatchGetItem" => self.batch_get(&read(body)?).map(answer),
             "BatchExecuteStatement" => self.batch_execute(&read(body)?),
             _ => Err(ApiError::unknown_operation(operation)),
         }
@@ -135,9 +145,10 @@ impl Tables {
         Ok(())
     }
 
-    fn get(&self, request: &Request) -> Result<Json, ApiError> {
+    fn get(&self, request: &Request) -> Result<(Json, Units), ApiError> {
         let item = self.item(&request.table_name, key(&request.key)?);
-        Ok(item.map_or_else(|| json!({}), |item| json!({"Item": item})))
+        let answer = item.map_or_else(|| json!({}), |item| json!({"Item": item}));
+        Ok((answer, Units::of_reads(1, request.consistent_read)))
     }
 
     fn write(&mut self, operation: &str, request: &Request) -> Result<Json, ApiError> {
@@ -186,7 +197,7 @@ impl Tables {
         }
     }
 
-    fn batch_get(&self, request: &BatchGet) -> Result<Json, ApiError> {
+    fn batch_get(&self, request: &BatchGet) -> Result<(Json, Units), ApiError> {
         let keys: usize = request
             .request_items
             .values()
@@ -196,6 +207,7 @@ impl Tables {
             return Err(ApiError::validation("Too many items requested, or none"));
         }
         let mut responses = BTreeMap::new();
+        let mut units = Units::default();
         for (table, keys) in &request.request_items {
             let mut items = BTreeMap::new();
             for wanted in &keys.keys {
@@ -206,9 +218,11 @@ impl Tables {
                     ));
                 }
             }
+            units = units + Units::of_reads(keys.keys.len(), keys.consistent_read);
             responses.insert(table, items.into_values().flatten().collect::<Vec<_>>());
         }
-        Ok(json!({"Responses": responses, "UnprocessedKeys": {}}))
+        let answer = json!({"Responses": responses, "UnprocessedKeys": {}});
+        Ok((answer, units))
     }
 
     fn batch_execute(&mut self, request: &BatchExecute<'_>) -> Result<Answer, ApiError> {
@@ -234,7 +248,11 @@ impl Tables {
         };
         let body = serde_json::to_string(&responses);
         let body = body.map_err(|error| ApiError::validation(error.to_string()))?;
-        Ok(Answer { body, statements })
+        Ok(Answer {
+            body,
+            statements,
+            units: Units::of_writes(statements),
+        })
     }
 
     /// Runs one statement; returns the name of its table.

@@ -1,0 +1,110 @@
+//! What a million messages cost: request units and Lambda's time, at the prices of us-east-1.
+
+use serde::Serialize;
+
+use super::Results;
+use crate::contender::Contender;
+use crate::measure::Cell;
+use crate::table::Units;
+
+/// Dollars for a million write request units, on demand, table class Standard
+/// (<https://aws.amazon.com/dynamodb/pricing/on-demand/>, since 1 November 2024).
+pub(super) const WRITES: f64 = 0.625;
+/// Dollars for a million read request units; from the same page.
+pub(super) const READS: f64 = 0.125;
+/// Dollars for a GB-second of Lambda on arm64, first tier (<https://aws.amazon.com/lambda/pricing/>).
+pub(super) const GB_SECOND: f64 = 0.000_013_333_4;
+/// Dollars for a million invocations; from the same page.
+pub(super) const INVOCATIONS: f64 = 0.20;
+/// When these pages' prices were last compared with the constants.
+pub(super) const PRICES_OF: &str = "November 2026";
+/// The memory with which Lambda gives a function one whole virtual CPU, in MB.
+pub(super) const MEMORY_MB: f64 = 1769.0;
+
+/// The batches whose cost is told, by their names.
+pub(super) const BATCHES: [&str; 2] = ["10 new", "100 new"];
+
+/// What a kind of record consumes with Powertools, by what becomes of it. From its code, the Python one's
+/// and the TypeScript one's alike: `_put_record` is one conditional `PutItem` that shows the item which
+/// refused it, `_update_record` one `UpdateItem`, `_delete_record` (after an error) one `DeleteItem`.
+/// A key in its cache asks for nothing, and so does an event without one. A second copy in the batch
+/// is one more refused `PutItem`. There is no recording after the work.
+const POWERTOOLS: [(&str, f64); 8] = [
+    ("new key", 2.0),
+    ("new key, alone in its batch", 2.0),
+    ("failed attempt", 2.0),
+    ("duplicate in a batch", 1.0),
+    ("duplicate, alone in its batch", 1.0),
+    ("duplicate, cached", 0.0),
+    ("second copy in one batch", 1.0),
+    ("no key, unprotected", 0.0),
+];
+
+/// What a kind of record costs.
+#[derive(Debug, Serialize)]
+pub(super) struct RecordCost {
+    pub(super) record: &'static str,
+    pub(super) ours: Units,
+    /// Dollars for a million of them.
+    pub(super) ours_dollars: f64,
+    /// Write units with Powertools, which reads nothing; `None` where it has no such thing.
+    pub(super) powertools_writes: Option<f64>,
+    /// Dollars for a million of them.
+    pub(super) powertools_dollars: Option<f64>,
+}
+
+/// What a million messages with new keys cost with one contender.
+#[derive(Debug, Serialize)]
+pub(super) struct MessageCost {
+    pub(super) contender: &'static str,
+    #[serde(skip)]
+    pub(super) title: &'static str,
+    /// Dollars for its request units.
+    pub(super) table: f64,
+    /// Dollars for Lambda's time and invocations, for each of [`BATCHES`] that was measured.
+    pub(super) lambda: [Option<f64>; BATCHES.len()],
+}
+
+/// What a kind of record costs, for every kind.
+pub(super) fn record_costs(results: &Results) -> Vec<RecordCost> {
+    let costs = results.consumptions.iter().map(|consumption| {
+        let mut powertools = POWERTOOLS.iter();
+        let writes = powertools.find(|(record, _)| *record == consumption.record);
+        let writes = writes.map(|(_, writes)| *writes);
+        RecordCost {
+            record: consumption.record,
+            ours: consumption.units,
+            ours_dollars: of_units(consumption.units),
+            powertools_writes: writes,
+            powertools_dollars: writes.map(|write| of_units(Units { write, read: 0.0 })),
+        }
+    });
+    costs.collect()
+}
+
+/// What a million messages cost, for every contender that was measured.
+pub(super) fn message_costs(results: &Results) -> Vec<MessageCost> {
+    let costs = Contender::all().into_iter().filter_map(|contender| {
+        let cells = BATCHES.map(|shape| results.cell(contender.name, shape));
+        let cell = cells.iter().flatten().next_back()?;
+        Some(MessageCost {
+            contender: contender.name,
+            title: contender.title,
+            table: of_units(cell.units),
+            lambda: cells.map(|cell| cell.map(of_time)),
+        })
+    });
+    costs.collect()
+}
+
+/// Dollars for a million times these units.
+fn of_units(units: Units) -> f64 {
+    units.write * WRITES + units.read * READS
+}
+
+/// Dollars for a million records in batches such as these. Lambda counts whole milliseconds.
+fn of_time(cell: &Cell) -> f64 {
+    let batches = 1e6 / cell.records as f64;
+    let gb_seconds = cell.latency_ms.median.ceil() / 1000.0 * MEMORY_MB / 1024.0;
+    batches * (gb_seconds * GB_SECOND + INVOCATIONS / 1e6)
+}

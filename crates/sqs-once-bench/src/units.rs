@@ -1,0 +1,156 @@
+//! What a record consumes, by what becomes of it: counted by the stand-in, with consumers in this
+//! process. Nothing of it depends on the clock.
+
+use std::io;
+use std::sync::Arc;
+
+use aws_lambda_events::event::sqs::SqsEvent;
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Credentials, Region};
+use lambda_runtime::{Context, LambdaEvent};
+use serde::Serialize;
+use sqs_once::{
+    Cache, Consumer, DynamoDbStore, EventError, HandlerError, MessageAttribute, MissingKey, Mode,
+};
+use thiserror::Error;
+use tower_service::Service;
+
+use crate::contract::{self, Order};
+use crate::process::Orders;
+use crate::table::{Latency, Table, Units};
+
+/// How many records a batch has, where it has more than one.
+const RECORDS: usize = 100;
+/// How long a batch may take, in milliseconds.
+const TIME: u64 = 60_000;
+
+/// What a kind of record consumes.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Consumption {
+    /// What becomes of the record.
+    pub record: &'static str,
+    /// The request units of each.
+    pub units: Units,
+}
+
+/// The units could not be counted.
+#[derive(Debug, Error)]
+pub enum UnitsError {
+    /// The stand-in could not be started.
+    #[error("the stand-in for DynamoDB can't be started")]
+    Start(#[from] io::Error),
+    /// The event is none.
+    #[error("the benchmark's own event can't be read")]
+    Event(#[from] serde_json::Error),
+    /// A consumer refused the event.
+    #[error("sqs-once refused the event")]
+    Refused(#[from] EventError),
+}
+
+/// What each kind of record consumes with sqs-once.
+///
+/// # Errors
+/// [`UnitsError`].
+pub fn consumptions() -> Result<Vec<Consumption>, UnitsError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(count())
+}
+
+async fn count() -> Result<Vec<Consumption>, UnitsError> {
+    let table = Table::start(Latency::default())?;
+    let store = DynamoDbStore::new(client(&table), "units");
+    let keyed = || {
+        sqs_once::consumer::<Order>()
+            .key(|order: &Order| order.order_id.clone())
+            .namespace("bench")
+            .store(store.clone())
+    };
+    let done = async |_: Order| Ok::<(), HandlerError>(());
+    let plain = keyed().handler(done);
+    let cached = keyed().cache(Cache::of(RECORDS)).handler(done);
+    let after = keyed().mode(Mode::RecordAfter).handler(done);
+    let failing = keyed().handler(async |_: Order| Err::<(), _>(HandlerError::from("not yet")));
+    let keyless = sqs_once::consumer::<Order>()
+        .key(MessageAttribute::new("none"))
+        .missing_key(MissingKey::ProcessUnprotected)
+        .namespace("bench")
+        .store(store.clone())
+        .handler(done);
+
+    let mut orders = Orders::default();
+    let (one, many) = (orders.batch(&[], 1, 1), orders.batch(&[], RECORDS, 1));
+    let twice = orders.batch(&[], RECORDS, 2);
+    let mut fresh = || orders.batch(&[], RECORDS, 1);
+    let new = consumed(&table, plain.clone(), &many).await?;
+    let alone = consumed(&table, plain.clone(), &one).await?;
+    // The first copies consume what new keys do.
+    let pairs = consumed(&table, plain.clone(), &twice).await?;
+    // The cache learns the keys from its first answer.
+    consumed(&table, cached.clone(), &many).await?;
+    let all = [
+        ("new key", RECORDS, new),
+        ("new key, alone in its batch", 1, alone),
+        (
+            "new key, recorded after the work",
+            RECORDS,
+            consumed(&table, after, &fresh()).await?,
+        ),
+        (
+            "failed attempt",
+            RECORDS,
+            consumed(&table, failing, &fresh()).await?,
+        ),
+        (
+            "duplicate in a batch",
+            RECORDS,
+            consumed(&table, plain.clone(), &many).await?,
+        ),
+        (
+            "duplicate, alone in its batch",
+            1,
+            consumed(&table, plain, &one).await?,
+        ),
+        (
+            "duplicate, cached",
+            RECORDS,
+            consumed(&table, cached, &many).await?,
+        ),
+        ("second copy in one batch", RECORDS, pairs - new),
+        (
+            "no key, unprotected",
+            RECORDS,
+            consumed(&table, keyless, &fresh()).await?,
+        ),
+    ];
+    let each = |(record, records, units): (_, usize, Units)| Consumption {
+        record,
+        units: units.each_of(records),
+    };
+    Ok(all.map(each).to_vec())
+}
+
+/// What a batch consumes.
+async fn consumed(
+    table: &Table,
+    mut consumer: Consumer,
+    event: &Arc<[u8]>,
+) -> Result<Units, UnitsError> {
+    let before = table.counts();
+    let event: SqsEvent = serde_json::from_slice(event)?;
+    let mut context = Context::default();
+    context.deadline = contract::now_ms() + TIME;
+    consumer.call(LambdaEvent::new(event, context)).await?;
+    Ok(table.counts().since(&before).units)
+}
+
+fn client(table: &Table) -> Client {
+    let config = Config::builder()
+        .behavior_version(BehaviorVersion::v2026_01_12())
+        .endpoint_url(table.endpoint())
+        .region(Region::new("eu-central-1"))
+        .credentials_provider(Credentials::new("local", "local", None, None, "bench"))
+        .http_client(aws_smithy_http_client::Builder::new().build_http());
+    Client::from_conf(config.build())
+}
