@@ -70,8 +70,8 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for JsonLines {
         line.name("target");
         line.text(metadata.target());
         line.json.extend_from_slice(b"}\n");
-        // In one piece, since a line in two would be two lines to Lambda. Where it can't be written
-        // nobody can be told.
+        // At once, so that a process that is killed has said what happened before. Where it can't be
+        // written nobody can be told.
         let _ = io::stdout().lock().write_all(&line.json);
         line.give_back();
     }
