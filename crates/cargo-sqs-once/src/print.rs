@@ -39,8 +39,14 @@ fn log_text(line: &str) -> Option<String> {
         fields.get("message")?.as_str()?
     );
     for (name, value) in &fields {
-        // When and where it was said does not matter here.
-        if ["level", "message", "timestamp", "target", "span", "spans"].contains(&name.as_str()) {
+        // When and in which invocation it was said does not matter here.
+        let is_shown = match &**name {
+            "level" | "message" | "timestamp" | "target" | "requestId" | "xrayTraceId" => false,
+            // The message id is what the table names a record by.
+            "key" | "correlation_id" => !fields.contains_key("message_id"),
+            _ => true,
+        };
+        if !is_shown {
             continue;
         }
         match value.as_str() {

@@ -8,19 +8,27 @@ use crate::record::{CorrelationId, Message};
 use super::ledger::{Outcome, Report};
 
 /// The line of one record at its end.
-pub(super) fn log(message: &Message, report: &Report) {
+pub(super) fn log(record: &Message, report: &Report) {
+    let message = match report.outcome {
+        Outcome::Processed => "record processed",
+        Outcome::Duplicate => "record duplicate",
+        Outcome::Ignored => "record ignored",
+        Outcome::InProgress => "record in progress",
+        Outcome::Failed => "record failed",
+        Outcome::Terminal => "record terminal",
+    };
     macro_rules! line {
         ($level:ident) => {
             $level!(
                 target: "sqs_once::record",
                 outcome = report.outcome.as_str(),
-                message_id = message.id(),
+                message_id = record.id(),
                 duration_ms = report.duration.map(|duration| duration.as_secs_f64() * 1000.0),
                 reason = report.reason,
                 key = report.key.as_ref().map(ItemId::short),
-                correlation_id = message.correlation_id().map(CorrelationId::as_str),
-                receive_count = message.receive_count(),
-                "record {}", report.outcome.as_str().replace('_', " "),
+                correlation_id = record.correlation_id().map(CorrelationId::as_str),
+                receive_count = record.receive_count(),
+                message,
             )
         };
     }

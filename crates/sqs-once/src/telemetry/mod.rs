@@ -1,12 +1,16 @@
 //! Logs in Lambda's format.
 
+mod json;
+
 use std::env;
 
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
+use tracing_subscriber::fmt;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{Layer, fmt};
+
+use json::JsonLines;
 
 /// Sets up logging on stdout, unless the program did so already: JSON lines where Lambda is
 /// configured for them (`AWS_LAMBDA_LOG_FORMAT=JSON`), text otherwise. `RUST_LOG` or
@@ -14,16 +18,12 @@ use tracing_subscriber::{Layer, fmt};
 pub(crate) fn init() {
     let json =
         env::var("AWS_LAMBDA_LOG_FORMAT").is_ok_and(|format| format.eq_ignore_ascii_case("json"));
-    let lines = if json {
-        // Lambda reads `timestamp` (RFC 3339) and `level` at the top of each line.
-        let lines = fmt::layer().json().flatten_event(true).with_span_list(true);
-        lines.boxed()
-    } else {
-        fmt::layer().with_ansi(false).boxed()
-    };
-    let subscriber = tracing_subscriber::registry().with(lines.with_filter(levels()));
+    let filtered = tracing_subscriber::registry().with(levels());
     // Fails when the program has its own subscriber, which then stays.
-    let _ = subscriber.try_init();
+    let _ = match json {
+        true => filtered.with(JsonLines).try_init(),
+        false => filtered.with(fmt::layer().with_ansi(false)).try_init(),
+    };
 }
 
 fn levels() -> Targets {
