@@ -4,7 +4,8 @@ use std::fmt;
 
 use aws_lambda_events::event::sqs::SqsEvent;
 use lambda_runtime::Diagnostic;
-use serde::de::{self, Deserialize, Deserializer, SeqAccess, Visitor};
+use serde::de::{Error as _, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use thiserror::Error;
 
@@ -71,21 +72,23 @@ pub(super) fn messages(event: SqsEvent) -> Vec<Message> {
 /// An SQS event whose records are read one by one, out of the bytes that it came in.
 ///
 /// `SqsEvent` fails as a whole when one record has, say, half a surrogate pair in its body. Here such
-/// a record becomes a message without a body, which fails alone.
+/// a record becomes a message without a body, which fails alone. It borrows, so it is read from a slice or a
+/// text only.
 pub(crate) struct LenientEvent(pub(crate) Vec<Message>);
 
 impl<'de> Deserialize<'de> for LenientEvent {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(serde::Deserialize)]
+        #[derive(Deserialize)]
         struct Event<'a> {
-            // Not read yet, so that it can be read again; and by this deserializer it would be slow:
-            // Lambda's keeps a path, with a copy of every field's name.
+            // Read below, where one can begin anew. Here it would be slow too: for the path in its errors
+            // the runtime's deserializer copies the name of every field.
             #[serde(borrow, rename = "Records")]
             records: &'a RawValue,
         }
         let Event { records } = Event::deserialize(deserializer)?;
         let messages = well_formed(records).or_else(|_| one_by_one(records));
-        messages.map(Self).map_err(de::Error::custom)
+        let refused = |error| D::Error::custom(format_args!("Records: {error}"));
+        messages.map(Self).map_err(refused)
     }
 }
 
@@ -97,7 +100,7 @@ fn well_formed(records: &RawValue) -> serde_json::Result<Vec<Message>> {
         type Value = Vec<Message>;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("the array Records")
+            f.write_str("an array of records")
         }
 
         fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Vec<Message>, A::Error> {

@@ -5,11 +5,12 @@ use std::collections::HashMap;
 use std::fmt;
 
 use aws_lambda_events::event::sqs::{SqsMessage, SqsMessageAttribute};
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 /// What is read of a record: nothing that nobody asks for, and no text copied that JSON wrote as it is.
-#[derive(Default, serde::Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RawRecord<'a> {
     #[serde(borrow)]
@@ -35,7 +36,7 @@ impl<'a> RawRecord<'a> {
     }
 
     fn identity(json: &'a RawValue) -> Option<Self> {
-        #[derive(serde::Deserialize)]
+        #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct Identity<'a> {
             #[serde(borrow)]
@@ -78,8 +79,8 @@ impl From<SqsMessage> for RawRecord<'_> {
     }
 }
 
-/// A text of the event. (serde borrows no `Cow` that is inside of an `Option`.)
-#[derive(serde::Deserialize)]
+/// A text of the event. By itself, serde borrows no `Cow` inside of an `Option` or a pair.
+#[derive(Deserialize)]
 #[serde(transparent)]
 pub(super) struct Text<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
 
