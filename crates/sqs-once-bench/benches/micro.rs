@@ -5,6 +5,7 @@ use divan::counter::ItemsCount;
 use divan::{AllocProfiler, Bencher, black_box};
 use lambda_runtime::{Context, LambdaEvent};
 use sqs_once::key::{Fingerprint, Namespace};
+use sqs_once::testing::Event;
 use sqs_once::{BusinessKey, Consumer, HandlerError, MemoryStore};
 use sqs_once_bench::contract::{self, Order};
 use tower_service::Service;
@@ -18,13 +19,15 @@ fn main() {
     divan::main();
 }
 
-/// Lambda's event, as the service gets it.
+/// Lambda's event, as the process reads it.
 #[divan::bench(args = RECORDS)]
 fn parse_event(bencher: Bencher<'_, '_>, records: u64) {
     let event = contract::event(0..records);
+    let event = String::from_utf8(event).expect("it is text");
     bencher
         .counter(ItemsCount::new(records))
-        .bench(|| serde_json::from_slice::<SqsEvent>(black_box(&event)).expect("it is an event"));
+        .with_inputs(|| event.clone())
+        .bench_values(Event::from_json);
 }
 
 /// From an order's number to its place in the table.

@@ -1,15 +1,16 @@
 //! From Lambda's event to messages, record by record: one that is broken fails alone.
 
-use std::borrow::Cow;
+use std::fmt;
 
-use aws_lambda_events::event::sqs::{SqsEvent, SqsMessage};
+use aws_lambda_events::event::sqs::SqsEvent;
 use lambda_runtime::Diagnostic;
+use serde::de::{Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use thiserror::Error;
 
 use crate::config::ConfigError;
-use crate::record::Message;
+use crate::record::{Message, RawRecord};
 
 /// The invocation can't be answered record by record, so it fails as a whole, and nothing of it is
 /// acknowledged.
@@ -59,55 +60,67 @@ impl From<EventError> for Diagnostic {
     }
 }
 
-pub(super) fn messages(event: SqsEvent) -> Result<Vec<Message>, EventError> {
-    let messages = event.records.into_iter().enumerate();
+/// The messages of an event that somebody else has read.
+pub(super) fn messages(event: SqsEvent) -> Vec<Message> {
+    let mut messages = Vec::with_capacity(event.records.len());
+    for sqs in event.records {
+        messages.push(Message::new(sqs.into(), messages.last()));
+    }
     messages
-        .map(|(index, sqs)| Message::new(sqs).ok_or(EventError::NoMessageId { index }))
-        .collect()
 }
 
-/// An SQS event whose records are read one by one.
+/// An SQS event whose records are read one by one, out of the bytes that it came in.
 ///
 /// `SqsEvent` fails as a whole when one record has, say, half a surrogate pair in its body. Here such
-/// a record becomes a message without a body, which fails alone.
-pub(crate) struct LenientEvent(pub(crate) SqsEvent);
+/// a record becomes a message without a body, which fails alone. It borrows, so it is read from a slice or a
+/// text only.
+pub(crate) struct LenientEvent(pub(crate) Vec<Message>);
 
 impl<'de> Deserialize<'de> for LenientEvent {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
-        struct Event {
-            #[serde(rename = "Records")]
-            records: Vec<Box<RawValue>>,
+        struct Event<'a> {
+            // Read below, where one can begin anew. Here it would be slow too: for the path in its errors
+            // the runtime's deserializer copies the name of every field.
+            #[serde(borrow, rename = "Records")]
+            records: &'a RawValue,
         }
-        #[derive(Deserialize)]
-        struct Identity<'a> {
-            #[serde(borrow, default, rename = "messageId")]
-            message_id: Option<Cow<'a, str>>,
-            #[serde(borrow, default, rename = "eventSourceARN")]
-            event_source_arn: Option<&'a RawValue>,
-            #[serde(borrow, default)]
-            attributes: Option<&'a RawValue>,
-        }
-
-        let event = Event::deserialize(deserializer)?;
-        let read = |raw: Box<RawValue>| {
-            serde_json::from_str(raw.get()).unwrap_or_else(|_| {
-                let mut sqs = SqsMessage::default();
-                if let Ok(identity) = serde_json::from_str::<Identity<'_>>(raw.get()) {
-                    sqs.message_id = identity.message_id.map(Cow::into_owned);
-                    // Its queue and its group still say which records may not overtake it.
-                    sqs.event_source_arn = part(identity.event_source_arn);
-                    sqs.attributes = part(identity.attributes).unwrap_or_default();
-                }
-                sqs
-            })
-        };
-        let mut sqs = SqsEvent::default();
-        sqs.records = event.records.into_iter().map(read).collect();
-        Ok(Self(sqs))
+        let Event { records } = Event::deserialize(deserializer)?;
+        let messages = well_formed(records).or_else(|_| one_by_one(records));
+        let refused = |error| D::Error::custom(format_args!("Records: {error}"));
+        messages.map(Self).map_err(refused)
     }
 }
 
-fn part<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Option<T> {
-    serde_json::from_str(raw?.get()).ok()
+/// All records in one pass; an error if one of them is broken.
+fn well_formed(records: &RawValue) -> serde_json::Result<Vec<Message>> {
+    struct Messages;
+
+    impl<'de> Visitor<'de> for Messages {
+        type Value = Vec<Message>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an array of records")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Vec<Message>, A::Error> {
+            let mut messages = Vec::new();
+            while let Some(record) = seq.next_element()? {
+                messages.push(Message::new(record, messages.last()));
+            }
+            Ok(messages)
+        }
+    }
+
+    serde_json::Deserializer::from_str(records.get()).deserialize_seq(Messages)
+}
+
+/// Each record on its own, well-formed or broken.
+fn one_by_one(records: &RawValue) -> serde_json::Result<Vec<Message>> {
+    let records: Vec<&RawValue> = serde_json::from_str(records.get())?;
+    let mut messages = Vec::with_capacity(records.len());
+    for record in records {
+        messages.push(Message::new(RawRecord::read(record), messages.last()));
+    }
+    Ok(messages)
 }

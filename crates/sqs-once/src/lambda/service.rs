@@ -3,14 +3,16 @@
 use std::collections::HashSet;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
-use lambda_runtime::LambdaEvent;
+use lambda_runtime::{Context as Invocation, LambdaEvent};
 use tower_service::Service;
 
 use crate::batch::Report;
 use crate::consumer::Consumer;
+use crate::record::Message;
 use crate::time::Timestamp;
 
 use super::event::{self, EventError, LenientEvent};
@@ -18,21 +20,23 @@ use super::event::{self, EventError, LenientEvent};
 type Answer = Pin<Box<dyn Future<Output = Result<SqsBatchResponse, EventError>> + Send>>;
 
 /// What became of a batch's records, with their message ids, in the event's order.
-pub(crate) type Reports = Vec<(String, Report)>;
+pub(crate) type Reports = Vec<(Arc<str>, Report)>;
 
 impl Consumer {
-    /// Handles an event, record by record.
-    pub(crate) async fn handle(&self, event: LambdaEvent<SqsEvent>) -> Result<Reports, EventError> {
-        let (event, context) = event.into_parts();
-        if context.deadline == 0 {
+    /// Handles an event's messages.
+    pub(crate) async fn handle(
+        &self,
+        messages: Vec<Message>,
+        invocation: &Invocation,
+    ) -> Result<Reports, EventError> {
+        if invocation.deadline == 0 {
             return Err(EventError::NoDeadline);
         }
-        let messages = event::messages(event)?;
-        let ids: Vec<_> = messages
-            .iter()
-            .map(|message| message.id().to_owned())
-            .collect();
-        let ends_at = Timestamp::from_millis(context.deadline);
+        if let Some(index) = messages.iter().position(|message| message.id().is_empty()) {
+            return Err(EventError::NoMessageId { index });
+        }
+        let ids: Vec<_> = messages.iter().map(Message::shared_id).collect();
+        let ends_at = Timestamp::from_millis(invocation.deadline);
         let reports = self.process(messages, ends_at).await?;
         Ok(ids.into_iter().zip(reports).collect())
     }
@@ -50,10 +54,18 @@ impl Consumer {
         let mut response = SqsBatchResponse::default();
         for (id, report) in reports {
             if !report.acknowledged && reported.insert(id) {
-                response.add_failure(id.clone());
+                response.add_failure(&**id);
             }
         }
         Ok(response)
+    }
+
+    fn respond(&self, messages: Vec<Message>, invocation: Invocation) -> Answer {
+        let consumer = self.clone();
+        Box::pin(async move {
+            let reports = consumer.handle(messages, &invocation).await?;
+            consumer.answer(&reports)
+        })
     }
 }
 
@@ -68,8 +80,7 @@ impl Service<LambdaEvent<SqsEvent>> for Consumer {
     }
 
     fn call(&mut self, event: LambdaEvent<SqsEvent>) -> Answer {
-        let consumer = self.clone();
-        Box::pin(async move { consumer.answer(&consumer.handle(event).await?) })
+        self.respond(event::messages(event.payload), event.context)
     }
 }
 
@@ -87,9 +98,6 @@ impl Service<LambdaEvent<LenientEvent>> for Lenient {
     }
 
     fn call(&mut self, event: LambdaEvent<LenientEvent>) -> Answer {
-        let LambdaEvent {
-            payload, context, ..
-        } = event;
-        self.0.call(LambdaEvent::new(payload.0, context))
+        self.0.respond(event.payload.0, event.context)
     }
 }

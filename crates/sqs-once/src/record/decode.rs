@@ -220,9 +220,9 @@ fn without_values(message: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use aws_lambda_events::event::sqs::SqsMessage;
     use serde::Deserialize;
 
+    use super::super::RawRecord;
     use super::*;
 
     #[derive(Debug, Deserialize)]
@@ -237,9 +237,7 @@ mod tests {
     }
 
     fn problem_of<T: DeserializeOwned + std::fmt::Debug>(body: &str) -> String {
-        let mut sqs = SqsMessage::default();
-        sqs.message_id = Some("m".to_owned());
-        let message = Message::new(sqs).unwrap();
+        let message = Message::new(RawRecord::default(), None);
         Decode::<T>::decode(&Json, body, &message)
             .unwrap_err()
             .to_string()

@@ -2,39 +2,60 @@
 
 use std::any::Any;
 use std::fmt;
-use std::sync::OnceLock;
+use std::iter;
+use std::sync::{Arc, OnceLock};
 
-use aws_lambda_events::event::sqs::SqsMessage;
-#[cfg(feature = "sqs")]
 use aws_lambda_events::event::sqs::SqsMessageAttribute;
 
 use crate::time::Timestamp;
 
-use super::{Correlate, CorrelationId, Envelope, EnvelopeError, Opened};
+use super::packed::Packed;
+use super::{Correlate, CorrelationId, Envelope, EnvelopeError, Opened, RawRecord};
 
 /// One SQS message as Lambda delivered it.
 ///
 /// Metadata that is absent or malformed reads as `None`: it never fails a record by itself.
 pub struct Message {
-    sqs: SqsMessage,
-    id: String,
+    /// Shared with the answer, which comes when the message is gone.
+    id: Arc<str>,
+    body: Option<Box<str>>,
+    /// Shared by the messages of an event, which come from one queue.
+    queue_arn: Option<Arc<str>>,
+    /// The receipt handle, empty where there is none; then the system attributes, name and value in turn.
+    texts: Packed,
+    attributes: Box<[(String, SqsMessageAttribute)]>,
     /// What is inside its envelope; empty until it is opened, and where there is none.
-    opened: OnceLock<Opened>,
+    opened: OnceLock<Box<Opened>>,
     /// Empty until it is looked for.
     correlation_id: OnceLock<Option<CorrelationId>>,
 }
 
 impl Message {
-    /// Takes a message from the event; `None` when it has no message id, without which it could
-    /// never be reported as failed.
-    pub(crate) fn new(mut sqs: SqsMessage) -> Option<Self> {
-        let id = sqs.message_id.take().filter(|id| !id.is_empty())?;
-        Some(Self {
-            sqs,
+    /// Keeps what the event says of a message; without an id in it, the message's id is empty. It shares
+    /// its queue's ARN with the message `before` it.
+    pub(crate) fn new(raw: RawRecord<'_>, before: Option<&Self>) -> Self {
+        let id = raw.message_id.map_or(Arc::default(), |id| id.0.into());
+        let queue_arn = raw.event_source_arn.map(|arn| {
+            let shared = before.and_then(|message| message.queue_arn.clone());
+            let shared = shared.filter(|shared| **shared == *arn.0);
+            shared.unwrap_or_else(|| arn.0.into())
+        });
+        #[cfg(feature = "sqs")]
+        let receipt_handle = raw.receipt_handle.as_ref().map_or("", |handle| &*handle.0);
+        #[cfg(not(feature = "sqs"))]
+        let receipt_handle = "";
+        let pairs = raw.system_attributes.map_or(Vec::new(), |pairs| pairs.0);
+        let pairs = pairs.iter().flat_map(|(name, value)| [&*name.0, &*value.0]);
+        let attributes = raw.message_attributes.unwrap_or_default();
+        Self {
             id,
+            body: raw.body.map(|body| body.0.into()),
+            queue_arn,
+            texts: Packed::new(iter::once(receipt_handle).chain(pairs)),
+            attributes: attributes.into_iter().collect(),
             opened: OnceLock::new(),
             correlation_id: OnceLock::new(),
-        })
+        }
     }
 
     /// The message id. SQS gives a **new** one when a message is sent again, and when it is moved
@@ -43,15 +64,20 @@ impl Message {
         &self.id
     }
 
+    /// The message id, for whoever outlives the message.
+    pub(crate) fn shared_id(&self) -> Arc<str> {
+        Arc::clone(&self.id)
+    }
+
     /// The body, as text: with its envelope, where it came in one.
     pub fn body(&self) -> Option<&str> {
-        self.sqs.body.as_deref()
+        self.body.as_deref()
     }
 
     /// The text that the payload is made of: what is inside the message's envelope where the consumer
     /// has one ([`Consumer::envelope`](crate::Consumer::envelope)), the body otherwise.
     pub fn content(&self) -> Option<&str> {
-        let inside = self.opened.get().and_then(Opened::content);
+        let inside = self.opened.get().and_then(|inside| inside.content());
         inside.or_else(|| self.body())
     }
 
@@ -67,7 +93,7 @@ impl Message {
         if let (Some(body), None) = (self.body(), self.opened.get()) {
             let opened = envelope.open(body, self)?;
             // Full only if the envelope itself did this.
-            let _ = self.opened.set(opened);
+            let _ = self.opened.set(Box::new(opened));
         }
         Ok(())
     }
@@ -114,7 +140,10 @@ impl Message {
 
     /// A system attribute, such as `SenderId` or `AWSTraceHeader`.
     pub fn system_attribute(&self, name: &str) -> Option<&str> {
-        self.sqs.attributes.get(name).map(String::as_str)
+        let mut names = (1..self.texts.len()).step_by(2);
+        // The last counts, should there be two.
+        let at = names.rfind(|&at| self.texts.get(at) == name)?;
+        Some(self.texts.get(at + 1))
     }
 
     /// The text of a message attribute (types `String` and `Number`), be it the message's own or one that
@@ -125,29 +154,25 @@ impl Message {
     }
 
     fn own_attribute(&self, name: &str) -> Option<&str> {
-        self.sqs
-            .message_attributes
-            .get(name)?
-            .string_value
-            .as_deref()
+        let (_, attribute) = self.attributes.iter().find(|(own, _)| own == name)?;
+        attribute.string_value.as_deref()
     }
 
     /// What SQS wants to hear to change this delivery. Never logged.
     #[cfg(feature = "sqs")]
     pub(crate) fn receipt_handle(&self) -> Option<&str> {
-        let handle = self.sqs.receipt_handle.as_deref();
-        handle.filter(|handle| !handle.is_empty())
+        Some(self.texts.get(0)).filter(|handle| !handle.is_empty())
     }
 
     #[cfg(feature = "sqs")]
     pub(crate) fn attributes(&self) -> impl Iterator<Item = (&str, &SqsMessageAttribute)> {
-        let attributes = self.sqs.message_attributes.iter();
+        let attributes = self.attributes.iter();
         attributes.map(|(name, attribute)| (name.as_str(), attribute))
     }
 
     /// The ARN of the queue the message came from.
     pub fn queue_arn(&self) -> Option<&str> {
-        self.sqs.event_source_arn.as_deref()
+        self.queue_arn.as_deref()
     }
 
     /// Whether the queue keeps order. Only its ARN tells: standard queues may have message groups too.

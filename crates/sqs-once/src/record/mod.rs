@@ -8,6 +8,8 @@ mod jmes_path;
 mod json_pointer;
 mod key_extractor;
 mod message;
+mod packed;
+mod raw;
 
 pub(crate) use correlation::Correlate;
 pub use correlation::CorrelationId;
@@ -21,3 +23,4 @@ pub use jmes_path::JmesPath;
 pub use json_pointer::JsonPointer;
 pub use key_extractor::{KeyExtractor, MessageAttribute, MessageGroup, MessageId, SystemAttribute};
 pub use message::Message;
+pub(crate) use raw::RawRecord;

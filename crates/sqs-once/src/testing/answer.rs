@@ -178,7 +178,7 @@ impl Answer {
     /// One report, as a rule; SQS itself never sends two messages with one id in a batch.
     #[track_caller]
     fn reports_of(&self, message_id: &str) -> Vec<&Report> {
-        let reports = self.reports.iter().filter(|(id, _)| id == message_id);
+        let reports = self.reports.iter().filter(|(id, _)| **id == *message_id);
         let reports: Vec<_> = reports.map(|(_, report)| report).collect();
         assert!(
             !reports.is_empty(),

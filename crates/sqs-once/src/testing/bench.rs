@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use lambda_runtime::{Context, LambdaEvent};
+use lambda_runtime::Context;
 
 use crate::config::ConfigError;
 use crate::consumer::Consumer;
@@ -189,9 +189,7 @@ impl Bench {
     async fn invoke(&self, consumer: &Consumer, event: &Event) -> Result<Answer, EventError> {
         let mut context = Context::default();
         context.deadline = self.ends_at().as_millis();
-        let reports = consumer
-            .handle(LambdaEvent::new(event.to_sqs(), context))
-            .await?;
+        let reports = consumer.handle(event.to_messages(), &context).await?;
         let response = consumer.answer(&reports)?;
         Ok(Answer::new(reports, response))
     }

@@ -1,10 +1,10 @@
 //! Events in a line.
 
-use aws_lambda_events::event::sqs::SqsEvent;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::lambda::LenientEvent;
+use crate::record::Message;
 
 use super::clock::BEGINNING;
 
@@ -67,7 +67,7 @@ impl Event {
         &self.json
     }
 
-    pub(super) fn to_sqs(&self) -> SqsEvent {
+    pub(super) fn to_messages(&self) -> Vec<Message> {
         // It was written here, or read before.
         let event: Result<LenientEvent, _> = serde_json::from_str(&self.json);
         event.expect("an event is an SQS event").0

@@ -7,7 +7,6 @@ use tokio::time::Instant;
 
 use crate::handler::RecordParts;
 use crate::key::{KeyPart, Namespace};
-use crate::record::Message;
 use crate::store::Fence;
 
 use super::bench::{TIMEOUT, business_key};
@@ -50,8 +49,8 @@ impl Record {
     where
         K: KeyPart + ?Sized,
     {
-        let records = Event::of([self]).to_sqs().records;
-        let message = records.into_iter().find_map(Message::new);
+        let message = Event::of([self]).to_messages().pop();
+        let message = message.filter(|message| !message.id().is_empty());
         let message = message.expect("a record needs a message id");
         message.correlate(None);
         let namespace = Namespace::new("test").expect("a namespace that is valid");
