@@ -1,16 +1,16 @@
-//! The conditional writes to a table: statements of a batch, and updates of one item.
+//! The conditional updates of one item.
+
+use std::sync::Arc;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
-use aws_sdk_dynamodb::types::{
-    AttributeValue, BatchStatementRequest, ReturnValue, ReturnValuesOnConditionCheckFailure,
-};
+use aws_sdk_dynamodb::types::{ReturnValue, ReturnValuesOnConditionCheckFailure};
 
 use crate::key::{Fingerprint, ItemId};
 use crate::store::{Claim, Fence, Owner, Settlement, Settling};
 use crate::time::Timestamp;
 
-use super::table::{COMPLETED, IN_PROGRESS, Table, expiration, number, owned, text};
+use super::table::{COMPLETED, IN_PROGRESS, Table, expiration, number, text};
 
 /// The counterpart of `Claim::admitted_by`.
 const ADMITS_CLAIM: &str = "attribute_not_exists(#id) \
@@ -23,31 +23,17 @@ const ADMITS_CLAIM: &str = "attribute_not_exists(#id) \
 const ADMITS_RECORDING: &str = "attribute_not_exists(#id) OR #status = :inprogress \
      OR (#status = :completed AND #expiration < :now_secs)";
 
-type Named<'a> = Vec<(&'a str, AttributeValue)>;
-
-/// What a settlement does to its item.
-pub(super) enum Write<'a> {
-    /// It writes the item anew: a recording.
-    Anew(Anew<'a>),
-    /// It sets attributes of an item that has certain others.
-    Set {
-        id: &'a ItemId,
-        set: Named<'a>,
-        only_if: Named<'a>,
-    },
-}
-
 /// What a claim or a recording writes. Of an item that stands there only the fence goes on, and for a
 /// recording the lease.
 pub(super) struct Anew<'a> {
-    id: &'a ItemId,
-    status: &'static str,
-    lease_until: Option<Timestamp>,
-    expiration: Timestamp,
-    owner: Owner,
-    now: Timestamp,
-    fingerprint: Option<&'a str>,
-    data: Option<&'a str>,
+    pub(super) id: &'a ItemId,
+    pub(super) status: &'static str,
+    pub(super) lease_until: Option<Timestamp>,
+    pub(super) expiration: Timestamp,
+    pub(super) owner: Owner,
+    pub(super) now: Timestamp,
+    pub(super) fingerprint: Option<&'a str>,
+    pub(super) data: Option<&'a str>,
 }
 
 impl<'a> From<&'a Claim> for Anew<'a> {
@@ -65,119 +51,88 @@ impl<'a> From<&'a Claim> for Anew<'a> {
     }
 }
 
+impl<'a> Anew<'a> {
+    pub(super) fn recording(
+        settlement: &'a Settlement,
+        now: Timestamp,
+        expiration: Timestamp,
+        fingerprint: &'a Option<Fingerprint>,
+        data: &'a Option<Arc<str>>,
+    ) -> Self {
+        Self {
+            id: &settlement.id,
+            status: COMPLETED,
+            lease_until: None,
+            expiration,
+            owner: settlement.owner,
+            now,
+            fingerprint: fingerprint.as_ref().map(Fingerprint::as_str),
+            data: data.as_deref(),
+        }
+    }
+}
+
 impl Table {
-    pub(super) fn write_of<'a>(&'a self, settlement: &'a Settlement) -> Write<'a> {
+    /// A claim of a key that may have an item.
+    pub(super) fn claim_update(&self, client: &Client, claim: &Claim) -> UpdateItemFluentBuilder {
+        self.write(client, &Anew::from(claim))
+            .condition_expression(ADMITS_CLAIM)
+            .expression_attribute_values(":now", number(claim.now.as_millis()))
+    }
+
+    /// A settlement of a key that may have an item: the counterpart of `Settlement::admitted_by`.
+    pub(super) fn settlement_update(
+        &self,
+        client: &Client,
+        settlement: &Settlement,
+    ) -> UpdateItemFluentBuilder {
         let names = &self.names;
-        let id = &settlement.id;
-        let mine = (&*names.owner, text(settlement.owner.to_string()));
         match &settlement.settling {
             Settling::Complete {
                 expiration: until,
                 data,
             } => {
-                let mut set = vec![
-                    (&*names.status, text(COMPLETED)),
-                    (&*names.expiration, expiration(*until)),
-                ];
-                set.extend(data.as_deref().map(|data| (&*names.data, text(data))));
-                let only_if = vec![mine];
-                Write::Set { id, set, only_if }
+                let update = self
+                    .update(client, &settlement.id, settlement.owner)
+                    .condition_expression("#owner = :me")
+                    .expression_attribute_names("#status", &names.status)
+                    .expression_attribute_names("#expiration", &names.expiration)
+                    .expression_attribute_values(":completed", text(COMPLETED))
+                    .expression_attribute_values(":expiration", expiration(*until));
+                match data.as_deref() {
+                    None => update
+                        .update_expression("SET #status = :completed, #expiration = :expiration"),
+                    Some(data) => update
+                        .expression_attribute_names("#data", &names.data)
+                        .expression_attribute_values(":data", text(data))
+                        .update_expression(
+                            "SET #status = :completed, #expiration = :expiration, #data = :data",
+                        ),
+                }
             }
-            Settling::Release => Write::Set {
-                id,
-                set: vec![(&names.lease, number(0))],
-                only_if: vec![mine, (&names.status, text(IN_PROGRESS))],
-            },
+            Settling::Release => self
+                .update(client, &settlement.id, settlement.owner)
+                .condition_expression("#owner = :me AND #status = :inprogress")
+                .expression_attribute_names("#status", &names.status)
+                .expression_attribute_names("#lease", &names.lease)
+                .expression_attribute_values(":inprogress", text(IN_PROGRESS))
+                .expression_attribute_values(":lapsed", number(0))
+                .update_expression("SET #lease = :lapsed"),
             Settling::Record {
                 now,
                 expiration,
                 fingerprint,
                 data,
-            } => Write::Anew(Anew {
-                id,
-                status: COMPLETED,
-                lease_until: None,
-                expiration: *expiration,
-                owner: settlement.owner,
-                now: *now,
-                fingerprint: fingerprint.as_ref().map(Fingerprint::as_str),
-                data: data.as_deref(),
-            }),
-        }
-    }
-
-    /// The statement of a write; one that writes an item anew is for a key that has none.
-    pub(super) fn statement(&self, write: &Write<'_>) -> BatchStatementRequest {
-        match write {
-            Write::Anew(anew) => self.insert(anew),
-            Write::Set { id, set, only_if } => {
-                let of = |named: &[(&str, AttributeValue)], before: &str, between: &str| {
-                    let names = named
-                        .iter()
-                        .map(|(name, _)| format!("{before}\"{name}\"=?"));
-                    names.collect::<Vec<_>>().join(between)
-                };
-                let condition = [self.key_of(id), only_if.clone()].concat();
-                let text = format!(
-                    "UPDATE \"{}\" {} WHERE {}",
-                    self.name,
-                    of(set, "SET ", " "),
-                    of(&condition, "", " AND "),
-                );
-                let values = set.iter().chain(&condition);
-                statement(text, values.map(|(_, value)| value.clone()).collect())
+            } => {
+                let recording = Anew::recording(settlement, *now, *expiration, fingerprint, data);
+                self.write(client, &recording)
+                    .condition_expression(ADMITS_RECORDING)
             }
         }
     }
 
-    pub(super) fn insert(&self, anew: &Anew<'_>) -> BatchStatementRequest {
-        let names = &self.names;
-        let mut attributes = self.key_of(anew.id);
-        attributes.extend([
-            (&*names.status, text(anew.status)),
-            (&*names.expiration, expiration(anew.expiration)),
-            (&*names.owner, text(anew.owner.to_string())),
-            (&*names.fence, number(Fence::first(anew.now))),
-        ]);
-        let lease = anew.lease_until.map(|at| number(at.as_millis()));
-        attributes.extend(lease.map(|lease| (&*names.lease, lease)));
-        for (name, value) in [
-            (&names.fingerprint, anew.fingerprint),
-            (&names.data, anew.data),
-        ] {
-            attributes.extend(value.map(|value| (&**name, text(value))));
-        }
-        let (names, values): (Vec<_>, Vec<_>) = attributes.into_iter().unzip();
-        let names: Vec<_> = names.iter().map(|name| format!("'{name}': ?")).collect();
-        statement(
-            format!(
-                "INSERT INTO \"{}\" VALUE {{{}}}",
-                self.name,
-                names.join(", ")
-            ),
-            values,
-        )
-    }
-
-    /// A claim of a key that may have an item.
-    pub(super) fn claim_update(&self, client: &Client, claim: &Claim) -> UpdateItemFluentBuilder {
-        self.update(client, &Anew::from(claim))
-            .condition_expression(ADMITS_CLAIM)
-            .expression_attribute_values(":now", number(claim.now.as_millis()))
-            .return_values(ReturnValue::UpdatedNew)
-    }
-
-    /// A recording for a key that may have an item.
-    pub(super) fn record_update(
-        &self,
-        client: &Client,
-        recording: &Anew<'_>,
-    ) -> UpdateItemFluentBuilder {
-        self.update(client, recording)
-            .condition_expression(ADMITS_RECORDING)
-    }
-
-    fn update(&self, client: &Client, anew: &Anew<'_>) -> UpdateItemFluentBuilder {
+    /// A claim or a recording.
+    fn write(&self, client: &Client, anew: &Anew<'_>) -> UpdateItemFluentBuilder {
         let names = &self.names;
         let first = Fence::first(anew.now).get();
         let mut set = vec![
@@ -187,26 +142,21 @@ impl Table {
             "#fence = if_not_exists(#fence, :before_first) + :one",
         ];
         let mut remove = Vec::new();
-        let mut update = client
-            .update_item()
-            .table_name(&self.name)
-            .set_key(Some(owned(self.key_of(anew.id))))
+        let mut update = self
+            .update(client, anew.id, anew.owner)
             .expression_attribute_names("#id", self.id_name())
             .expression_attribute_names("#status", &names.status)
             .expression_attribute_names("#expiration", &names.expiration)
-            .expression_attribute_names("#owner", &names.owner)
             .expression_attribute_names("#fence", &names.fence)
             .expression_attribute_names("#fingerprint", &names.fingerprint)
             .expression_attribute_names("#data", &names.data)
             .expression_attribute_values(":status", text(anew.status))
             .expression_attribute_values(":expiration", expiration(anew.expiration))
-            .expression_attribute_values(":me", text(anew.owner.to_string()))
             .expression_attribute_values(":before_first", number(first.saturating_sub(1)))
             .expression_attribute_values(":one", number(1))
             .expression_attribute_values(":inprogress", text(IN_PROGRESS))
             .expression_attribute_values(":completed", text(COMPLETED))
-            .expression_attribute_values(":now_secs", number(anew.now.as_secs()))
-            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+            .expression_attribute_values(":now_secs", number(anew.now.as_secs()));
         if let Some(lease_until) = anew.lease_until {
             set.push("#lease = :lease");
             update = update
@@ -233,13 +183,17 @@ impl Table {
         }
         update.update_expression(expression)
     }
-}
 
-fn statement(statement: String, parameters: Vec<AttributeValue>) -> BatchStatementRequest {
-    BatchStatementRequest::builder()
-        .statement(statement)
-        .set_parameters(Some(parameters))
-        .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
-        .build()
-        .expect("a statement was given")
+    /// What all updates have.
+    fn update(&self, client: &Client, id: &ItemId, owner: Owner) -> UpdateItemFluentBuilder {
+        client
+            .update_item()
+            .table_name(&self.name)
+            .set_key(Some(self.key_of(id)))
+            .expression_attribute_names("#owner", &self.names.owner)
+            .expression_attribute_values(":me", text(owner.to_string()))
+            // An answer that shows nothing is none of DynamoDB's.
+            .return_values(ReturnValue::UpdatedNew)
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
+    }
 }
