@@ -299,10 +299,10 @@ fn open<'a, E, T>(entries: &'a [E], answers: &[Option<T>]) -> Vec<&'a E> {
 /// Puts the answers that came later into their places.
 fn filled<T>(answers: Vec<Option<T>>, late: Vec<T>) -> Vec<T> {
     let mut late = late.into_iter();
-    let all = answers
-        .into_iter()
-        .map(|answer| answer.or_else(|| late.next()));
-    all.flatten().collect()
+    let mut all = Vec::with_capacity(answers.len());
+    let given = answers.into_iter();
+    all.extend(given.filter_map(|answer| answer.or_else(|| late.next())));
+    all
 }
 
 fn is(error: &BatchStatementError, code: &BatchStatementErrorCodeEnum) -> bool {

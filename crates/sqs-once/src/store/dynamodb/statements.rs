@@ -34,8 +34,8 @@ impl Texts {
                 .names()
                 .chain(written.map(String::as_str))
                 .chain(optional.map(|(_, name)| name));
-            let all: Vec<_> = all.map(|name| format!("'{name}': ?")).collect();
-            format!("INSERT INTO \"{table}\" VALUE {{{}}}", all.join(", "))
+            let all: Vec<_> = all.map(|name| format!("'{name}':?")).collect();
+            format!("INSERT INTO \"{table}\" VALUE {{{}}}", all.join(","))
         };
         let update = |set: &[&str], only_if: &[&str]| {
             let set: Vec<_> = set.iter().map(|name| format!("SET \"{name}\"=?")).collect();
@@ -91,7 +91,9 @@ impl Table {
         values.extend(anew.lease_until.map(|at| number(at.as_millis())));
         values.extend(anew.fingerprint.map(text));
         values.extend(anew.data.map(text));
-        statement(&self.texts.insert[lease][fingerprint][data], values)
+        let partiql = &self.texts.insert[lease][fingerprint][data];
+        // A `DuplicateItem` has no item to show.
+        statement(partiql, values, None)
     }
 
     /// A settlement; a recording is for a key that has no item.
@@ -124,15 +126,20 @@ impl Table {
                 return self.insert(&recording);
             }
         };
-        statement(partiql, values)
+        let shown = ReturnValuesOnConditionCheckFailure::AllOld;
+        statement(partiql, values, Some(shown))
     }
 }
 
-fn statement(partiql: &str, parameters: Vec<AttributeValue>) -> BatchStatementRequest {
+fn statement(
+    partiql: &str,
+    parameters: Vec<AttributeValue>,
+    shown: Option<ReturnValuesOnConditionCheckFailure>,
+) -> BatchStatementRequest {
     BatchStatementRequest::builder()
         .statement(partiql)
         .set_parameters(Some(parameters))
-        .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
+        .set_return_values_on_condition_check_failure(shown)
         .build()
         .expect("a statement was given")
 }
