@@ -92,7 +92,7 @@ impl Table {
         values.extend(anew.fingerprint.map(text));
         values.extend(anew.data.map(text));
         let partiql = &self.texts.insert[lease][fingerprint][data];
-        // A `DuplicateItem` has no item to show.
+        // A key that has an item goes on to a read or a write that shows it.
         statement(partiql, values, None)
     }
 
