@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
-use super::{KeyError, KeyPart, KeyWriter, hex};
+use super::{HexDigest, KeyError, KeyPart, KeyWriter};
 
 /// A hash of a message's payload, kept with its key: a second message with the same key and another
 /// fingerprint is not a duplicate but a mix-up.
@@ -40,7 +40,7 @@ impl Fingerprint {
             Ok(json) => canonical(json.get(), 0, &mut hash),
             Err(_) => hash.update(body.as_bytes()),
         }
-        Self(hex(&hash.finalize()).into())
+        Self(HexDigest::end(hash).as_str().into())
     }
 
     /// The fingerprint of a part of a payload. Other than in a key, `None` and empty text are values
@@ -51,7 +51,7 @@ impl Fingerprint {
     pub fn of<K: KeyPart + ?Sized>(part: &K) -> Result<Self, KeyError> {
         let mut writer = KeyWriter::for_fingerprint();
         part.write(&mut writer)?;
-        Ok(Self(hex(&Sha256::digest(writer.encoded())).into()))
+        Ok(Self(HexDigest::of(writer.encoded()).as_str().into()))
     }
 
     /// Takes a fingerprint as it stands in the table.
@@ -71,7 +71,8 @@ impl fmt::Display for Fingerprint {
     }
 }
 
-#[derive(Deserialize)]
+/// Other than a plain `Cow`, it borrows what needs no unescaping inside of a map, too.
+#[derive(Deserialize, PartialEq, Eq, PartialOrd, Ord)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// Below this depth a value is hashed as it stands: each level is read once more, and the stack is
@@ -84,9 +85,9 @@ fn canonical(json: &str, depth: usize, hash: &mut Sha256) {
     match json.as_bytes().first() {
         _ if depth == MAX_DEPTH => {}
         Some(b'{') => {
-            if let Ok(fields) = serde_json::from_str::<BTreeMap<Cow<'_, str>, &RawValue>>(json) {
+            if let Ok(fields) = serde_json::from_str::<BTreeMap<Text<'_>, &RawValue>>(json) {
                 hash.update(b"{");
-                for (name, value) in fields {
+                for (Text(name), value) in fields {
                     text(&name, hash);
                     canonical(value.get(), depth + 1, hash);
                 }

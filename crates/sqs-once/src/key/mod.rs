@@ -1,16 +1,17 @@
 //! The business key: what makes two messages the same event.
 
 mod fingerprint;
+mod hex;
 mod namespace;
 mod part;
 mod readable;
 
 use std::fmt;
 
-use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 pub use fingerprint::Fingerprint;
+pub(crate) use hex::{HexDigest, hex};
 pub use namespace::{InvalidNamespace, ItemId, Namespace};
 pub use part::{KeyPart, KeyWriter};
 
@@ -55,8 +56,8 @@ impl BusinessKey {
     }
 
     /// Hex SHA-256 of the parts.
-    pub(crate) fn digest(&self) -> String {
-        hex(&Sha256::digest(&self.encoded))
+    pub(crate) fn digest(&self) -> HexDigest {
+        HexDigest::of(&self.encoded)
     }
 
     /// The parts in a form that people can read. It has a `:` in it, and so is nobody's digest.
@@ -99,13 +100,4 @@ pub enum KeyError {
     /// hold the key, and this is logged.
     #[error("the key extractor failed")]
     Extractor(String),
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    bytes
-        .iter()
-        .flat_map(|byte| [byte >> 4, byte & 15])
-        .map(|digit| char::from(DIGITS[usize::from(digit)]))
-        .collect()
 }

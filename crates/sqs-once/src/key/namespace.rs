@@ -3,10 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use sha2::{Digest, Sha256};
 use thiserror::Error;
 
-use super::{BusinessKey, hex};
+use super::{BusinessKey, HexDigest};
 
 /// Separates the keys of consumers that share a table: the same key in two namespaces is two events.
 ///
@@ -70,9 +69,9 @@ impl Namespace {
     pub fn item_id(&self, key: &BusinessKey) -> ItemId {
         let readable = self.readable_keys.then(|| key.readable()).flatten();
         let id = readable
-            .map(|key| format!("{}#{key}", self.name))
+            .map(|key| [&*self.name, "#", &key].concat())
             .filter(|id| id.len() <= ItemId::MAX_READABLE_LEN)
-            .unwrap_or_else(|| format!("{}#{}", self.name, key.digest()));
+            .unwrap_or_else(|| [&*self.name, "#", key.digest().as_str()].concat());
         ItemId(id.into())
     }
 }
@@ -108,7 +107,7 @@ impl ItemId {
         let namespace = self.namespace();
         match self.0.split_once('#') {
             Some((_, key)) if is_digest(key) => format!("{namespace}#{key:.12}"),
-            _ => format!("{namespace}#{:.12}", hex(&Sha256::digest(&*self.0))),
+            _ => format!("{namespace}#{:.12}", HexDigest::of(self.0.as_bytes())),
         }
     }
 

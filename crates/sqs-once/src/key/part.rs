@@ -97,6 +97,8 @@ impl KeyWriter {
     }
 
     fn part(&mut self, kind: u8, bytes: &[u8]) {
+        self.encoded
+            .reserve(size_of::<u8>() + size_of::<u64>() + bytes.len());
         self.encoded.push(kind);
         self.encoded
             .extend_from_slice(&(bytes.len() as u64).to_be_bytes());

@@ -25,14 +25,17 @@ async fn errors_of(store: &DynamoDbStore) -> Vec<StoreError> {
         errors.push(claimed.unwrap_err());
     }
     for settling in [completion(), recording()] {
-        for settled in store.settle(&settlements(&claims, &settling)).await {
-            errors.push(settled.unwrap_err());
+        let settlements = settlements(&claims, &settling);
+        for slice in [&settlements[..], &settlements[..1]] {
+            for settled in store.settle(slice).await {
+                errors.push(settled.unwrap_err());
+            }
         }
     }
     for read in store.read(&ids(&claims)).await {
         errors.push(read.unwrap_err());
     }
-    assert_eq!(errors.len(), 13);
+    assert_eq!(errors.len(), 15);
     errors
 }
 

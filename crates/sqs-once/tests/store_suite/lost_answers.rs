@@ -94,9 +94,12 @@ async fn a_claim_that_never_arrived_is_sent_again_and_granted() {
 #[tokio::test]
 async fn a_settlement_whose_answer_was_lost_is_sent_again_and_counts_once() {
     for loss in losses() {
-        for settling in [completion(), Settling::Release, recording()] {
+        for (settling, count) in [completion(), Settling::Release, recording()]
+            .into_iter()
+            .flat_map(|settling| [(settling.clone(), 1), (settling, 2)])
+        {
             let network = unreliable([]).await;
-            let claims = new_claims(2);
+            let claims = new_claims(count);
             let claimed = !matches!(settling, Settling::Record { .. });
             if claimed {
                 network.store.claim(&claims).await;

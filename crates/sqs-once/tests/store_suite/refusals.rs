@@ -173,20 +173,48 @@ async fn refused_settlements_are_decided_by_one_read_of_all_their_items() {
 }
 
 #[tokio::test]
-async fn a_refused_recording_is_decided_by_the_item_that_is_read() {
+async fn a_refused_lone_settlement_is_decided_by_the_item_that_is_read() {
     for terse in terse().await {
         let claims = new_claims(1);
         let owner = rivals(&claims);
-        terse.taken(&owner).await;
-        let done = settlements(&owner, &completion());
-        terse.table.store().settle(&done).await;
-        terse.wire.next([Turn::Pass, refused()]);
-        let recordings = settlements(&claims, &recording());
-        let settled = terse.store.settle(&recordings).await.remove(0).unwrap();
-        let theirs = terse.table.peek(&claims[0].id).await.map(Box::new);
-        assert_eq!(settled, Settled::Refused(theirs));
-        let expected = ["BatchExecuteStatement", "UpdateItem", "BatchGetItem"];
-        assert_eq!(terse.wire.seen(), expected);
+        let theirs = terse.taken(&owner).await.remove(0);
+        for settling in [completion(), Settling::Release] {
+            terse.wire.next([refused()]);
+            let settled = terse.store.settle(&settlements(&claims, &settling)).await;
+            let lost = Settled::Refused(Some(Box::new(theirs.clone())));
+            assert_eq!(*settled[0].as_ref().unwrap(), lost);
+            let expected = ["UpdateItem", "BatchGetItem"];
+            assert_eq!(terse.wire.seen(), expected, "{settling:?}");
+        }
+        // Without a claim there is nothing to show, and nothing is made.
+        let never_claimed = new_claims(1);
+        let unclaimed = settlements(&never_claimed, &completion());
+        let settled = terse.store.settle(&unclaimed).await.remove(0).unwrap();
+        assert_eq!(settled, Settled::Refused(None));
+        assert_eq!(terse.wire.seen(), ["UpdateItem", "BatchGetItem"]);
+        assert_eq!(terse.table.peek(&never_claimed[0].id).await, None);
+    }
+}
+
+#[tokio::test]
+async fn a_refused_recording_is_decided_by_the_item_that_is_read() {
+    for terse in terse().await {
+        for (keys, before) in [(1, None), (2, Some("BatchExecuteStatement"))] {
+            let claims = new_claims(keys);
+            let owner = rivals(&claims[..1]);
+            terse.taken(&owner).await;
+            let done = settlements(&owner, &completion());
+            terse.table.store().settle(&done).await;
+            terse
+                .wire
+                .next(before.map(|_| Turn::Pass).into_iter().chain([refused()]));
+            let recordings = settlements(&claims, &recording());
+            let settled = terse.store.settle(&recordings).await.remove(0).unwrap();
+            let theirs = terse.table.peek(&claims[0].id).await.map(Box::new);
+            assert_eq!(settled, Settled::Refused(theirs));
+            let expected = before.into_iter().chain(["UpdateItem", "BatchGetItem"]);
+            assert_eq!(terse.wire.seen(), expected.collect::<Vec<_>>());
+        }
     }
 }
 
@@ -204,5 +232,9 @@ async fn a_read_that_is_denied_leaves_unknown_what_it_should_have_decided_and_no
         let unknown = settled[0].as_ref().unwrap_err();
         assert_eq!(unknown.kind(), StoreErrorKind::AccessDenied);
         assert!(matches!(settled[1], Ok(Settled::Written)));
+
+        terse.wire.next([refused(), denied()]);
+        let settled = terse.store.settle(&completions[..1]).await.remove(0);
+        assert_eq!(settled.unwrap_err().kind(), StoreErrorKind::AccessDenied);
     }
 }

@@ -65,7 +65,7 @@ async fn a_lone_key_takes_one_request_whether_it_is_new_or_not() {
 async fn settlements_take_one_request_for_every_twenty_five() {
     for metered in metered().await {
         for settling in [completion(), Settling::Release, recording()] {
-            for (keys, requests) in [(0, 0), (1, 1), (25, 1), (26, 2), (100, 4)] {
+            for (keys, requests) in [(0, 0), (2, 1), (25, 1), (26, 2), (100, 4)] {
                 let claims = new_claims(keys);
                 if !matches!(settling, Settling::Record { .. }) {
                     metered.store.claim(&claims).await;
@@ -86,19 +86,40 @@ async fn settlements_take_one_request_for_every_twenty_five() {
 }
 
 #[tokio::test]
+async fn a_lone_settlement_takes_one_request_whatever_it_finds() {
+    for metered in metered().await {
+        for settling in [completion(), Settling::Release, recording()] {
+            let claims = new_claims(1);
+            metered.store.claim(&claims).await;
+            metered.wire.seen();
+            let settled = metered.store.settle(&settlements(&claims, &settling)).await;
+            assert!(matches!(settled[..], [Ok(Settled::Written)]));
+            assert_eq!(metered.wire.seen(), ["UpdateItem"], "{settling:?}");
+        }
+        metered
+            .store
+            .settle(&settlements(&new_claims(1), &recording()))
+            .await;
+        assert_eq!(metered.wire.seen(), ["UpdateItem"]);
+    }
+}
+
+#[tokio::test]
 async fn a_refused_settlement_takes_no_further_request() {
     for metered in metered().await {
-        let claims = new_claims(3);
-        metered.store.claim(&claims).await;
-        metered.wire.seen();
-        let strangers = settlements(&rivals(&claims), &completion());
-        let settled = metered.store.settle(&strangers).await;
-        assert!(
-            settled
-                .iter()
-                .all(|settled| matches!(settled, Ok(Settled::Refused(Some(_)))))
-        );
-        assert_eq!(metered.wire.seen(), ["BatchExecuteStatement"]);
+        for (keys, request) in [(3, "BatchExecuteStatement"), (1, "UpdateItem")] {
+            let claims = new_claims(keys);
+            metered.store.claim(&claims).await;
+            metered.wire.seen();
+            let strangers = settlements(&rivals(&claims), &completion());
+            let settled = metered.store.settle(&strangers).await;
+            assert!(
+                settled
+                    .iter()
+                    .all(|settled| matches!(settled, Ok(Settled::Refused(Some(_)))))
+            );
+            assert_eq!(metered.wire.seen(), [request]);
+        }
     }
 }
 

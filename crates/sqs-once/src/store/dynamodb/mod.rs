@@ -1,17 +1,18 @@
 //! The store on Amazon DynamoDB: the one module that knows its SDK.
 //!
 //! A slice travels in requests of 25 statements (`BatchExecuteStatement`), each statement with a
-//! condition and a result of its own. A lone claim is one conditional `UpdateItem`. Keys that turn out to
-//! have an item already are read together, consistently, and only what the item does not refuse is
-//! written by an `UpdateItem` each. A refusal that does not show the item which refused is followed by a
-//! consistent read as well.
+//! condition and a result of its own. A lone claim or settlement is one conditional `UpdateItem`. Claims
+//! whose keys turn out to have an item already are read together, consistently, and only what the item
+//! does not refuse is written by an `UpdateItem` each. A refusal that does not show the item which refused
+//! is followed by a consistent read as well.
 
 mod client;
 mod errors;
 mod layout;
 mod requests;
+mod statements;
 mod table;
-mod writes;
+mod updates;
 
 use std::sync::Arc;
 
@@ -117,6 +118,9 @@ impl Store for DynamoDbStore {
 
     fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> StoreFuture<'a, Settled> {
         Box::pin(async move {
+            if let [settlement] = settlements {
+                return vec![self.requests.settle_one(settlement).await];
+            }
             let chunks = settlements.chunks(STATEMENTS);
             flat(chunks.map(|chunk| self.requests.settle_batch(chunk))).await
         })

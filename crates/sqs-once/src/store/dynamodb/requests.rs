@@ -1,6 +1,7 @@
 //! The requests that a slice becomes.
 
 use std::collections::HashMap;
+use std::slice;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::Config;
@@ -17,8 +18,8 @@ use crate::key::ItemId;
 use crate::store::{Claim, Claimed, Fence, Item, Settled, Settlement, StoreError, StoreErrorKind};
 
 use super::errors;
-use super::table::{Table, owned};
-use super::writes::{Anew, Write};
+use super::table::Table;
+use super::updates::Anew;
 
 /// How often a claim is sent that is refused without an item to show for it.
 const TRIES: usize = 2;
@@ -80,24 +81,16 @@ impl Requests {
             Ok(results) => results,
             Err(error) => return vec![Err(error); claims.len()],
         };
-        let mut answers: Vec<Option<_>> = Vec::with_capacity(claims.len());
-        for (claim, result) in claims.iter().zip(results) {
-            answers.push(match result {
-                Ok(()) => Some(Ok(Claimed::Written {
-                    fence: Fence::first(claim.now),
-                })),
-                Err(error) if is(&error, &BatchStatementErrorCodeEnum::DuplicateItem) => None,
-                Err(error) => Some(Err(errors::statement(&error))),
-            });
-        }
-        let open = claims.iter().zip(&answers);
-        let open = open.filter(|(_, answer)| answer.is_none());
-        let open: Vec<_> = open.map(|(claim, _)| claim).collect();
-        let mut late = self.claim_over(&open).await.into_iter();
-        let answers = answers
-            .into_iter()
-            .map(|answer| answer.or_else(|| late.next()));
-        answers.flatten().collect()
+        let answer = |(claim, result): (&Claim, StatementResult)| match result {
+            Ok(()) => Some(Ok(Claimed::Written {
+                fence: Fence::first(claim.now),
+            })),
+            Err(error) if is(&error, &BatchStatementErrorCodeEnum::DuplicateItem) => None,
+            Err(error) => Some(Err(errors::statement(&error))),
+        };
+        let answers: Vec<_> = claims.iter().zip(results).map(answer).collect();
+        let open = open(claims, &answers);
+        filled(answers, self.claim_over(&open).await)
     }
 
     /// Claims keys that have an item already. Most are duplicates, which one read tells of them all; what
@@ -120,44 +113,48 @@ impl Requests {
         join_all(decided).await
     }
 
+    /// One conditional write, and a read where it is refused without an item.
+    pub(super) async fn settle_one(&self, settlement: &Settlement) -> Result<Settled, StoreError> {
+        match self.settle_over(settlement).await? {
+            Settled::Refused(None) => {
+                let found = self.read_one(&settlement.id).await?;
+                Ok(Settled::Refused(found.map(Box::new)))
+            }
+            settled => Ok(settled),
+        }
+    }
+
+    /// A statement each; recordings whose key has an item already go on from there.
     pub(super) async fn settle_batch(
         &self,
         settlements: &[Settlement],
     ) -> Vec<Result<Settled, StoreError>> {
-        let writes = settlements.iter().map(|one| self.table.write_of(one));
-        let writes: Vec<_> = writes.collect();
-        let statements = writes.iter().map(|write| self.table.statement(write));
+        let statements = settlements.iter().map(|one| self.table.settlement(one));
         let results = match self.execute(statements.collect()).await {
             Ok(results) => results,
             Err(error) => return vec![Err(error); settlements.len()],
         };
-        let answers =
-            writes
-                .iter()
-                .zip(results)
-                .map(async |(write, result)| match (result, write) {
-                    (Ok(()), _) => Ok(Settled::Written),
-                    (Err(error), _)
-                        if is(&error, &BatchStatementErrorCodeEnum::ConditionalCheckFailed) =>
-                    {
-                        let item = error.item().map(|item| self.table.item(item));
-                        Ok(Settled::Refused(item.transpose()?.map(Box::new)))
-                    }
-                    (Err(error), Write::Anew(recording))
-                        if is(&error, &BatchStatementErrorCodeEnum::DuplicateItem) =>
-                    {
-                        self.record_over(recording).await
-                    }
-                    (Err(error), _) => Err(errors::statement(&error)),
-                });
-        self.explained(settlements, join_all(answers).await).await
+        let answer = |result: StatementResult| match result {
+            Ok(()) => Some(Ok(Settled::Written)),
+            Err(error) if is(&error, &BatchStatementErrorCodeEnum::ConditionalCheckFailed) => {
+                let item = error.item().map(|item| self.table.item(item)).transpose();
+                Some(item.map(|item| Settled::Refused(item.map(Box::new))))
+            }
+            Err(error) if is(&error, &BatchStatementErrorCodeEnum::DuplicateItem) => None,
+            Err(error) => Some(Err(errors::statement(&error))),
+        };
+        let answers: Vec<_> = results.into_iter().map(answer).collect();
+        let open = open(settlements, &answers);
+        let late = join_all(open.into_iter().map(|one| self.settle_over(one))).await;
+        self.explained(settlements, filled(answers, late)).await
     }
 
-    /// Records over an item that stands there.
-    async fn record_over(&self, recording: &Anew<'_>) -> Result<Settled, StoreError> {
-        let request = self.table.record_update(&self.client, recording);
+    /// One conditional write: a settlement of a key that may have an item.
+    async fn settle_over(&self, settlement: &Settlement) -> Result<Settled, StoreError> {
+        let request = self.table.settlement_update(&self.client, settlement);
         match request.send().await {
-            Ok(_) => Ok(Settled::Written),
+            Ok(written) if written.attributes().is_some() => Ok(Settled::Written),
+            Ok(_) => Err(without("what was written")),
             Err(error) => Ok(Settled::Refused(self.refusing_item(error)?.map(Box::new))),
         }
     }
@@ -185,7 +182,7 @@ impl Requests {
     }
 
     async fn read_one(&self, id: &ItemId) -> Result<Option<Item>, StoreError> {
-        let mut items = self.read_all(std::slice::from_ref(id)).await?;
+        let mut items = self.read_all(slice::from_ref(id)).await?;
         items.remove(id).transpose()
     }
 
@@ -204,7 +201,7 @@ impl Requests {
         if ids.is_empty() {
             return Ok(HashMap::new());
         }
-        let keys = ids.iter().map(|id| owned(self.table.key_of(id))).collect();
+        let keys = ids.iter().map(|id| self.table.key_of(id)).collect();
         let request = KeysAndAttributes::builder()
             .set_keys(Some(keys))
             .consistent_read(true)
@@ -290,6 +287,22 @@ impl Requests {
             _ => Err(errors::request(error)),
         }
     }
+}
+
+/// The entries of a slice that have no answer yet.
+fn open<'a, E, T>(entries: &'a [E], answers: &[Option<T>]) -> Vec<&'a E> {
+    let pairs = entries.iter().zip(answers);
+    let open = pairs.filter(|(_, answer)| answer.is_none());
+    open.map(|(entry, _)| entry).collect()
+}
+
+/// Puts the answers that came later into their places.
+fn filled<T>(answers: Vec<Option<T>>, late: Vec<T>) -> Vec<T> {
+    let mut late = late.into_iter();
+    let mut all = Vec::with_capacity(answers.len());
+    let given = answers.into_iter();
+    all.extend(given.filter_map(|answer| answer.or_else(|| late.next())));
+    all
 }
 
 fn is(error: &BatchStatementError, code: &BatchStatementErrorCodeEnum) -> bool {

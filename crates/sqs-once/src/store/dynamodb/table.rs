@@ -1,7 +1,7 @@
 //! Items as DynamoDB holds them.
 
 use std::collections::HashMap;
-use std::fmt::Display;
+use std::iter;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
@@ -11,52 +11,47 @@ use crate::store::{Fence, Item, Owner, Status, StoreError, StoreErrorKind};
 use crate::time::Timestamp;
 
 use super::layout::{LayoutError, TableKey, TableLayout};
+use super::statements::Texts;
 
 pub(super) const IN_PROGRESS: &str = "INPROGRESS";
 pub(super) const COMPLETED: &str = "COMPLETED";
 
 pub(super) type Attributes = HashMap<String, AttributeValue>;
 
-/// A table: its name, its key, and the names of its attributes.
+/// A table: its name, its key, the names of its attributes, and the statements for it.
 #[derive(Clone, Debug)]
 pub(super) struct Table {
     pub(super) name: String,
-    key: TableKey,
+    pub(super) key: TableKey,
     pub(super) names: TableLayout,
+    pub(super) texts: Texts,
 }
 
 impl Table {
     pub(super) fn new(name: String, layout: TableLayout) -> Result<Self, LayoutError> {
-        Ok(Self {
-            name,
-            key: layout.key()?,
-            names: layout,
-        })
+        Ok(Self::with_key(name, layout.key()?, layout))
     }
 
     /// A table with the default layout.
     pub(super) fn by_default(name: String) -> Self {
         let names = TableLayout::default();
+        let partition = names.partition_key.clone();
+        Self::with_key(name, TableKey::Simple { partition }, names)
+    }
+
+    fn with_key(name: String, key: TableKey, names: TableLayout) -> Self {
         Self {
+            texts: Texts::new(&name, &key, &names),
             name,
-            key: TableKey::Simple {
-                partition: names.partition_key.clone(),
-            },
+            key,
             names,
         }
     }
 
-    /// The attributes that name an item, the partition key first.
-    pub(super) fn key_of(&self, id: &ItemId) -> Vec<(&str, AttributeValue)> {
-        let id = text(id.as_str());
-        match &self.key {
-            TableKey::Simple { partition } => vec![(partition, id)],
-            TableKey::Composite {
-                partition,
-                value,
-                sort,
-            } => vec![(partition, text(value)), (sort, id)],
-        }
+    /// The attributes that name an item.
+    pub(super) fn key_of(&self, id: &ItemId) -> Attributes {
+        let names = self.key.names().map(str::to_owned);
+        names.zip(self.key.values(id)).collect()
     }
 
     /// The attribute that holds the item id.
@@ -109,19 +104,33 @@ impl Table {
     }
 }
 
-/// Named values as the SDK wants them.
-pub(super) fn owned(named: Vec<(&str, AttributeValue)>) -> Attributes {
-    let owned = named
-        .into_iter()
-        .map(|(name, value)| (name.to_owned(), value));
-    owned.collect()
+impl TableKey {
+    /// The names of the key's attributes, the partition key's first.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        let (first, second) = match self {
+            Self::Simple { partition } => (partition, None),
+            Self::Composite {
+                partition, sort, ..
+            } => (partition, Some(sort)),
+        };
+        iter::once(first).chain(second).map(String::as_str)
+    }
+
+    /// Their values, in the same order.
+    pub(super) fn values(&self, id: &ItemId) -> impl Iterator<Item = AttributeValue> {
+        let partition = match self {
+            Self::Simple { .. } => None,
+            Self::Composite { value, .. } => Some(text(value)),
+        };
+        partition.into_iter().chain([text(id.as_str())])
+    }
 }
 
 pub(super) fn text(value: impl Into<String>) -> AttributeValue {
     AttributeValue::S(value.into())
 }
 
-pub(super) fn number(value: impl Display) -> AttributeValue {
+pub(super) fn number(value: u64) -> AttributeValue {
     AttributeValue::N(value.to_string())
 }
 
