@@ -9,6 +9,8 @@ from local import ROOT
 ELF_MACHINES = {"x86-64": 0x3E, "arm64": 0xB7}
 # What Lambda's Linux has; a newer one in the binary would only show as a crash at the first cold start.
 GLIBC_OF_AL2023 = (2, 34)
+# Bytes. Lambda fetches and maps the binary before it starts, so what is not needed costs every cold start.
+LARGEST_ZIP = 5_000_000
 
 
 def main():
@@ -31,7 +33,9 @@ def check(name, path):
     assert (info.external_attr >> 16) & 0o111, f"{path}: bootstrap is not executable"
     wanted = max(glibc_versions(binary), default=(0, 0))
     assert wanted <= GLIBC_OF_AL2023, f"{path}: bootstrap needs glibc {wanted}, Lambda has {GLIBC_OF_AL2023}"
-    print(f"{name}: {len(binary):,} bytes, {path.stat().st_size:,} zipped, needs glibc {wanted[0]}.{wanted[1]}")
+    zipped = path.stat().st_size
+    assert zipped <= LARGEST_ZIP, f"{path}: {zipped:,} bytes, at most {LARGEST_ZIP:,} are allowed"
+    print(f"{name}: {len(binary):,} bytes, {zipped:,} zipped, needs glibc {wanted[0]}.{wanted[1]}")
 
 
 def glibc_versions(binary):

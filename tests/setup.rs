@@ -22,8 +22,8 @@ fn logging(launch: Launch) -> (Launch, Lines) {
     (launch, lines)
 }
 
-/// The store's trouble was logged once, with the way out of it.
-fn assert_one_store_error(lines: &Lines, fix: &str) {
+/// The store's trouble was logged at the start and once for the batch, with the way out of it.
+fn assert_two_store_errors(lines: &Lines, fix: &str) {
     let lines = lines.lock().unwrap();
     let lines = lines
         .iter()
@@ -31,27 +31,26 @@ fn assert_one_store_error(lines: &Lines, fix: &str) {
     let errors: Vec<_> = lines
         .filter(|line| line["target"] == "sqs_once::store")
         .collect();
-    assert_eq!(errors.len(), 1, "{errors:?}");
-    assert_eq!(errors[0]["level"], "ERROR");
-    assert!(
-        errors[0]["error"].as_str().unwrap().contains(fix),
-        "{errors:?}"
-    );
+    assert_eq!(errors.len(), 2, "{errors:?}");
+    for error in errors {
+        assert_eq!(error["level"], "ERROR");
+        assert!(error["error"].as_str().unwrap().contains(fix), "{error}");
+    }
 }
 
 #[tokio::test]
-async fn a_missing_table_fails_every_record_with_one_line_that_names_the_fix() {
+async fn a_missing_table_is_told_at_the_start_and_fails_every_record_with_one_line() {
     let bench = Bench::new().await;
     let (launch, lines) = logging(bench.launch().env("SQS_ONCE_TABLE", "not-there"));
     let orders = event("orders");
     let result = run(launch.start().await.unwrap(), &orders).await;
     assert_eq!(result.failures, orders.message_ids());
-    assert_one_store_error(&lines, "SQS_ONCE_TABLE");
+    assert_two_store_errors(&lines, "SQS_ONCE_TABLE");
     assert!(bench.payments.charges().is_empty());
 }
 
 #[tokio::test]
-async fn denied_access_fails_every_record_with_one_line_that_names_the_fix() {
+async fn denied_access_is_told_at_the_start_and_fails_every_record_with_one_line() {
     let bench = Bench::new().await;
     let denying = Router::new().route(
         "/",
@@ -68,7 +67,7 @@ async fn denied_access_fails_every_record_with_one_line_that_names_the_fix() {
     let orders = event("orders");
     let result = run(launch.start().await.unwrap(), &orders).await;
     assert_eq!(result.failures, orders.message_ids());
-    assert_one_store_error(&lines, "role");
+    assert_two_store_errors(&lines, "role");
     assert!(bench.payments.charges().is_empty());
 }
 
@@ -79,7 +78,7 @@ async fn missing_credentials_fail_every_record_at_once_and_say_so() {
     let orders = event("orders");
     let result = run(launch.start().await.unwrap(), &orders).await;
     assert_eq!(result.failures, orders.message_ids());
-    assert_one_store_error(&lines, "AWS_ACCESS_KEY_ID");
+    assert_two_store_errors(&lines, "AWS_ACCESS_KEY_ID");
 }
 
 #[tokio::test]

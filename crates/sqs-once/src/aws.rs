@@ -6,6 +6,7 @@ use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_config::{BehaviorVersion, SdkConfig};
 use aws_smithy_http_client::tls::{self, rustls_provider::CryptoMode};
+use aws_smithy_runtime_api::client::http::{HttpClient, http_client_fn};
 use tokio::sync::OnceCell;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -23,9 +24,13 @@ pub(crate) async fn config() -> &'static SdkConfig {
 
 async fn load() -> SdkConfig {
     // ring builds faster than the SDK's default TLS provider and starts faster.
-    let http_client = aws_smithy_http_client::Builder::new()
+    let https = aws_smithy_http_client::Builder::new()
         .tls_provider(tls::Provider::Rustls(CryptoMode::Ring))
         .build_https();
+    // By itself it would also build a connector for each client to be thrown away, as a check, and parse
+    // all of the system's root certificates for it.
+    let http_client =
+        http_client_fn(move |settings, components| https.http_connector(settings, components));
     aws_config::defaults(BehaviorVersion::v2026_01_12())
         .http_client(http_client)
         .timeout_config(

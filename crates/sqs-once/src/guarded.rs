@@ -5,6 +5,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tracing::error;
 
+#[cfg(panic = "abort")]
+compile_error!(
+    "a handler that panics must fail its record and not its process: set `panic = \"unwind\"` in \
+     `[profile.release]` of the workspace's Cargo.toml (`cargo lambda build` sets \"abort\" where nothing is set)"
+);
+
 /// Holds something of the user's. Whatever its drop does, the batch goes on.
 pub(crate) struct Guarded<T>(Option<T>);
 

@@ -2,6 +2,7 @@
 
 mod cache;
 mod driver;
+mod opening;
 mod protocol;
 mod settings;
 

@@ -168,13 +168,17 @@ impl Idempotency {
         self.set(|settings| settings.random = Some(Arc::new(random)))
     }
 
-    /// Reads the environment and connects the store, unless that was done already. Call it before the
-    /// first event: a function that can't work should not start.
+    /// Reads the environment, unless that was done already, and makes a request to the store. Call it
+    /// before the first event: a function that can't work should not start.
+    ///
+    /// The request is that of [`Consumer::init`](crate::Consumer::init): it opens the connection, and its
+    /// failure is one line in the log.
     ///
     /// # Errors
     /// [`ConfigError`] when a setting is missing or malformed.
     pub async fn init(&self) -> Result<(), ConfigError> {
-        self.core().await.map(|_| ())
+        self.core().await?.driver.open().await;
+        Ok(())
     }
 
     /// The invocation that ends at `deadline`: `context.deadline()` of Lambda's context, or any other

@@ -61,6 +61,7 @@ pub trait Store: Send + Sync + 'static {
     /// Writes each settlement that [`Settlement::admitted_by`] allows.
     fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> StoreFuture<'a, Settled>;
 
-    /// Reads items, each as new as the last write that was answered.
+    /// Reads items, each as new as the last write that was answered. A function reads one id that nothing is
+    /// kept under when it starts, so that connections are open before the first claim.
     fn read<'a>(&'a self, ids: &'a [ItemId]) -> StoreFuture<'a, Option<Item>>;
 }

@@ -55,7 +55,7 @@ impl DynamoDbStore {
     ///
     /// # Errors
     /// [`ConfigError`] when `SQS_ONCE_TABLE` is missing or malformed. The table itself is first
-    /// asked for with the first record.
+    /// asked for by [`Consumer::init`](crate::Consumer::init), or else with the first record.
     pub async fn from_env() -> Result<Self, ConfigError> {
         let table = config::table(&config::process_env)?;
         Ok(Self::new(client::from_env().await, table))

@@ -1,0 +1,40 @@
+//! The store's first request, made before anything waits for it.
+
+use std::time::Duration;
+
+use tokio::time::timeout;
+use tracing::{error, warn};
+
+use crate::key::ItemId;
+use crate::store::{StoreError, StoreErrorKind};
+
+use super::Driver;
+
+/// Enough for an attempt that is lost and one more. Lambda gives all of the start 10 s.
+const LONGEST: Duration = Duration::from_secs(3);
+
+impl Driver {
+    /// Reads what is not there. That loads credentials and opens the connection, so that the first claim
+    /// pays for neither, and a missing table or permission is in the log of the deployment.
+    ///
+    /// Trouble keeps nothing from starting: it may be over with the first claim, and if not, each record
+    /// says why it failed.
+    pub(crate) async fn open(&self) {
+        // Nobody's key: neither a hash nor, as a readable one is, with a `:` in it.
+        let id = ItemId::from_stored(format!("{}#start", self.namespace.as_str()));
+        let answers = match timeout(LONGEST, self.store.read(&[id])).await {
+            Ok(answers) => answers,
+            Err(_) => {
+                let message = format!("no answer within {LONGEST:?}");
+                vec![Err(StoreError::new(StoreErrorKind::Unanswered, message))]
+            }
+        };
+        for error in answers.into_iter().filter_map(Result::err) {
+            if error.is_transient() {
+                warn!(target: "sqs_once::store", %error, "the store did not answer at the start");
+            } else {
+                error!(target: "sqs_once::store", %error, "the store can't be used as it is");
+            }
+        }
+    }
+}
