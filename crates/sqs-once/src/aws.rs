@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use aws_config::retry::RetryConfig;
+use aws_config::stalled_stream_protection::StalledStreamProtectionConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_config::{BehaviorVersion, SdkConfig};
 use aws_smithy_http_client::tls::{self, rustls_provider::CryptoMode};
@@ -33,6 +34,8 @@ async fn load() -> SdkConfig {
         http_client_fn(move |settings, components| https.http_connector(settings, components));
     aws_config::defaults(BehaviorVersion::v2026_01_12())
         .http_client(http_client)
+        // The timeouts below are tighter, and no answer is a stream.
+        .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
         .timeout_config(
             TimeoutConfig::builder()
                 .connect_timeout(CONNECT_TIMEOUT)

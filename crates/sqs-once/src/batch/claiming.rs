@@ -15,6 +15,7 @@ use crate::key::BusinessKey;
 use crate::store::{Claim, StoreError};
 
 use super::engine::{InProgress, Requests};
+use super::under_way::begun;
 
 /// How many records may be on their way from their claim to a free handler.
 pub(super) const AHEAD: usize = 100;
@@ -84,8 +85,7 @@ impl<'a> Claimer<'a> {
 
     pub(super) fn ask(&mut self, candidates: Vec<Candidate>) {
         self.undecided += candidates.len();
-        self.asking
-            .push(Box::pin(ask(self.idempotency, candidates)));
+        self.asking.push(begun(ask(self.idempotency, candidates)));
     }
 
     /// What was refused or unanswered is not asked for once more.

@@ -12,6 +12,7 @@ mod ledger;
 mod line;
 mod run;
 mod settling;
+mod under_way;
 
 pub(crate) use answer::run;
 pub(crate) use deadline::{Deadline, Margins};

@@ -11,6 +11,7 @@ use crate::idempotency::{Driver, Ending};
 use crate::store::{Settled, StoreError};
 
 use super::engine::Requests;
+use super::under_way::begun;
 
 /// Handlers that end one after the other without a pause hold the group back no longer than this.
 const OVERDUE: Duration = Duration::from_millis(20);
@@ -159,7 +160,7 @@ impl<'a> Settler<'a> {
 
     fn send(&mut self, group: Vec<Entry>) {
         let idempotency = self.idempotency;
-        self.under_way.push(Box::pin(async move {
+        self.under_way.push(begun(async move {
             let settlements: Vec<_> = group.iter().map(|entry| entry.settlement.clone()).collect();
             let answers = idempotency.settle(&settlements).await;
             group.into_iter().zip(answers).collect()
