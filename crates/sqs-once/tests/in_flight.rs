@@ -4,6 +4,7 @@
 
 mod support;
 
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -11,6 +12,8 @@ use sqs_once::store::{Claim, Claimed, Item, Settled, Settlement, Store, StoreFut
 use sqs_once::{MemoryStore, Requests, consumer, key::ItemId};
 use support::{Bench, Order, event, order};
 use tokio::time::{Instant, sleep};
+
+const ROUND_TRIP: Duration = Duration::from_millis(10);
 
 /// The most calls of one kind that were under way at once, and the most entries of one.
 #[derive(Default)]
@@ -20,21 +23,40 @@ struct Peak {
     entries: usize,
 }
 
-#[derive(Clone, Default)]
+#[derive(Clone)]
 struct Slow {
     inner: MemoryStore,
+    claiming: Duration,
+    settling: Duration,
     claims: Arc<Mutex<Peak>>,
     settlements: Arc<Mutex<Peak>>,
 }
 
-async fn slowly<T>(peak: &Mutex<Peak>, entries: usize, call: impl Future<Output = T>) -> T {
+impl Slow {
+    fn new(claiming: Duration, settling: Duration) -> Self {
+        Self {
+            inner: MemoryStore::new(),
+            claiming,
+            settling,
+            claims: Arc::default(),
+            settlements: Arc::default(),
+        }
+    }
+}
+
+async fn slowly<T>(
+    time: Duration,
+    peak: &Mutex<Peak>,
+    entries: usize,
+    call: impl Future<Output = T>,
+) -> T {
     {
         let mut peak = peak.lock().unwrap();
         peak.now += 1;
         peak.calls = peak.calls.max(peak.now);
         peak.entries = peak.entries.max(entries);
     }
-    sleep(Duration::from_millis(10)).await;
+    sleep(time).await;
     let answer = call.await;
     peak.lock().unwrap().now -= 1;
     answer
@@ -43,12 +65,17 @@ async fn slowly<T>(peak: &Mutex<Peak>, entries: usize, call: impl Future<Output 
 impl Store for Slow {
     fn claim<'a>(&'a self, claims: &'a [Claim]) -> StoreFuture<'a, Claimed> {
         let call = self.inner.claim(claims);
-        Box::pin(slowly(&self.claims, claims.len(), call))
+        Box::pin(slowly(self.claiming, &self.claims, claims.len(), call))
     }
 
     fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> StoreFuture<'a, Settled> {
         let call = self.inner.settle(settlements);
-        Box::pin(slowly(&self.settlements, settlements.len(), call))
+        Box::pin(slowly(
+            self.settling,
+            &self.settlements,
+            settlements.len(),
+            call,
+        ))
     }
 
     fn read<'a>(&'a self, ids: &'a [ItemId]) -> StoreFuture<'a, Option<Item>> {
@@ -62,11 +89,12 @@ async fn round_trips(keys: usize) -> u128 {
     let consumer = consumer::<Order>()
         .key(|order: &Order| order.id.clone())
         .handler(async |_: Order| ());
-    let consumer = bench.consumer(consumer).store(Slow::default());
+    let store = Slow::new(ROUND_TRIP, ROUND_TRIP);
+    let consumer = bench.consumer(consumer).store(store);
     let records = (0..keys).map(|at| order(&format!("k{at}")));
     let start = Instant::now();
     assert!(bench.invoke(&consumer, event(records)).await.is_empty());
-    start.elapsed().as_millis() / 10
+    start.elapsed().as_millis() / ROUND_TRIP.as_millis()
 }
 
 #[tokio::test(start_paused = true)]
@@ -79,7 +107,8 @@ async fn a_group_that_nothing_more_can_join_waits_for_no_other() {
 /// The most claims and settlements under way, and how many keys each carried, of a batch of 400.
 async fn peaks(requests: Requests) -> [(usize, usize); 2] {
     let bench = Bench::new();
-    let store = Slow::default();
+    // Claims come in faster than settlements go out, so that only their own bound holds these back.
+    let store = Slow::new(ROUND_TRIP, 20 * ROUND_TRIP);
     let consumer = consumer::<Order>()
         .key(|order: &Order| order.id.clone())
         .requests(requests)
@@ -96,13 +125,58 @@ async fn peaks(requests: Requests) -> [(usize, usize); 2] {
 
 #[tokio::test(start_paused = true)]
 async fn batched_requests_are_full_and_few() {
-    let [claims, settlements] = peaks(Requests::Batched).await;
-    assert_eq!(claims, (4, 25));
-    assert!(settlements.0 <= 8, "{settlements:?}");
-    assert_eq!(settlements.1, 25);
+    assert_eq!(peaks(Requests::Batched).await, [(8, 25), (8, 25)]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn single_requests_carry_one_key_and_are_bounded() {
     assert_eq!(peaks(Requests::Single).await, [(32, 1), (32, 1)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_leaves_before_the_records_of_the_next_are_read() {
+    let bench = Bench::new();
+    let read = Arc::new(AtomicUsize::new(0));
+    let store = Asked {
+        inner: MemoryStore::new(),
+        read: Arc::clone(&read),
+        claims: Arc::default(),
+    };
+    let consumer = consumer::<Order>()
+        .key(move |order: &Order| {
+            read.fetch_add(1, SeqCst);
+            order.id.clone()
+        })
+        .handler(async |_: Order| ());
+    let consumer = bench.consumer(consumer).store(store.clone());
+    let records = (0..75).map(|at| order(&format!("k{at}")));
+    assert!(bench.invoke(&consumer, event(records)).await.is_empty());
+    assert_eq!(*store.claims.lock().unwrap(), [25, 50, 75]);
+}
+
+/// A store that notes how many records had been read when it was asked for claims.
+#[derive(Clone)]
+struct Asked {
+    inner: MemoryStore,
+    read: Arc<AtomicUsize>,
+    claims: Arc<Mutex<Vec<usize>>>,
+}
+
+impl Store for Asked {
+    fn claim<'a>(&'a self, claims: &'a [Claim]) -> StoreFuture<'a, Claimed> {
+        self.claims.lock().unwrap().push(self.read.load(SeqCst));
+        let call = self.inner.claim(claims);
+        Box::pin(async {
+            sleep(ROUND_TRIP).await;
+            call.await
+        })
+    }
+
+    fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> StoreFuture<'a, Settled> {
+        self.inner.settle(settlements)
+    }
+
+    fn read<'a>(&'a self, ids: &'a [ItemId]) -> StoreFuture<'a, Option<Item>> {
+        self.inner.read(ids)
+    }
 }

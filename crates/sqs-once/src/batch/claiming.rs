@@ -18,7 +18,9 @@ use super::engine::{InProgress, Requests};
 use super::under_way::begun;
 
 /// How many records may be on their way from their claim to a free handler.
-pub(super) const AHEAD: usize = 100;
+pub(super) const AHEAD: usize = 200;
+/// How many may wait for other workers.
+const WAITING: usize = 100;
 
 /// A record whose key is known, on its way to its handler.
 pub(super) struct Candidate {
@@ -80,7 +82,7 @@ impl<'a> Claimer<'a> {
 
     /// Whether one more request may go out.
     pub(super) fn has_room(&self) -> bool {
-        self.asking.len() < self.requests.claiming()
+        self.asking.len() < self.requests.under_way()
     }
 
     pub(super) fn ask(&mut self, candidates: Vec<Candidate>) {
@@ -136,7 +138,7 @@ impl<'a> Claimer<'a> {
             (Err(error), _) if error.is_transient() => self.until,
             (Ok(Admission::Refused(Refusal::InProgress { .. })), InProgress::Wait(longest)) => {
                 if candidate.waits_until.is_none() {
-                    if self.waiting == AHEAD {
+                    if self.waiting == WAITING {
                         return;
                     }
                     self.undecided -= 1;

@@ -69,7 +69,7 @@ pub enum InProgress {
 /// How many keys a request to the store carries. What it costs in write units is the same either way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Requests {
-    /// Up to 25, where there are that many, with up to 4 such requests for claims and 8 for completions
+    /// Up to 25, where there are that many, with up to 8 such requests for claims and 8 for completions
     /// under way at once (the default). A lone key does not wait for others.
     #[default]
     Batched,
@@ -88,16 +88,8 @@ impl Requests {
         }
     }
 
-    /// The most requests for claims under way at once.
-    pub(super) const fn claiming(self) -> usize {
-        match self {
-            Self::Batched => 4,
-            Self::Single => 32,
-        }
-    }
-
-    /// The most full requests for settlements under way at once.
-    pub(super) const fn settling(self) -> usize {
+    /// The most requests for claims under way at once, and the most full ones for settlements.
+    pub(super) const fn under_way(self) -> usize {
         match self {
             Self::Batched => 8,
             Self::Single => 32,

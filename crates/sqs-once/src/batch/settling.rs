@@ -143,7 +143,7 @@ impl<'a> Settler<'a> {
     }
 
     fn has_room(&self) -> bool {
-        self.under_way.len() < self.requests.settling()
+        self.under_way.len() < self.requests.under_way()
     }
 
     fn send_full_groups(&mut self) {

@@ -42,7 +42,7 @@ impl<Phase> Consumer<Phase> {
     }
 
     /// How many handlers of a batch run at once. Default: 10. In a FIFO queue each message group has
-    /// one at a time. Up to a hundred records, or as many as this, are claimed ahead of their handlers; what
+    /// one at a time. Up to two hundred records, or as many as this, are claimed ahead of their handlers; what
     /// is not started before the deadline is given back. It has no meaning for a [`BatchHandler`](crate::BatchHandler), which is called once.
     ///
     /// # Panics

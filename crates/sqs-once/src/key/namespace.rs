@@ -106,8 +106,13 @@ impl ItemId {
     pub fn short(&self) -> String {
         let namespace = self.namespace();
         match self.0.split_once('#') {
-            Some((_, key)) if is_digest(key) => format!("{namespace}#{key:.12}"),
-            _ => format!("{namespace}#{:.12}", HexDigest::of(self.0.as_bytes())),
+            Some((_, key)) if is_digest(key) => [namespace, "#", &key[..12]].concat(),
+            _ => [
+                namespace,
+                "#",
+                &HexDigest::of(self.0.as_bytes()).as_str()[..12],
+            ]
+            .concat(),
         }
     }
 

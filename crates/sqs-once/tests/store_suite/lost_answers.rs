@@ -6,7 +6,9 @@ use sqs_once::store::{
     Claim, DynamoDbStore, Fence, Item, Settled, Settling, Store, StoreErrorKind,
 };
 
-use crate::support::{NOW, OnDynamoDb, completion, new_claims, recording, settlements, store_at};
+use crate::support::{
+    NOW, OnDynamoDb, completion, new_claims, recording, rivals, settlements, store_at,
+};
 use crate::wire::{Turn, Wire};
 
 struct Unreliable {
@@ -150,7 +152,7 @@ async fn a_claim_that_is_never_answered_is_unknown_and_recognised_when_it_is_sen
 async fn a_batch_whose_answer_was_lost_knows_its_own_claims_from_those_of_others() {
     let network = unreliable([]).await;
     let claims = new_claims(4);
-    let rivals = crate::support::rivals(&claims[1..3]);
+    let rivals = rivals(&claims[1..3]);
     network.store.claim(&rivals).await;
     network.wire.next([Turn::LoseAnswer]);
     let claimed = network.store.claim(&claims).await;
@@ -165,13 +167,22 @@ async fn a_batch_whose_answer_was_lost_knows_its_own_claims_from_those_of_others
 #[tokio::test]
 async fn a_key_that_had_an_item_is_claimed_with_one_attempt_since_others_wait_for_it() {
     let network = unreliable([]).await;
-    let claims = new_claims(2);
-    network.store.claim(&claims[..1]).await;
-    network.wire.next([Turn::Pass, Turn::LoseAnswer]);
-    let mut claimed = network.store.claim(&claims).await;
-    assert!(claimed.pop().unwrap().is_ok());
-    let unknown = claimed.pop().unwrap().unwrap_err();
-    assert_eq!(unknown.kind(), StoreErrorKind::Unanswered);
-    let seen = network.wire.seen();
-    assert_eq!(seen, ["UpdateItem", "BatchExecuteStatement", "UpdateItem"]);
+    let given_back = new_claims(1);
+    network.store.claim(&given_back).await;
+    let releases = settlements(&given_back, &Settling::Release);
+    network.store.settle(&releases).await;
+    network.wire.seen();
+    for requests in [
+        &["BatchExecuteStatement", "BatchGetItem"][..],
+        &["BatchExecuteStatement", "BatchGetItem", "UpdateItem"],
+    ] {
+        let claims = [rivals(&given_back), new_claims(1)].concat();
+        let passing = requests[1..].iter().map(|_| Turn::Pass);
+        network.wire.next(passing.chain([Turn::LoseAnswer]));
+        let mut claimed = network.store.claim(&claims).await;
+        assert!(claimed.pop().unwrap().is_ok());
+        let unknown = claimed.pop().unwrap().unwrap_err();
+        assert_eq!(unknown.kind(), StoreErrorKind::Unanswered);
+        assert_eq!(network.wire.seen(), requests);
+    }
 }

@@ -129,7 +129,7 @@ impl Store for DynamoDbStore {
     fn read<'a>(&'a self, ids: &'a [ItemId]) -> StoreFuture<'a, Option<Item>> {
         Box::pin(async move {
             let chunks = ids.chunks(READS);
-            flat(chunks.map(|chunk| self.requests.read_batch(chunk))).await
+            flat(chunks.map(|chunk| self.requests.read_batch(chunk, Retries::AsConfigured))).await
         })
     }
 }

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::slice;
 
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::config::Config;
 use aws_sdk_dynamodb::config::http::HttpResponse;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
+use aws_sdk_dynamodb::config::{Builder, Config};
 use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::operation::update_item::{UpdateItemError, UpdateItemOutput};
 use aws_sdk_dynamodb::types::{
@@ -51,8 +51,7 @@ impl Requests {
         for _ in 0..TRIES {
             let mut request = self.table.claim_update(&self.client, claim).customize();
             if let Retries::No = retries {
-                let once = Config::builder().retry_config(RetryConfig::disabled());
-                request = request.config_override(once);
+                request = request.config_override(one_attempt());
             }
             let refusal = match request.send().await {
                 Ok(written) => return self.granted(&written),
@@ -93,14 +92,11 @@ impl Requests {
         filled(answers, self.claim_over(&open).await)
     }
 
-    /// Claims keys that have an item already. Most are duplicates, which one read tells of them all; what
-    /// the item may not refuse is written one by one.
+    /// Claims keys that have an item already. Most are duplicates, which one read tells of them all, for
+    /// less than a refused write; what the item may not refuse is written one by one.
     async fn claim_over(&self, claims: &[&Claim]) -> Vec<Result<Claimed, StoreError>> {
-        if let [claim] = claims {
-            return vec![self.claim_one(claim, Retries::No).await];
-        }
         let ids: Vec<_> = claims.iter().map(|claim| claim.id.clone()).collect();
-        let found = self.read_batch(&ids).await;
+        let found = self.read_batch(&ids, Retries::No).await;
         let decided = claims
             .iter()
             .zip(found)
@@ -174,7 +170,8 @@ impl Requests {
         let ids = unexplained
             .iter()
             .map(|(settlement, _)| settlement.id.clone());
-        let found = self.read_batch(&ids.collect::<Vec<_>>()).await;
+        let ids: Vec<_> = ids.collect();
+        let found = self.read_batch(&ids, Retries::AsConfigured).await;
         for ((_, answer), found) in unexplained.into_iter().zip(found) {
             *answer = found.map(|item| Settled::Refused(item.map(Box::new)));
         }
@@ -182,13 +179,19 @@ impl Requests {
     }
 
     async fn read_one(&self, id: &ItemId) -> Result<Option<Item>, StoreError> {
-        let mut items = self.read_all(slice::from_ref(id)).await?;
+        let mut items = self
+            .read_all(slice::from_ref(id), Retries::AsConfigured)
+            .await?;
         items.remove(id).transpose()
     }
 
     /// Reads up to 100 items, consistently.
-    pub(super) async fn read_batch(&self, ids: &[ItemId]) -> Vec<Result<Option<Item>, StoreError>> {
-        match self.read_all(ids).await {
+    pub(super) async fn read_batch(
+        &self,
+        ids: &[ItemId],
+        retries: Retries,
+    ) -> Vec<Result<Option<Item>, StoreError>> {
+        match self.read_all(ids, retries).await {
             Ok(mut items) => ids.iter().map(|id| items.remove(id).transpose()).collect(),
             Err(error) => vec![Err(error); ids.len()],
         }
@@ -197,6 +200,7 @@ impl Requests {
     async fn read_all(
         &self,
         ids: &[ItemId],
+        retries: Retries,
     ) -> Result<HashMap<ItemId, Result<Item, StoreError>>, StoreError> {
         if ids.is_empty() {
             return Ok(HashMap::new());
@@ -210,13 +214,12 @@ impl Requests {
                 StoreError::new(StoreErrorKind::Other, "building a read").with_source(error)
             })?;
         let table = &self.table.name;
-        let answer = self
-            .client
-            .batch_get_item()
-            .request_items(table, request)
-            .send()
-            .await
-            .map_err(errors::request)?;
+        let request = self.client.batch_get_item().request_items(table, request);
+        let mut request = request.customize();
+        if let Retries::No = retries {
+            request = request.config_override(one_attempt());
+        }
+        let answer = request.send().await.map_err(errors::request)?;
         let mut items = HashMap::with_capacity(ids.len());
         let found = answer.responses().ok_or_else(|| without("items"))?;
         for attributes in found.get(table).into_iter().flatten() {
@@ -303,6 +306,10 @@ fn filled<T>(answers: Vec<Option<T>>, late: Vec<T>) -> Vec<T> {
     let given = answers.into_iter();
     all.extend(given.filter_map(|answer| answer.or_else(|| late.next())));
     all
+}
+
+fn one_attempt() -> Builder {
+    Config::builder().retry_config(RetryConfig::disabled())
 }
 
 fn is(error: &BatchStatementError, code: &BatchStatementErrorCodeEnum) -> bool {
