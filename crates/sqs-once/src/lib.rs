@@ -45,6 +45,8 @@
 //! - [`Idempotency`]: the same for functions that SNS, EventBridge or an asynchronous call invokes.
 //! - [`store`]: where claims live, and how to bring a store of your own.
 //! - `testing` (feature `testing`): testing a consumer without AWS and without waiting.
+//! - In the repository: `docs/options.md` lists every option, `docs/testing.md` shows how to test a consumer, and
+//!   `docs/performance.md` tells what it costs, beside its peers.
 //!
 //! # Features
 //!
