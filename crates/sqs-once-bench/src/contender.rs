@@ -16,7 +16,7 @@ pub struct Contender {
     pub name: &'static str,
     /// Its name for people.
     pub title: &'static str,
-    /// How many records it handles at a time, where that is its choice.
+    /// How many records, or claims of 25, it has under way at a time, where that is its choice.
     pub concurrency: usize,
     /// Whether it sends a request for each key, where that is its choice.
     pub single_requests: bool,
@@ -95,19 +95,22 @@ impl Contender {
             kind,
         };
         let ours = Kind::Rust("contender-ours");
+        let bare = Kind::Rust("contender-bare");
         let by_hand = Kind::Rust("contender-by-hand");
         vec![
             one(
                 LIMIT,
                 "limit: bare HTTP client",
-                Kind::Rust("contender-bare"),
-                1,
+                bare,
+                // As many as sqs-once had when its aims were set.
+                4,
             ),
+            one("bare-8", "bare HTTP client, 8 claims at a time", bare, 8),
             one(
                 PROTOTYPE,
                 "prototype: batched, SDK",
                 Kind::Rust("contender-prototype"),
-                1,
+                4,
             ),
             one(OURS, "sqs-once", ours, 1),
             Self {

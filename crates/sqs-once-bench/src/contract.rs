@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 
 /// The variable that names the table.
 pub const TABLE: &str = "BENCH_TABLE";
-/// The variable that says how many records a contender handles at a time, where that is its choice.
+/// The variable that says how many records, or claims of 25, a contender has under way at a time, where
+/// that is its choice.
 pub const CONCURRENCY: &str = "BENCH_CONCURRENCY";
 /// The variable that says how long the work of a record takes, in milliseconds.
 pub const HANDLER_MS: &str = "BENCH_HANDLER_MS";

@@ -48,8 +48,9 @@ struct Arguments {
     /// Writes the results to a file, as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Writes the figures into `docs/performance.md`, and its plot.
-    #[arg(long)]
+    /// Writes the figures into `docs/performance.md`, its plots and `docs/performance.json`, unless
+    /// something could not be measured.
+    #[arg(long, conflicts_with_all = ["only", "shape", "smoke"])]
     docs: bool,
     /// Holds the number of requests, and measures nothing: for machines that do other things.
     #[arg(long)]

@@ -21,6 +21,8 @@ use crate::table::{Latency, Table, Units};
 
 /// How many records a batch has, where it has more than one.
 const RECORDS: usize = 100;
+/// How many new keys share a request with a duplicate: one request takes 25.
+const OTHERS: usize = 24;
 /// How long a batch may take, in milliseconds.
 const TIME: u64 = 60_000;
 
@@ -82,11 +84,15 @@ async fn count() -> Result<Vec<Consumption>, UnitsError> {
     let mut orders = Orders::default();
     let (one, many) = (orders.batch(&[], 1, 1), orders.batch(&[], RECORDS, 1));
     let twice = orders.batch(&[], RECORDS, 2);
+    // Order 0 is that of `one`, which is completed by then.
+    let (mixed, others) = (orders.batch(&[0], OTHERS, 1), orders.batch(&[], OTHERS, 1));
     let mut fresh = || orders.batch(&[], RECORDS, 1);
     let new = consumed(&table, plain.clone(), &many).await?;
     let alone = consumed(&table, plain.clone(), &one).await?;
     // The first copies consume what new keys do.
     let pairs = consumed(&table, plain.clone(), &twice).await?;
+    let mixed = consumed(&table, plain.clone(), &mixed).await?;
+    let others = consumed(&table, plain.clone(), &others).await?;
     // The cache learns the keys from its first answer.
     consumed(&table, cached.clone(), &many).await?;
     let all = [
@@ -106,6 +112,11 @@ async fn count() -> Result<Vec<Consumption>, UnitsError> {
             "duplicate in a batch",
             RECORDS,
             consumed(&table, plain.clone(), &many).await?,
+        ),
+        (
+            "duplicate, the only one among 24 new keys",
+            1,
+            mixed - others,
         ),
         (
             "duplicate, alone in its batch",

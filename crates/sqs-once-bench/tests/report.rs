@@ -85,6 +85,32 @@ fn an_aim_that_is_missed_is_called_so() {
 }
 
 #[test]
+fn an_aim_just_missed_shows_by_how_much() {
+    let text = report::text(&results(1.252));
+    let aim = "MISSED 100 new: latency to the limit's ≤ 1.25: 1.252";
+    assert!(text.lines().any(|line| line == aim), "{text}");
+    let text = report::text(&results(1.248));
+    let aim = "holds  100 new: latency to the limit's ≤ 1.25: 1.25";
+    assert!(text.lines().any(|line| line == aim), "{text}");
+}
+
+#[test]
+fn an_aim_without_a_figure_is_not_measured() {
+    let mut results = results(1.0);
+    results.cells.retain(|cell| cell.shape != "1000 new");
+    results.cold_ms.clear();
+    let text = report::text(&results);
+    for aim in [
+        "1000 new: latency to the limit's ≤ 1.25",
+        "1000 new: CPU to the prototype's ≤ 1.5",
+        "cold start to the limit's ≤ 1.3",
+    ] {
+        let line = format!("–      {aim}: not measured");
+        assert!(text.lines().any(|one| one == line), "{line}\n{text}");
+    }
+}
+
+#[test]
 fn a_contender_that_could_not_be_run_is_shown() {
     let mut results = results(1.0);
     results.missing(&Contender::all()[0], &std::io::Error::other("no network"));
@@ -207,4 +233,42 @@ fn a_page_without_markers_is_left_alone() {
     let error = report::write_docs(&results(1.2), docs.path()).unwrap_err();
     assert!(matches!(error, DocsError::Markers { .. }), "{error}");
     assert_eq!(fs::read_to_string(&page).unwrap(), "by hand");
+}
+
+#[test]
+fn a_page_is_left_alone_unless_everything_was_measured() {
+    let docs = tempfile::tempdir().unwrap();
+    let page = docs.path().join("performance.md");
+    let text = "<!-- measured: begin --><!-- measured: end -->";
+    fs::write(&page, text).unwrap();
+    let mut failed = results(1.0);
+    failed.missing(&Contender::all()[0], &std::io::Error::other("no network"));
+    let mut chosen = results(1.0);
+    chosen.cells.retain(|cell| cell.contender != "bare-8");
+    for (results, gap) in [(failed, "no network"), (chosen, "bare-8, 1 new")] {
+        let error = report::write_docs(&results, docs.path()).unwrap_err();
+        assert!(error.to_string().contains(gap), "{error}");
+        assert!(matches!(error, DocsError::Incomplete { .. }), "{error}");
+        assert_eq!(fs::read_to_string(&page).unwrap(), text);
+        assert_eq!(fs::read_dir(docs.path()).unwrap().count(), 1);
+    }
+}
+
+#[test]
+fn the_page_says_when_it_was_measured_and_links_all_of_it() {
+    let docs = tempfile::tempdir().unwrap();
+    let page = docs.path().join("performance.md");
+    fs::write(&page, "<!-- measured: begin --><!-- measured: end -->").unwrap();
+    let mut results = results(1.0);
+    // 29 February 2024, a second before midnight.
+    results.at = 1_709_251_199;
+    report::write_docs(&results, docs.path()).unwrap();
+    let page = fs::read_to_string(&page).unwrap();
+    assert!(
+        page.contains("Measured on 2024-02-29 (UTC) on a machine"),
+        "{page}"
+    );
+    assert!(page.contains("](performance.json)"));
+    let json = fs::read_to_string(docs.path().join("performance.json")).unwrap();
+    assert_eq!(json.trim_end(), report::json(&results).unwrap());
 }

@@ -18,6 +18,7 @@ fn every_kind_of_record_consumes_what_its_guarantee_needs() {
             ("new key, recorded after the work", units(1.0, 1.0)),
             ("failed attempt", units(2.0, 0.0)),
             ("duplicate in a batch", units(1.0, 1.0)),
+            ("duplicate, the only one among 24 new keys", units(1.0, 1.0)),
             ("duplicate, alone in its batch", units(1.0, 0.0)),
             ("duplicate, cached", units(0.0, 0.0)),
             ("second copy in one batch", units(0.0, 0.0)),

@@ -73,7 +73,7 @@ async fn main() -> Result<(), Error> {
     };
     // During init, as long as nobody waits: the first batch finds its connection open.
     bare.completed(&[batched::NO_ITEM.to_owned()]).await?;
-    let work = Work::from_env();
+    let (claims, work) = (batched::claims_in_flight()?, Work::from_env());
     let runtime = format!(
         "http://{}/2018-06-01/runtime/invocation",
         env::var("AWS_LAMBDA_RUNTIME_API")?
@@ -90,7 +90,8 @@ async fn main() -> Result<(), Error> {
             body: record.body.into_owned(),
         });
         let messages = messages.collect();
-        let failures = batched::process(&bare, &bare.table, messages, deadline, work).await?;
+        let failures =
+            batched::process(&bare, &bare.table, messages, deadline, claims, work).await?;
         let failures: Vec<_> = failures
             .iter()
             .map(|id| json!({"itemIdentifier": id}))

@@ -1,10 +1,12 @@
 //! Claims and completions in batches of 25, without a framework: what the prototype sends through
 //! the SDK, and the bare client without one. The statements are those of sqs-once.
 //!
-//! Four claims and eight completions may be under way at once, as in sqs-once. Keys that have an
-//! item already are read together, up to 100 a request, which is the least that duplicates take.
+//! `$BENCH_CONCURRENCY` claims and eight completions may be under way at once; in sqs-once it is eight of
+//! each. Keys that have an item already are read together, up to 100 a request, which is the least that
+//! duplicates take.
 
 use std::collections::HashSet;
+use std::env;
 use std::future::Future;
 
 use futures_util::future::join_all;
@@ -15,7 +17,6 @@ use sqs_once_bench::contract::{self, Order, RETENTION, Work};
 pub(crate) type Error = Box<dyn std::error::Error + Send + Sync>;
 
 const STATEMENTS: usize = 25;
-const CLAIMS_IN_FLIGHT: usize = 4;
 const COMPLETIONS_IN_FLIGHT: usize = 8;
 const READS: usize = 100;
 
@@ -62,12 +63,18 @@ struct Record {
     owner: String,
 }
 
+/// How many claims may be under way at once.
+pub(crate) fn claims_in_flight() -> Result<usize, Error> {
+    Ok(env::var(contract::CONCURRENCY)?.parse()?)
+}
+
 /// Handles a batch, and returns the ids of the messages that failed.
 pub(crate) async fn process<W: Wire>(
     wire: &W,
     table: &str,
     messages: Vec<Message>,
     deadline: u64,
+    claims_in_flight: usize,
     work: Work,
 ) -> Result<Vec<String>, Error> {
     let mut seed = [0; 16];
@@ -112,7 +119,7 @@ pub(crate) async fn process<W: Wire>(
             let outcomes = wire.execute(insert, parameters).await?;
             Ok::<_, Error>(records.into_iter().zip(outcomes).collect::<Vec<_>>())
         })
-        .buffer_unordered(CLAIMS_IN_FLIGHT)
+        .buffer_unordered(claims_in_flight)
         .map_ok(async |claimed| {
             let (mine, others): (Vec<_>, Vec<_>) = claimed
                 .into_iter()

@@ -20,6 +20,7 @@ use sqs_once_bench::contract::{self, Work};
 struct Sdk {
     client: Client,
     table: String,
+    claims_in_flight: usize,
     work: Work,
 }
 
@@ -28,6 +29,7 @@ async fn main() -> Result<(), Error> {
     let sdk = Arc::new(Sdk {
         client: sdk::client().await,
         table: env::var(contract::TABLE)?,
+        claims_in_flight: batched::claims_in_flight()?,
         work: Work::from_env(),
     });
     // During init, as long as nobody waits: the first batch finds its connection open.
@@ -42,7 +44,15 @@ async fn handle(sdk: Arc<Sdk>, event: LambdaEvent<SqsEvent>) -> Result<SqsBatchR
     });
     let messages = messages.collect();
     let deadline = event.context.deadline;
-    let failures = batched::process(&*sdk, &sdk.table, messages, deadline, sdk.work).await?;
+    let failures = batched::process(
+        &*sdk,
+        &sdk.table,
+        messages,
+        deadline,
+        sdk.claims_in_flight,
+        sdk.work,
+    )
+    .await?;
     let mut response = SqsBatchResponse::default();
     for failure in failures {
         response.add_failure(failure);

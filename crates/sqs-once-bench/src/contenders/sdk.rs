@@ -1,6 +1,7 @@
-//! The SDK's client, set up as sqs-once sets up its own.
+//! The SDK's client, with TLS and without stalled stream protection, as sqs-once sets up its own.
 
 use aws_config::BehaviorVersion;
+use aws_config::stalled_stream_protection::StalledStreamProtectionConfig;
 use aws_sdk_dynamodb::Client;
 use aws_smithy_http_client::tls::{self, rustls_provider::CryptoMode};
 
@@ -8,6 +9,8 @@ pub(crate) async fn client() -> Client {
     let http_client = aws_smithy_http_client::Builder::new()
         .tls_provider(tls::Provider::Rustls(CryptoMode::Ring))
         .build_https();
-    let config = aws_config::defaults(BehaviorVersion::v2026_01_12());
-    Client::new(&config.http_client(http_client).load().await)
+    let config = aws_config::defaults(BehaviorVersion::v2026_01_12())
+        .http_client(http_client)
+        .stalled_stream_protection(StalledStreamProtectionConfig::disabled());
+    Client::new(&config.load().await)
 }

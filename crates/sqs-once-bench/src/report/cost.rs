@@ -29,11 +29,12 @@ pub(super) const BATCHES: [&str; 2] = ["10 new", "100 new"];
 /// refused it, `_update_record` one `UpdateItem`, `_delete_record` (after an error) one `DeleteItem`.
 /// A key in its cache asks for nothing, and so does an event without one. A second copy in the batch
 /// is one more refused `PutItem`. There is no recording after the work.
-const POWERTOOLS: [(&str, f64); 8] = [
+const POWERTOOLS: [(&str, f64); 9] = [
     ("new key", 2.0),
     ("new key, alone in its batch", 2.0),
     ("failed attempt", 2.0),
     ("duplicate in a batch", 1.0),
+    ("duplicate, the only one among 24 new keys", 1.0),
     ("duplicate, alone in its batch", 1.0),
     ("duplicate, cached", 0.0),
     ("second copy in one batch", 1.0),
@@ -107,4 +108,51 @@ fn of_time(cell: &Cell) -> f64 {
     let batches = 1e6 / cell.records as f64;
     let gb_seconds = cell.latency_ms.median.ceil() / 1000.0 * MEMORY_MB / 1024.0;
     batches * (gb_seconds * GB_SECOND + INVOCATIONS / 1e6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::Options;
+    use crate::table::Latency;
+    use crate::units::{Consumption, consumptions};
+    use std::time::Duration;
+
+    fn results(consumptions: Vec<Consumption>) -> Results {
+        let mut results = Results::new(Options {
+            rounds: 1,
+            turn: Duration::ZERO,
+            longest: Duration::ZERO,
+            latency: Latency::default(),
+        });
+        results.consumptions = consumptions;
+        results
+    }
+
+    #[test]
+    fn a_million_records_cost_their_units_at_the_prices_of_the_page() {
+        let of = |record, write, read| Consumption {
+            record,
+            units: Units { write, read },
+        };
+        let costs = record_costs(&results(vec![
+            of("new key", 2.0, 0.0),
+            of("duplicate in a batch", 1.0, 1.0),
+        ]));
+        let dollars: Vec<_> = costs
+            .iter()
+            .map(|cost| (cost.ours_dollars, cost.powertools_dollars))
+            .collect();
+        // 2 × 0.625, with both; 0.625 + 0.125, and 0.625 with Powertools.
+        assert_eq!(dollars, [(1.25, Some(1.25)), (0.75, Some(0.625))]);
+    }
+
+    #[test]
+    fn whatever_powertools_does_is_beside_what_sqs_once_does() {
+        let counted = consumptions().unwrap();
+        for (record, _) in POWERTOOLS {
+            let is_it = |one: &Consumption| one.record == record;
+            assert!(counted.iter().any(is_it), "no record is called {record:?}");
+        }
+    }
 }

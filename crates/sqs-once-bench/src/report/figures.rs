@@ -24,8 +24,13 @@ fn write_figures(results: &Results, text: &mut String) -> Result {
         .map_or_else(|| "unknown".to_owned(), short);
     writeln!(
         text,
-        "Measured on {} (load before: {load}), {} rounds; every request takes {} µs, every statement {} µs more.",
-        results.machine, results.rounds, results.request_latency_us, results.statement_latency_us
+        "Measured on {} (UTC) on {} (load before: {load}), {} rounds; every request takes {} µs, every statement {} µs \
+         more. [All of it as JSON](performance.json).",
+        results.day(),
+        results.machine,
+        results.rounds,
+        results.request_latency_us,
+        results.statement_latency_us
     )?;
     if results.is_busy() {
         writeln!(
@@ -44,11 +49,16 @@ fn write_figures(results: &Results, text: &mut String) -> Result {
 fn write_aims(results: &Results, text: &mut String) -> Result {
     writeln!(
         text,
-        "\n### Aims\n\n| aim | measured | | |\n|---|---|---|---|"
+        "\n### Aims\n\n| aim | measured | verdict | note |\n|---|---|---|---|"
     )?;
     for goal in goals(results) {
-        let verdict = if goal.holds { "holds" } else { "missed" };
-        let (aim, measured, note) = (goal.text, short(goal.measured), goal.note);
+        let verdict = match goal.holds {
+            Some(true) => "holds",
+            Some(false) => "missed",
+            None => "not measured",
+        };
+        let measured = goal.figure().unwrap_or_else(|| "–".to_owned());
+        let (aim, note) = (goal.text, goal.note);
         writeln!(text, "| {aim} | {measured} | {verdict} | {note} |")?;
     }
     Ok(())

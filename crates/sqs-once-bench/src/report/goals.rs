@@ -1,8 +1,10 @@
 //! What sqs-once aims at, beside what was measured.
 
+use std::fmt;
+
 use serde::Serialize;
 
-use super::{Results, short, title};
+use super::{Results, digits, short, title};
 use crate::contender::{BY_HAND_10, LIMIT, OURS, PROTOTYPE};
 use crate::measure::Cell;
 use crate::shape::Shape;
@@ -11,10 +13,61 @@ use crate::shape::Shape;
 #[derive(Debug, Serialize)]
 pub(super) struct Goal {
     pub(super) text: String,
-    pub(super) measured: f64,
-    pub(super) holds: bool,
+    #[serde(skip)]
+    bound: Bound,
+    pub(super) measured: Option<f64>,
+    /// `None` where it was not measured.
+    pub(super) holds: Option<bool>,
     /// What else the measurement says of it.
     pub(super) note: String,
+}
+
+/// What a figure must be.
+#[derive(Clone, Copy, Debug)]
+enum Bound {
+    AtMost(f64),
+    AtLeast(f64),
+}
+
+impl Bound {
+    fn holds(self, figure: f64) -> bool {
+        match self {
+            Self::AtMost(bound) => figure <= bound,
+            Self::AtLeast(bound) => figure >= bound,
+        }
+    }
+}
+
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AtMost(bound) => write!(f, "≤ {bound}"),
+            Self::AtLeast(bound) => write!(f, "≥ {bound}"),
+        }
+    }
+}
+
+impl Goal {
+    fn new(aim: &str, bound: Bound, measured: Option<f64>, note: Option<String>) -> Self {
+        Self {
+            text: format!("{aim} {bound}"),
+            bound,
+            measured,
+            holds: measured.map(|measured| bound.holds(measured)),
+            note: note.unwrap_or_default(),
+        }
+    }
+
+    /// What was measured, with as many digits as show on which side of the aim it is.
+    pub(super) fn figure(&self) -> Option<String> {
+        let measured = self.measured?;
+        let agrees = |text: &String| {
+            let shown = text.parse().ok();
+            shown.map(|shown| self.bound.holds(shown)) == self.holds
+        };
+        let mut texts = (3..12).map(|count| digits(measured, count));
+        Some(texts.find(agrees).unwrap_or_else(|| measured.to_string()))
+    }
 }
 
 /// The batches whose latency is held against the limit's.
@@ -35,14 +88,17 @@ const FASTER: [(&str, f64); 4] = [
     (BY_HAND_10, 5.0),
 ];
 
-/// The aims whose figures were measured.
+/// The aims, whether their figures were measured or not.
 pub(super) fn goals(results: &Results) -> Vec<Goal> {
     let of = Measured(results);
-    let mut goals: Vec<Option<Goal>> = Vec::new();
+    let mut goals = Vec::new();
     for shape in TO_THE_LIMIT {
-        let measured = ratio(of.latency(OURS, shape), of.latency(LIMIT, shape));
-        let text = format!("{shape}: latency to the limit's");
-        goals.push(at_most(text, measured, 1.25, String::new()));
+        goals.push(Goal::new(
+            &format!("{shape}: latency to the limit's"),
+            Bound::AtMost(1.25),
+            ratio(of.latency(OURS, shape), of.latency(LIMIT, shape)),
+            None,
+        ));
     }
     for (contender, least) in FASTER {
         goals.push(faster(&of, contender, least));
@@ -53,35 +109,34 @@ pub(super) fn goals(results: &Results) -> Vec<Goal> {
             let (ours, prototype) = (short(ours), short(prototype));
             format!("{ours} µs a record, the prototype {prototype} µs")
         });
-        let text = format!("{shape}: CPU to the prototype's");
-        goals.push(at_most(
-            text,
+        goals.push(Goal::new(
+            &format!("{shape}: CPU to the prototype's"),
+            Bound::AtMost(1.5),
             ratio(ours, prototype),
-            1.5,
-            note.unwrap_or_default(),
+            note,
         ));
     }
     let sleeping = of.latency(OURS, "100 new, 20 ms each");
-    goals.push(at_most(
-        "100 handlers of 20 ms: what is beyond 20 ms, to the no-op latency".to_owned(),
+    goals.push(Goal::new(
+        "100 handlers of 20 ms: what is beyond 20 ms, to the no-op latency",
+        Bound::AtMost(1.3),
         ratio(
             sleeping.map(|latency| latency - 20.0),
             of.latency(OURS, "100 new"),
         ),
-        1.3,
-        String::new(),
+        None,
     ));
     let cached = of.cell(OURS, "100 duplicates, cached");
-    goals.push(at_most(
-        "100 duplicates, cached: requests".to_owned(),
+    goals.push(Goal::new(
+        "100 duplicates, cached: requests",
+        Bound::AtMost(0.0),
         cached.map(|cell| cell.requests * cell.records as f64),
-        0.0,
-        String::new(),
+        None,
     ));
-    goals.push(second_copies(&of));
+    goals.extend(second_copies(&of));
     goals.push(cold_start(&of));
     goals.push(memory(&of));
-    goals.into_iter().flatten().collect()
+    goals
 }
 
 struct Measured<'a>(&'a Results);
@@ -108,62 +163,50 @@ fn ratio(left: Option<f64>, right: Option<f64>) -> Option<f64> {
     Some(left? / right?)
 }
 
-fn at_most(text: String, measured: Option<f64>, limit: f64, note: String) -> Option<Goal> {
-    measured.map(|measured| Goal {
-        text: format!("{text} ≤ {limit}"),
-        measured,
-        holds: measured <= limit,
-        note,
-    })
-}
-
 /// Where the limit itself is not that much faster, nothing that makes its requests can be.
-fn faster(of: &Measured<'_>, contender: &str, least: f64) -> Option<Goal> {
+fn faster(of: &Measured<'_>, contender: &str, least: f64) -> Goal {
     let theirs = of.latency(contender, "100 new");
-    let measured = ratio(theirs, of.latency(OURS, "100 new"))?;
     let limit = ratio(theirs, of.latency(LIMIT, "100 new")).filter(|limit| *limit < least);
-    Some(Goal {
-        text: format!("100 new: times faster than {} ≥ {least}", title(contender)),
-        measured,
-        holds: measured >= least,
-        note: limit.map_or_else(String::new, |limit| {
-            format!("the limit itself is {} ×", short(limit))
-        }),
-    })
+    Goal::new(
+        &format!("100 new: times faster than {}", title(contender)),
+        Bound::AtLeast(least),
+        ratio(theirs, of.latency(OURS, "100 new")),
+        limit.map(|limit| format!("the limit itself is {} ×", short(limit))),
+    )
 }
 
 /// A key costs its claim and its completion, however many copies of it a batch holds.
 fn second_copies(of: &Measured<'_>) -> Option<Goal> {
     let shapes = Shape::all();
     let shape = shapes.iter().find(|shape| shape.copies == 2)?;
-    let cell = of.cell(OURS, shape.name)?;
-    let units = (cell.units.write + cell.units.read) * cell.records as f64;
-    let beyond = units - 2.0 * shape.fresh() as f64;
-    at_most(
-        format!("{}: request units for the second copies", shape.name),
-        Some((beyond * 1000.0).round() / 1000.0),
-        0.0,
-        String::new(),
-    )
+    let beyond = of.cell(OURS, shape.name).map(|cell| {
+        let units = (cell.units.write + cell.units.read) * cell.records as f64;
+        ((units - 2.0 * shape.fresh() as f64) * 1000.0).round() / 1000.0
+    });
+    Some(Goal::new(
+        &format!("{}: request units for the second copies", shape.name),
+        Bound::AtMost(0.0),
+        beyond,
+        None,
+    ))
 }
 
-fn cold_start(of: &Measured<'_>) -> Option<Goal> {
-    let limit = of.cold(LIMIT)?;
+fn cold_start(of: &Measured<'_>) -> Goal {
+    let limit = of.cold(LIMIT);
     let others = [PROTOTYPE, BY_HAND_10].into_iter().filter_map(|contender| {
-        let ratio = short(of.cold(contender)? / limit);
+        let ratio = short(ratio(of.cold(contender), limit)?);
         Some(format!("{}: {ratio} ×", title(contender)))
     });
     let others: Vec<_> = others.collect();
-    let measured = ratio(of.cold(OURS), Some(limit));
-    at_most(
-        "cold start to the limit's".to_owned(),
-        measured,
-        1.3,
-        others.join("; "),
+    Goal::new(
+        "cold start to the limit's",
+        Bound::AtMost(1.3),
+        ratio(of.cold(OURS), limit),
+        Some(others.join("; ")),
     )
 }
 
-fn memory(of: &Measured<'_>) -> Option<Goal> {
+fn memory(of: &Measured<'_>) -> Goal {
     let events = |contender| {
         let cell = of.cell(contender, "10000 new")?;
         Some(cell.memory_mb? * 1e6 / cell.event_bytes as f64)
@@ -174,10 +217,10 @@ fn memory(of: &Measured<'_>) -> Option<Goal> {
         events(LIMIT).map(|limit| format!("the limit itself is {} ×", short(limit))),
     ];
     let notes: Vec<_> = notes.into_iter().flatten().collect();
-    at_most(
-        "10000 new: peak memory of the process to the event's size".to_owned(),
+    Goal::new(
+        "10000 new: peak memory of the process to the event's size",
+        Bound::AtMost(3.0),
         events(OURS),
-        3.0,
-        notes.join("; "),
+        Some(notes.join("; ")),
     )
 }

@@ -1,4 +1,4 @@
-//! The results in `docs/performance.md`, between its markers, and the plots beside it.
+//! The results in `docs/performance.md`, between its markers, and the plots and the JSON beside it.
 
 use std::fs;
 use std::io;
@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 use super::figures::figures;
-use super::{Results, plot};
+use super::{Results, json, plot};
 use crate::contender::Contender;
 use crate::shape::GROWING;
 
 const BEGIN: &str = "<!-- measured: begin -->";
 const END: &str = "<!-- measured: end -->";
 
-/// The page could not be written.
+/// The page was not written.
 #[derive(Debug, Error)]
 pub enum DocsError {
     /// A file could not be read or written.
@@ -31,10 +31,23 @@ pub enum DocsError {
         /// Which.
         path: PathBuf,
     },
+    /// A contender or a batch has no figures. Nothing was written.
+    #[error(
+        "the page shows all contenders and batches, and stays as it is: these were not measured: {}",
+        missing.join("; ")
+    )]
+    Incomplete {
+        /// Which, and why where that is known.
+        missing: Vec<String>,
+    },
+    /// A name or a number can't be written as JSON.
+    #[error("the results can't be written as JSON")]
+    Json(#[from] serde_json::Error),
 }
 
 /// Writes the figures into `performance.md` in the directory `docs`, and beside it `performance.svg` with
-/// all contenders and `performance-growth.svg` with those that were measured at every size.
+/// all contenders, `performance-growth.svg` with those that were measured at every size, and
+/// `performance.json` with all of the results.
 ///
 /// # Errors
 /// [`DocsError`].
@@ -43,6 +56,10 @@ pub fn write_docs(results: &Results, docs: &Path) -> Result<(), DocsError> {
         path: path.to_owned(),
         source,
     };
+    let missing = results.gaps();
+    if !missing.is_empty() {
+        return Err(DocsError::Incomplete { missing });
+    }
     for (name, is_shown) in [
         ("performance.svg", (|_| true) as fn(&Contender) -> bool),
         ("performance-growth.svg", |one| GROWING.contains(&one.name)),
@@ -50,6 +67,8 @@ pub fn write_docs(results: &Results, docs: &Path) -> Result<(), DocsError> {
         let svg = docs.join(name);
         fs::write(&svg, plot::svg(results, is_shown)).map_err(|source| file(&svg, source))?;
     }
+    let path = docs.join("performance.json");
+    fs::write(&path, json(results)? + "\n").map_err(|source| file(&path, source))?;
     let path = docs.join("performance.md");
     let page = fs::read_to_string(&path).map_err(|source| file(&path, source))?;
     let begin = page.find(BEGIN).map(|at| at + BEGIN.len());

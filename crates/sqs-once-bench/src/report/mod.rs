@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::time::{Duration, SystemTime};
 
+use aws_sdk_dynamodb::primitives::{DateTime, DateTimeFormat};
 use serde::Serialize;
 
 pub use markdown::{DocsError, write_docs};
@@ -115,6 +116,34 @@ impl Results {
         self.failures.push(failure);
     }
 
+    /// The day of the measurement, in UTC: `2026-01-31`.
+    fn day(&self) -> String {
+        let at = DateTime::from_secs(self.at.cast_signed()).fmt(DateTimeFormat::DateTime);
+        let day = at
+            .ok()
+            .and_then(|at| Some(at.split_once('T')?.0.to_owned()));
+        day.unwrap_or_else(|| "an unknown day".to_owned())
+    }
+
+    /// What was neither measured nor left out for its time.
+    fn gaps(&self) -> Vec<String> {
+        if !self.failures.is_empty() {
+            return self.failures.clone();
+        }
+        let (contenders, shapes) = (Contender::all(), Shape::all());
+        let pairs = contenders.iter().flat_map(|contender| {
+            let those = shapes.iter().filter(|shape| shape.is_for(contender));
+            those.map(|shape| (contender.name, shape.name))
+        });
+        let is_known = |&(contender, shape): &(&str, &str)| {
+            let is_skipped = |one: &Skipped| one.contender == contender && one.shape == shape;
+            self.cell(contender, shape).is_some() || self.skipped.iter().any(is_skipped)
+        };
+        let gaps = pairs.filter(|pair| !is_known(pair));
+        gaps.map(|(contender, shape)| format!("{contender}, {shape}"))
+            .collect()
+    }
+
     /// Whether other things ran on the machine, so that times are longer than they need be.
     fn is_busy(&self) -> bool {
         self.load_before
@@ -178,15 +207,20 @@ fn title(name: &str) -> &'static str {
 
 /// A number with three digits that count, or all of those before its point.
 fn short(number: f64) -> String {
+    digits(number, 3)
+}
+
+/// A number with so many digits that count, or all of those before its point.
+fn digits(number: f64, count: i32) -> String {
     if number == 0.0 {
         return "0".to_owned();
     }
     let before_point = number.abs().log10().floor() as i32;
-    let after_point = (2 - before_point).clamp(0, 9) as usize;
+    let after_point = (count - 1 - before_point).clamp(0, 9) as usize;
     let text = format!("{number:.after_point$}");
     if number.abs() < 1.0 {
         // The zeros behind a small number say nothing: 0.08 requests.
-        return text.trim_end_matches('0').to_owned();
+        return text.trim_end_matches('0').trim_end_matches('.').to_owned();
     }
     text
 }

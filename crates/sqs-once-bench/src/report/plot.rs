@@ -15,13 +15,13 @@ const TOP: f64 = 40.0;
 /// What is below a panel: the sizes and what they are.
 const BELOW: f64 = 60.0;
 /// What is right of a panel: the lines' names.
-const RIGHT: f64 = 240.0;
+const RIGHT: f64 = 270.0;
 /// How far apart names are at least.
 const LINE: f64 = 16.0;
 /// One for each contender; all of them can be told from white and from nearly black.
-const COLOURS: [&str; 10] = [
-    "#808891", "#8a63d2", "#e5484d", "#2f7fd6", "#3ba0b5", "#6f8fae", "#b58900", "#2f9e57",
-    "#7aa83b", "#d9730d",
+const COLOURS: [&str; 11] = [
+    "#808891", "#c0569a", "#8a63d2", "#e5484d", "#2f7fd6", "#3ba0b5", "#6f8fae", "#b58900",
+    "#2f9e57", "#7aa83b", "#d9730d",
 ];
 /// A page in the dark shows a dark plot.
 const STYLE: &str = "<style>text{fill:#1f2328}.page{fill:#ffffff}.grid{stroke:#d8dee4}\

@@ -23,7 +23,7 @@ fn write_all(results: &Results, text: &mut String) -> std::fmt::Result {
         }
         writeln!(
             text,
-            "\n{:<34} {:>9} {:>19} {:>9} {:>9} {:>7} {:>9} {:>9}",
+            "\n{:<36} {:>9} {:>19} {:>9} {:>9} {:>7} {:>9} {:>9}",
             shape.name,
             "p50 ms",
             "(min – max)",
@@ -38,7 +38,7 @@ fn write_all(results: &Results, text: &mut String) -> std::fmt::Result {
             let times = |ratio: Option<f64>| ratio.map_or_else(|| "–".to_owned(), short);
             writeln!(
                 text,
-                "{title:<34} {:>9} {:>19} {:>9} {:>9} {:>7} {:>9} {:>9}",
+                "{title:<36} {:>9} {:>19} {:>9} {:>9} {:>7} {:>9} {:>9}",
                 short(spread.median),
                 format!("({} – {})", short(spread.min), short(spread.max)),
                 short(cell.cpu_us.median),
@@ -57,7 +57,7 @@ fn write_all(results: &Results, text: &mut String) -> std::fmt::Result {
             let cpu = results.cold_cpu_ms.get(contender.name);
             writeln!(
                 text,
-                "{:<34} {:>9} ({} – {}) ms, {} ms CPU",
+                "{:<36} {:>9} ({} – {}) ms, {} ms CPU",
                 contender.title,
                 short(spread.median),
                 short(spread.min),
@@ -68,8 +68,13 @@ fn write_all(results: &Results, text: &mut String) -> std::fmt::Result {
     }
     writeln!(text, "\naims")?;
     for goal in goals(results) {
-        let verdict = if goal.holds { "holds " } else { "MISSED" };
-        let (aim, measured) = (goal.text, short(goal.measured));
+        let verdict = match goal.holds {
+            Some(true) => "holds ",
+            Some(false) => "MISSED",
+            None => "–     ",
+        };
+        let measured = goal.figure().unwrap_or_else(|| "not measured".to_owned());
+        let aim = goal.text;
         let note = if goal.note.is_empty() {
             String::new()
         } else {
