@@ -10,7 +10,7 @@ ELF_MACHINES = {"x86-64": 0x3E, "arm64": 0xB7}
 # What Lambda's Linux has; a newer one in the binary would only show as a crash at the first cold start.
 GLIBC_OF_AL2023 = (2, 34)
 # Bytes. Lambda fetches and maps the binary before it starts, so what is not needed costs every cold start.
-LARGEST_ZIP = 5_000_000
+LARGEST_ZIP = 4_500_000
 
 
 def main():

@@ -39,8 +39,8 @@ const READS: usize = 100;
 /// The role needs `dynamodb:PartiQLInsert`, `dynamodb:PartiQLUpdate`, `dynamodb:UpdateItem` and
 /// `dynamodb:BatchGetItem` on the table.
 ///
-/// A new key costs 2 write units, one for the claim and one for the completion; a duplicate costs 1 or 2,
-/// or 1 and a read unit where a batch has several. Items are well below 1 KB unless the handler records data.
+/// A new key costs 2 write units, one for the claim and one for the completion; a duplicate costs 1,
+/// and a read unit where its claim travels with others. Items are well below 1 KB unless the handler records data.
 #[derive(Clone, Debug)]
 pub struct DynamoDbStore {
     requests: Arc<Requests>,
