@@ -1,7 +1,7 @@
 //! What `main` returns, and how errors read in one line.
 
 use std::error::Error as StdError;
-use std::fmt;
+use std::fmt::{self, Write};
 
 /// Why a function can't start or go on: any error, through `?`.
 ///
@@ -38,12 +38,22 @@ impl fmt::Debug for Error {
     }
 }
 
+/// An error may name itself as its cause.
+const MAX_CAUSES: usize = 32;
+
 /// An error and its causes in one line: `charge refused: connection reset`.
 pub(crate) fn chain(error: &(dyn StdError + 'static)) -> String {
-    let mut text = error.to_string();
+    // Of an error that can't be shown, what it said so far.
+    let shown = |error: &dyn StdError| {
+        let mut text = String::new();
+        let _ = write!(text, "{error}");
+        text
+    };
+    let mut text = shown(error);
     let mut cause = error.source();
-    while let Some(error) = cause {
-        let error_text = error.to_string();
+    for _ in 0..MAX_CAUSES {
+        let Some(error) = cause else { break };
+        let error_text = shown(error);
         // Many errors repeat their cause in their own text.
         if !text.ends_with(&error_text) {
             text.push_str(": ");

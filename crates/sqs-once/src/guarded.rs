@@ -8,7 +8,8 @@ use tracing::error;
 #[cfg(panic = "abort")]
 compile_error!(
     "a handler that panics must fail its record and not its process: set `panic = \"unwind\"` in \
-     `[profile.release]` of the workspace's Cargo.toml (`cargo lambda build` sets \"abort\" where nothing is set)"
+     the profile that is built, which is `[profile.release]` for `cargo lambda build`: it sets \"abort\" where the \
+     workspace's Cargo.toml sets nothing"
 );
 
 /// Holds something of the user's. Whatever its drop does, the batch goes on.

@@ -103,6 +103,13 @@ fn a_broken_record_stops_its_own_group_and_no_other() {
     answer.assert_processed("m-0").assert_processed("m-2");
     answer.assert_retried(["m-1", "m-3"]);
 
+    // Even where what is broken stands beside the group.
+    let attributes = r#""attributes": { "MessageGroupId": "g", "SenderId": 7 }"#;
+    let broken = record(0, &format!(r#"{FIFO}, {attributes}, "body": "{{}}""#));
+    run(&[broken, grouped(1, "g", r#""{\"id\": \"1\"}""#)])
+        .assert_terminal("m-0")
+        .assert_failed("m-1");
+
     // Even where only broken records say that it is a FIFO queue.
     let broken = [0, 1].map(|id| grouped(id, "g", r#""\ud800""#));
     run(&broken).assert_terminal("m-0").assert_failed("m-1");

@@ -4,6 +4,7 @@
 
 mod support;
 
+use std::future::pending;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -179,4 +180,53 @@ impl Store for Asked {
     fn read<'a>(&'a self, ids: &'a [ItemId]) -> StoreFuture<'a, Option<Item>> {
         self.inner.read(ids)
     }
+}
+
+/// Never answers a claim that is not one of 25, nor the first settlement.
+#[derive(Clone)]
+struct Hanging {
+    inner: MemoryStore,
+    settlements: Arc<AtomicUsize>,
+}
+
+impl Store for Hanging {
+    fn claim<'a>(&'a self, claims: &'a [Claim]) -> StoreFuture<'a, Claimed> {
+        match claims.len() {
+            25 => self.inner.claim(claims),
+            _ => Box::pin(pending()),
+        }
+    }
+
+    fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> StoreFuture<'a, Settled> {
+        match self.settlements.fetch_add(1, SeqCst) {
+            0 => Box::pin(pending()),
+            _ => self.inner.settle(settlements),
+        }
+    }
+
+    fn read<'a>(&'a self, ids: &'a [ItemId]) -> StoreFuture<'a, Option<Item>> {
+        self.inner.read(ids)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_the_deadline_completions_wait_for_no_write_that_hangs() {
+    let bench = Bench::new();
+    let consumer = consumer::<Order>()
+        .key(|order: &Order| order.id.clone())
+        .concurrency(25)
+        .handler(async |order: Order| {
+            // The first one's completion goes out alone, and the others wait for it.
+            if order.id != "k0" {
+                sleep(ROUND_TRIP).await;
+            }
+        });
+    let store = Hanging {
+        inner: MemoryStore::new(),
+        settlements: Arc::default(),
+    };
+    let consumer = bench.consumer(consumer).store(store);
+    let records = (0..26).map(|at| order(&format!("k{at}")));
+    let failed = bench.invoke(&consumer, event(records)).await;
+    assert_eq!(failed, ["m-0", "m-25"]);
 }

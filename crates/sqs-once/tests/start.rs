@@ -134,3 +134,28 @@ async fn a_start_without_its_table_names_the_variable() {
     assert_eq!(lines.len(), 1);
     assert!(lines[0]["error"].contains("SQS_ONCE_TABLE"), "{lines:?}");
 }
+
+/// A store whose reads were never written.
+struct NoReads(TestStore);
+
+impl Store for NoReads {
+    fn claim<'a>(&'a self, claims: &'a [Claim]) -> StoreFuture<'a, Claimed> {
+        self.0.claim(claims)
+    }
+    fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> StoreFuture<'a, Settled> {
+        self.0.settle(settlements)
+    }
+    fn read<'a>(&'a self, _: &'a [ItemId]) -> StoreFuture<'a, Option<Item>> {
+        unimplemented!()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_survives_a_store_that_panics() {
+    let bench = Bench::new();
+    let (consumer, _) = noting(&bench);
+    let consumer = consumer.store(NoReads(bench.store.clone()));
+    consumer.init().await.unwrap();
+    assert_eq!(bench.log.take("sqs_once::store")[0]["level"], "ERROR");
+    assert_works(&bench, &consumer).await;
+}

@@ -61,7 +61,7 @@ pub enum InProgress {
     ReturnToQueue,
     /// Its key is asked for again, with growing pauses, until the other worker is done or its lease
     /// has lapsed; after this time at most, the record goes back to the queue all the same. Each
-    /// question costs one write unit. The record takes up none of the batch's concurrency meanwhile; no
+    /// question costs what a duplicate does. The record takes up none of the batch's concurrency meanwhile; no
     /// more than a hundred of a batch wait, and further ones go back to the queue at once.
     Wait(Duration),
 }

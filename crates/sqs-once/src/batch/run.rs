@@ -167,7 +167,8 @@ impl<'a> Run<'a> {
             let event = match self.next_event().now_or_never() {
                 Some(event) => event,
                 None => {
-                    let more_may_come = !self.running.is_empty() || !self.claimer.is_idle();
+                    let more_may_come =
+                        !self.stopped && (!self.running.is_empty() || !self.claimer.is_idle());
                     self.settler.flush(more_may_come);
                     let is_idle = self.settler.is_idle() && self.hooking.is_idle();
                     if is_idle && self.ledger.is_complete() {
@@ -209,7 +210,10 @@ impl<'a> Run<'a> {
             limit = usize::MAX;
             self.return_unclaimed();
         }
-        while self.returning.is_none() && self.claimer.has_room() {
+        // Reading the records of a slice is the user's code, and may take its time.
+        let cancel_at = self.deadline.cancel_at;
+        let in_time = || Instant::now() < cancel_at;
+        while self.returning.is_none() && self.claimer.has_room() && in_time() {
             let ahead = self.claimer.undecided() + self.claimed.len();
             if ahead > 0 && ahead + keys > limit {
                 return;

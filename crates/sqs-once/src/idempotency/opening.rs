@@ -1,7 +1,9 @@
 //! The store's first request, made before anything waits for it.
 
+use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
+use futures_util::future::FutureExt;
 use tokio::time::timeout;
 use tracing::{error, warn};
 
@@ -22,8 +24,11 @@ impl Driver {
     pub(crate) async fn open(&self) {
         // Nobody's key: neither a hash nor, as a readable one is, with a `:` in it.
         let id = ItemId::from_stored(format!("{}#start", self.namespace.as_str()));
-        let answers = match timeout(LONGEST, self.store.read(&[id])).await {
-            Ok(answers) => answers,
+        let ids = [id];
+        let read = AssertUnwindSafe(async { self.store.read(&ids).await }).catch_unwind();
+        let answers = match timeout(LONGEST, read).await {
+            Ok(Ok(answers)) => answers,
+            Ok(Err(_)) => vec![Err(StoreError::new(StoreErrorKind::Other, "it panicked"))],
             Err(_) => {
                 let message = format!("no answer within {LONGEST:?}");
                 vec![Err(StoreError::new(StoreErrorKind::Unanswered, message))]

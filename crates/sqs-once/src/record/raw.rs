@@ -50,7 +50,7 @@ impl<'a> RawRecord<'a> {
         Some(Self {
             message_id: identity.message_id,
             event_source_arn: identity.event_source_arn.and_then(part),
-            system_attributes: identity.attributes.and_then(part),
+            system_attributes: identity.attributes.and_then(Pairs::readable),
             ..Self::default()
         })
     }
@@ -92,6 +92,17 @@ impl From<String> for Text<'_> {
 
 /// Names with their values.
 pub(super) struct Pairs<'a>(pub(super) Vec<(Text<'a>, Text<'a>)>);
+
+impl<'a> Pairs<'a> {
+    /// Those of an object whose values are texts.
+    fn readable(json: &'a RawValue) -> Option<Self> {
+        let values: HashMap<String, &RawValue> = part(json)?;
+        let pairs = values
+            .into_iter()
+            .filter_map(|(name, value)| Some((name.into(), part(value)?)));
+        Some(Self(pairs.collect()))
+    }
+}
 
 impl<'de: 'a, 'a> Deserialize<'de> for Pairs<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

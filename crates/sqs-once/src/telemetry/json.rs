@@ -22,6 +22,9 @@ use crate::error::chain;
 /// stands, then the inner span's.
 pub(super) struct JsonLines;
 
+/// Bytes.
+const MOST_KEPT: usize = 64 * 1024;
+
 thread_local! {
     /// Where lines and fields are put together. Whoever uses it takes it away, so that a value which logs
     /// while it is formatted finds an empty one.
@@ -92,7 +95,11 @@ impl Object {
         object
     }
 
+    /// Keeps the memory for the next line, unless it was an enormous one.
     fn give_back(self) {
+        if self.json.capacity() > MOST_KEPT {
+            return;
+        }
         let _ = SCRATCH.try_with(|scratch| scratch.set(self));
     }
 
