@@ -1,6 +1,6 @@
 //! A side-by-side benchmark: `sqs-once`, its peers, and the least that the same requests cost.
 //!
-//! `cargo run --release -p sqs-once-bench` measures and writes `docs/performance.md`;
+//! `cargo run --release -p sqs-once-bench` measures; `-- --docs` writes `docs/performance.md` as well;
 //! `-- --smoke` holds what does not depend on the clock; `-- --help` has the rest.
 //!
 //! | module | what it is |

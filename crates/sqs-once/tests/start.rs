@@ -80,18 +80,21 @@ async fn a_start_that_the_store_refuses_says_what_to_do_and_succeeds() {
     }
 }
 
-/// A store whose reads are never answered.
-struct SilentReads(TestStore);
+/// A store with reads of its own.
+struct Reading {
+    inner: TestStore,
+    read: fn() -> StoreFuture<'static, Option<Item>>,
+}
 
-impl Store for SilentReads {
+impl Store for Reading {
     fn claim<'a>(&'a self, claims: &'a [Claim]) -> StoreFuture<'a, Claimed> {
-        self.0.claim(claims)
+        self.inner.claim(claims)
     }
     fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> StoreFuture<'a, Settled> {
-        self.0.settle(settlements)
+        self.inner.settle(settlements)
     }
     fn read<'a>(&'a self, _: &'a [ItemId]) -> StoreFuture<'a, Option<Item>> {
-        Box::pin(std::future::pending())
+        (self.read)()
     }
 }
 
@@ -99,7 +102,10 @@ impl Store for SilentReads {
 async fn a_start_waits_three_seconds_for_a_silent_store() {
     let bench = Bench::new();
     let (consumer, _) = noting(&bench);
-    let consumer = consumer.store(SilentReads(bench.store.clone()));
+    let consumer = consumer.store(Reading {
+        inner: bench.store.clone(),
+        read: || Box::pin(std::future::pending()),
+    });
     let begun = Instant::now();
     consumer.init().await.unwrap();
     assert_eq!(begun.elapsed(), Duration::from_secs(3));
@@ -135,26 +141,14 @@ async fn a_start_without_its_table_names_the_variable() {
     assert!(lines[0]["error"].contains("SQS_ONCE_TABLE"), "{lines:?}");
 }
 
-/// A store whose reads were never written.
-struct NoReads(TestStore);
-
-impl Store for NoReads {
-    fn claim<'a>(&'a self, claims: &'a [Claim]) -> StoreFuture<'a, Claimed> {
-        self.0.claim(claims)
-    }
-    fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> StoreFuture<'a, Settled> {
-        self.0.settle(settlements)
-    }
-    fn read<'a>(&'a self, _: &'a [ItemId]) -> StoreFuture<'a, Option<Item>> {
-        unimplemented!()
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_start_survives_a_store_that_panics() {
     let bench = Bench::new();
     let (consumer, _) = noting(&bench);
-    let consumer = consumer.store(NoReads(bench.store.clone()));
+    let consumer = consumer.store(Reading {
+        inner: bench.store.clone(),
+        read: || unimplemented!(),
+    });
     consumer.init().await.unwrap();
     assert_eq!(bench.log.take("sqs_once::store")[0]["level"], "ERROR");
     assert_works(&bench, &consumer).await;

@@ -104,16 +104,15 @@ impl ItemId {
     /// The namespace and twelve digits: the first of the key's hash, where the id shows no more than
     /// that, otherwise the first of the whole id's SHA-256. Enough to find the item, and safe to log.
     pub fn short(&self) -> String {
-        let namespace = self.namespace();
-        match self.0.split_once('#') {
-            Some((_, key)) if is_digest(key) => [namespace, "#", &key[..12]].concat(),
-            _ => [
-                namespace,
-                "#",
-                &HexDigest::of(self.0.as_bytes()).as_str()[..12],
-            ]
-            .concat(),
-        }
+        let hashed;
+        let digest = match self.0.split_once('#') {
+            Some((_, key)) if is_digest(key) => key,
+            _ => {
+                hashed = HexDigest::of(self.0.as_bytes());
+                hashed.as_str()
+            }
+        };
+        [self.namespace(), "#", &digest[..12]].concat()
     }
 
     /// The namespace: what stands before the first `#`.

@@ -119,7 +119,7 @@ impl Store for DynamoDbStore {
     fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> StoreFuture<'a, Settled> {
         Box::pin(async move {
             if let [settlement] = settlements {
-                return vec![self.requests.settle_one(settlement).await];
+                return self.requests.settle_one(settlement).await;
             }
             let chunks = settlements.chunks(STATEMENTS);
             flat(chunks.map(|chunk| self.requests.settle_batch(chunk))).await

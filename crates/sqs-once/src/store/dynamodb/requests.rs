@@ -110,14 +110,13 @@ impl Requests {
     }
 
     /// One conditional write, and a read where it is refused without an item.
-    pub(super) async fn settle_one(&self, settlement: &Settlement) -> Result<Settled, StoreError> {
-        match self.settle_over(settlement).await? {
-            Settled::Refused(None) => {
-                let found = self.read_one(&settlement.id).await?;
-                Ok(Settled::Refused(found.map(Box::new)))
-            }
-            settled => Ok(settled),
-        }
+    pub(super) async fn settle_one(
+        &self,
+        settlement: &Settlement,
+    ) -> Vec<Result<Settled, StoreError>> {
+        let answer = self.settle_over(settlement).await;
+        self.explained(slice::from_ref(settlement), vec![answer])
+            .await
     }
 
     /// A statement each; recordings whose key has an item already go on from there.
