@@ -7,6 +7,7 @@
     reason = "every test file uses another part of this"
 )]
 
+pub mod database;
 pub mod opening;
 pub mod sqs;
 
@@ -227,7 +228,7 @@ impl TestStore {
         std::mem::take(&mut self.calls.lock().unwrap())
     }
 
-    fn note(&self, call: &'static str, entries: usize) {
+    pub fn note(&self, call: &'static str, entries: usize) {
         self.calls.lock().unwrap().push((call, entries));
     }
 }
@@ -241,7 +242,7 @@ fn operations(call: &str) -> &'static [Operation] {
     }
 }
 
-fn item_id(key: &sqs_once::BusinessKey) -> ItemId {
+pub fn item_id(key: &sqs_once::BusinessKey) -> ItemId {
     sqs_once::key::Namespace::new("test").unwrap().item_id(key)
 }
 
