@@ -9,8 +9,8 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use sqs_once::key::ItemId;
 use sqs_once::store::{
-    Begun, Claim, Claimed, Item, OpenTransaction, Settled, Settlement, StoreError, StoreErrorKind,
-    StoreFuture, Transactions,
+    AtomicWrites, Begun, Claim, Claimed, Item, OpenTransaction, Settled, Settlement, StoreError,
+    StoreErrorKind, StoreFuture, Transactions,
 };
 use sqs_once::{FromRecord, HandlerError, MemoryStore, RecordParts, Store};
 use tokio::sync::{Notify, OwnedMutexGuard};
@@ -167,6 +167,10 @@ impl Store for Database {
 
     fn read<'a>(&'a self, ids: &'a [ItemId]) -> StoreFuture<'a, Option<Item>> {
         self.store.read(ids)
+    }
+
+    fn atomic_writes(&self) -> Option<&dyn AtomicWrites> {
+        self.store.atomic_writes()
     }
 
     fn transactions(&self) -> Option<&dyn Transactions> {
