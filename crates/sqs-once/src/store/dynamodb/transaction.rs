@@ -169,14 +169,16 @@ impl Requests {
                 let needed: BTreeSet<_> = needed.chain([own]).collect();
                 message.push_str(&format!("; this commit needs {}", listed(needed)));
             }
-            StoreErrorKind::TableNotFound => {
+            // The store's own table was there when the function started.
+            StoreErrorKind::TableNotFound if !all.is_empty() => {
+                *kind = StoreErrorKind::Other;
                 let tables = all
                     .iter()
                     .map(|write| write.table)
                     .chain([&*self.table.name]);
                 let tables: BTreeSet<_> = tables.map(|table| format!("{table:?}")).collect();
                 message.push_str(&format!(
-                    "; this commit is of the tables {}",
+                    "; this commit needs the tables {}",
                     listed(tables)
                 ));
             }
