@@ -8,8 +8,8 @@
 //! ([`Fence::first`](sqs_once::store::Fence::first)). Rows are written in the order of their ids, so that two slices never wait for each other.
 
 use sqs_once::Timestamp;
-use sqs_once::key::ItemId;
-use sqs_once::store::{Claim, Fence, Owner};
+use sqs_once::key::{Fingerprint, ItemId};
+use sqs_once::store::{Claim, Fence, Owner, Recording};
 use std::sync::Arc;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Error, Row};
@@ -23,6 +23,7 @@ pub(crate) const DELETE_EXPIRED: &str = include_str!("../schema/delete-expired.s
 pub(crate) struct Statements {
     claim: String,
     record: String,
+    commit: String,
     end: String,
     read: String,
     complete: String,
@@ -37,14 +38,20 @@ pub(crate) struct End<'a> {
     pub(crate) completion: Option<(Timestamp, Option<&'a Arc<str>>)>,
 }
 
-/// An effect that is recorded without a claim before it.
-pub(crate) struct Recording<'a> {
+/// An effect that is recorded whether or not its key was claimed before.
+pub(crate) struct Record<'a> {
     pub(crate) id: &'a ItemId,
     pub(crate) owner: Owner,
-    pub(crate) now: Timestamp,
-    pub(crate) expiration: Timestamp,
-    pub(crate) fingerprint: Option<&'a str>,
-    pub(crate) data: Option<&'a Arc<str>>,
+    pub(crate) recording: &'a Recording,
+}
+
+/// What a recording is admitted over.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Over {
+    /// Whatever is not completed.
+    Anything,
+    /// What a claim would be admitted over, or its own.
+    LikeAClaim,
 }
 
 impl Statements {
@@ -71,6 +78,9 @@ impl Statements {
                  RETURNING id, fence"
             )
         };
+        let recordings = "SELECT id, 'COMPLETED', NULL::bigint, expiration, validation, data, owner, fence \
+             FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::text[], $6::bytea[]) \
+                 AS new (id, owner, fence, expiration, validation, data)";
         Self {
             claim: upsert(
                 "SELECT id, 'INPROGRESS', lease, expiration, validation, NULL::bytea, owner, fence \
@@ -79,12 +89,11 @@ impl Statements {
                 "in_progress_expiration = excluded.in_progress_expiration,",
                 &lapsed,
             ),
-            record: upsert(
-                "SELECT id, 'COMPLETED', NULL::bigint, expiration, validation, data, owner, fence \
-                 FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::text[], $6::bytea[]) \
-                     AS new (id, owner, fence, expiration, validation, data)",
+            record: upsert(recordings, "", "true"),
+            commit: upsert(
+                recordings,
                 "",
-                "true",
+                &format!("kept.owner = excluded.owner OR {lapsed}"),
             ),
             // The rows are locked first, because an UPDATE by itself takes them in any order.
             end: format!(
@@ -132,9 +141,7 @@ impl Statements {
         let fences = column(claims, |claim| first_fence(claim.now));
         let leases = column(claims, |claim| signed(claim.lease_until.as_millis()));
         let expirations = column(claims, |claim| whole_secs(claim.expiration));
-        let validations = column(claims, |claim| {
-            claim.fingerprint.as_ref().map(|it| it.as_str())
-        });
+        let validations = column(claims, |claim| fingerprint(&claim.fingerprint));
         client
             .query_typed(
                 &self.claim,
@@ -154,17 +161,22 @@ impl Statements {
     pub(crate) async fn record(
         &self,
         client: &Client,
-        recordings: &[Recording<'_>],
+        over: Over,
+        records: &[Record<'_>],
     ) -> Result<Vec<Row>, Error> {
-        let ids = column(recordings, |one| one.id.as_str());
-        let owners = column(recordings, |one| one.owner.to_string());
-        let fences = column(recordings, |one| first_fence(one.now));
-        let expirations = column(recordings, |one| whole_secs(one.expiration));
-        let validations = column(recordings, |one| one.fingerprint);
-        let data = column(recordings, |one| one.data.map(|data| data.as_bytes()));
+        let statement = match over {
+            Over::Anything => &self.record,
+            Over::LikeAClaim => &self.commit,
+        };
+        let ids = column(records, |one| one.id.as_str());
+        let owners = column(records, |one| one.owner.to_string());
+        let fences = column(records, |one| first_fence(one.recording.now));
+        let expirations = column(records, |one| whole_secs(one.recording.expiration));
+        let validations = column(records, |one| fingerprint(&one.recording.fingerprint));
+        let data = column(records, |one| bytes(one.recording.data.as_ref()));
         client
             .query_typed(
-                &self.record,
+                statement,
                 &[
                     (&ids, Type::TEXT_ARRAY),
                     (&owners, Type::TEXT_ARRAY),
@@ -184,7 +196,7 @@ impl Statements {
         let owners = column(ends, |end| end.owner.to_string());
         let completes = column(ends, |end| end.completion.is_some());
         let expirations = column(ends, |end| end.completion.map(|(at, _)| whole_secs(at)));
-        let data = column(ends, |end| end.completion?.1.map(|data| data.as_bytes()));
+        let data = column(ends, |end| bytes(end.completion?.1));
         client
             .query_typed(
                 &self.end,
@@ -213,6 +225,14 @@ impl Statements {
             .execute_typed(statement, &[(&limit, Type::INT8)])
             .await
     }
+}
+
+fn fingerprint(fingerprint: &Option<Fingerprint>) -> Option<&str> {
+    fingerprint.as_ref().map(Fingerprint::as_str)
+}
+
+fn bytes(data: Option<&Arc<str>>) -> Option<&[u8]> {
+    data.map(|data| data.as_bytes())
 }
 
 fn first_fence(now: Timestamp) -> i64 {

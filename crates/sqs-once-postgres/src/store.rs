@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use deadpool_postgres::Pool;
-use futures_util::future::join;
+use futures_util::future::join3;
 use sqs_once::key::ItemId;
 use sqs_once::store::{
     Claim, Claimed, Item, Settled, Settlement, Settling, Store, StoreError, StoreErrorKind,
@@ -16,7 +16,7 @@ use tokio_postgres::{Client, Error, Row};
 use crate::config::{self, ConfigError, Settings};
 use crate::pool::{ANSWER_TIMEOUT, Connections};
 use crate::rows;
-use crate::statements::{End, Recording, Statements};
+use crate::statements::{End, Over, Record, Statements};
 
 /// How often a claim is sent whose row refuses it and then, when it is read, would not.
 const TRIES: usize = 3;
@@ -157,34 +157,17 @@ impl PostgresStore {
         claims.iter().map(answer).collect()
     }
 
-    /// A statement for what ends claims and one for what is recorded without, side by side, and a read of
-    /// what refused some of them. Their keys are different.
+    /// A statement for each kind of settlement, side by side, and a read of what refused some of them. Their
+    /// keys are different.
     async fn settle_each(&self, settlements: &[&Settlement]) -> Vec<Result<Settled, StoreError>> {
-        let (ends, recordings) = sorted_out(settlements);
-        let (ends, recordings) = (&*ends, &*recordings);
+        let sorted = &SortedOut::new(settlements);
         let request = self
             .connections
             .request(ANSWER_TIMEOUT, |connection| async move {
                 let answer = async {
-                    let client = &connection;
-                    let end = async {
-                        match ends {
-                            [] => Ok(Vec::new()),
-                            _ => self.statements.end(client, ends).await,
-                        }
-                    };
-                    let record = async {
-                        match recordings {
-                            [] => Ok(Vec::new()),
-                            _ => self.statements.record(client, recordings).await,
-                        }
-                    };
-                    let (ended, recorded) = join(end, record).await;
-                    let mut written = ended?;
-                    written.extend(recorded?);
+                    let written = sorted.write(&self.statements, &connection).await?;
                     let ids = settlements.iter().map(|settlement| &settlement.id);
-                    let refused = refused(ids, &written);
-                    let found = self.found(client, &refused).await?;
+                    let found = self.found(&connection, &refused(ids, &written)).await?;
                     Ok((written, found))
                 };
                 (answer.await, connection)
@@ -288,42 +271,69 @@ fn in_order<T>(mut answers: Vec<(usize, T)>) -> Vec<T> {
     answers.into_iter().map(|(_, answer)| answer).collect()
 }
 
-fn sorted_out<'a>(settlements: &[&'a Settlement]) -> (Vec<End<'a>>, Vec<Recording<'a>>) {
-    let (mut ends, mut recordings) = (Vec::new(), Vec::new());
-    for Settlement {
-        id,
-        owner,
-        settling,
-    } in settlements.iter().copied()
-    {
-        let owner = *owner;
-        match settling {
-            Settling::Complete { expiration, data } => ends.push(End {
+/// Settlements, by the statement that writes them.
+#[derive(Default)]
+struct SortedOut<'a> {
+    ends: Vec<End<'a>>,
+    records: Vec<Record<'a>>,
+    commits: Vec<Record<'a>>,
+}
+
+impl<'a> SortedOut<'a> {
+    fn new(settlements: &[&'a Settlement]) -> Self {
+        let mut sorted = Self::default();
+        for Settlement {
+            id,
+            owner,
+            settling,
+        } in settlements.iter().copied()
+        {
+            let owner = *owner;
+            let end = |completion| End {
                 id,
                 owner,
-                completion: Some((*expiration, data.as_ref())),
-            }),
-            Settling::Release => ends.push(End {
+                completion,
+            };
+            let record = |recording| Record {
                 id,
                 owner,
-                completion: None,
-            }),
-            Settling::Record {
-                now,
-                expiration,
-                fingerprint,
-                data,
-            } => recordings.push(Recording {
-                id,
-                owner,
-                now: *now,
-                expiration: *expiration,
-                fingerprint: fingerprint.as_ref().map(|it| it.as_str()),
-                data: data.as_ref(),
-            }),
+                recording,
+            };
+            match settling {
+                Settling::Complete { expiration, data } => {
+                    sorted.ends.push(end(Some((*expiration, data.as_ref()))));
+                }
+                Settling::Release => sorted.ends.push(end(None)),
+                Settling::Record(recording) => sorted.records.push(record(recording)),
+                Settling::Commit(recording) => sorted.commits.push(record(recording)),
+            }
         }
+        sorted
     }
-    (ends, recordings)
+
+    /// Writes all of them, at the same time, and gives a row with the id of each that was written.
+    async fn write(&self, statements: &Statements, client: &Client) -> Result<Vec<Row>, Error> {
+        let end = async {
+            match &*self.ends {
+                [] => Ok(Vec::new()),
+                ends => statements.end(client, ends).await,
+            }
+        };
+        let record = async |over, records: &[Record<'_>]| match records {
+            [] => Ok(Vec::new()),
+            records => statements.record(client, over, records).await,
+        };
+        let (ended, recorded, committed) = join3(
+            end,
+            record(Over::Anything, &self.records),
+            record(Over::LikeAClaim, &self.commits),
+        )
+        .await;
+        Ok([ended?, recorded?, committed?]
+            .into_iter()
+            .flatten()
+            .collect())
+    }
 }
 
 /// The ids that are not among the rows that were written.
