@@ -14,10 +14,8 @@ use std::sync::Arc;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Error, Row};
 
+use crate::DELETE_EXPIRED;
 use crate::rows::{COLUMNS, signed, whole_secs};
-
-/// Deletes expired rows: a statement for a scheduler.
-pub(crate) const DELETE_EXPIRED: &str = include_str!("../schema/delete-expired.sql");
 
 #[derive(Debug)]
 pub(crate) struct Statements {
