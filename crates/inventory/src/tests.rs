@@ -1,5 +1,5 @@
-//! The consumer as Lambda runs it, in memory. What DynamoDB makes of the writes is seen in `tests/inventory.rs` at the
-//! top of the repository.
+//! The consumer as Lambda runs it, in memory. What DynamoDB makes of the writes is seen in `tests/inventory` at the top
+//! of the repository.
 
 use sqs_once::aws_sdk_dynamodb::types::AttributeValue;
 use sqs_once::testing::{Bench, Event, Record};
