@@ -18,7 +18,7 @@ pub struct ConfigError {
 }
 
 impl ConfigError {
-    /// The variable at fault.
+    /// The variable at fault, or what the code has set.
     pub fn variable(&self) -> &str {
         self.variable
     }
@@ -129,6 +129,19 @@ pub(crate) fn missing_namespace() -> ConfigError {
         variable: "SQS_ONCE_NAMESPACE",
         problem: "is not set, and the code sets no `.namespace(…)`".to_owned(),
         expected: "a name that no other consumer of this table has",
+    }
+}
+
+/// Two settings that can't both be.
+pub(crate) fn unusable(
+    variable: &'static str,
+    problem: &str,
+    expected: &'static str,
+) -> ConfigError {
+    ConfigError {
+        variable,
+        problem: problem.to_owned(),
+        expected,
     }
 }
 

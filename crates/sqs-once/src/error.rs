@@ -2,6 +2,7 @@
 
 use std::error::Error as StdError;
 use std::fmt::{self, Write};
+use std::time::Duration;
 
 /// Why a function can't start or go on: any error, through `?`.
 ///
@@ -36,6 +37,20 @@ impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
+}
+
+/// What becomes of a message whose handler failed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Disposition {
+    /// It goes back to the queue, and is tried again when its visibility timeout ends, which the consumer's
+    /// backoff may set (the default).
+    #[default]
+    Retry,
+    /// The same, to be tried again when this time is over: see
+    /// [`HandlerError::into_retry_after`](crate::HandlerError::into_retry_after).
+    RetryAfter(Duration),
+    /// No retry can help: the record is terminal.
+    Terminal,
 }
 
 /// An error may name itself as its cause.

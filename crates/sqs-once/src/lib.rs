@@ -92,7 +92,7 @@ pub use consumer::{Consumer, consumer, consumer_with};
 pub use disposition::AfterDeadLetter;
 #[cfg(feature = "sqs")]
 pub use disposition::Backoff;
-pub use error::Error;
+pub use error::{Disposition, Error};
 pub use handler::{
     Attempt, Batch, BatchHandler, BatchOutcome, BatchParts, BatchRecord, Done, FromBatch,
     FromRecord, Handler, HandlerError, IdempotencyToken, IntoBatchOutcome, IntoOutcome, Key,
@@ -112,7 +112,7 @@ pub use record::{
     SystemAttribute, Text,
 };
 pub use sqs_once_macros::{BusinessKey, batch_handler, handler};
-pub use store::{DynamoDbStore, MemoryStore, Store};
+pub use store::{DynamoDbStore, MemoryStore, Store, Writes};
 pub use time::{Clock, SystemClock, Timestamp};
 
 /// Compiles and runs what the guides show. The files lie outside of the package, which is built without them.

@@ -7,7 +7,9 @@ use std::time::Duration;
 use sqs_once::Timestamp;
 use sqs_once::idempotency::{Admission, Completion, Refusal, on_claimed, on_completed, on_found};
 use sqs_once::key::{Fingerprint, ItemId};
-use sqs_once::store::{Claim, Claimed, Fence, Item, Owner, Settled, Settlement, Settling, Status};
+use sqs_once::store::{
+    Claim, Claimed, Fence, Item, Owner, Recording, Settled, Settlement, Settling, Status,
+};
 
 const NOW: Timestamp = Timestamp::from_secs(4_102_444_800);
 const ME: Owner = Owner::from_bits(1);
@@ -202,12 +204,12 @@ fn every_claim_and_every_record_has_a_larger_fence_than_the_item_before() {
         let record = Settlement {
             id: claim().id,
             owner: ME,
-            settling: Settling::Record {
+            settling: Settling::Record(Recording {
                 now: NOW,
                 expiration: NOW,
                 fingerprint: None,
                 data: None,
-            },
+            }),
         };
         for left in [claim().write(Some(&item)), record.write(Some(&item))] {
             assert!(left.fence > item.fence, "{item:?}");

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, join_all};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::time::{Instant, sleep_until};
 
@@ -12,7 +12,7 @@ use crate::guarded::Guarded;
 use crate::handler::Work;
 use crate::idempotency::{Admission, Driver, Refusal};
 use crate::key::BusinessKey;
-use crate::store::{Claim, StoreError};
+use crate::store::{Claim, OpenTransaction, StoreError};
 
 use super::engine::{InProgress, Requests};
 use super::under_way::begun;
@@ -27,6 +27,8 @@ pub(super) struct Candidate {
     pub(super) record: usize,
     pub(super) key: Arc<BusinessKey>,
     pub(super) claim: Claim,
+    /// The transaction that the claim is in, once it is open, where there is one.
+    pub(super) transaction: Option<Box<dyn OpenTransaction>>,
     pub(super) work: Guarded<Work<()>>,
     /// How long it paused before it was asked for again.
     pub(super) pause: Option<Duration>,
@@ -34,7 +36,7 @@ pub(super) struct Candidate {
     pub(super) waits_until: Option<Instant>,
 }
 
-pub(super) type Admitted = Vec<(Candidate, Result<Admission, StoreError>)>;
+pub(super) type Answers = Vec<(Candidate, Result<Admission, StoreError>)>;
 
 pub(super) struct Claimer<'a> {
     idempotency: &'a Driver,
@@ -42,8 +44,8 @@ pub(super) struct Claimer<'a> {
     requests: Requests,
     /// From here on no key is asked for again.
     until: Instant,
-    asking: FuturesUnordered<BoxFuture<'a, Admitted>>,
-    postponed: FuturesUnordered<BoxFuture<'a, Admitted>>,
+    asking: FuturesUnordered<BoxFuture<'a, Answers>>,
+    postponed: FuturesUnordered<BoxFuture<'a, Answers>>,
     /// How many records are asked for and not decided, those that wait for another worker apart.
     undecided: usize,
     waiting: usize,
@@ -87,7 +89,8 @@ impl<'a> Claimer<'a> {
 
     pub(super) fn ask(&mut self, candidates: Vec<Candidate>) {
         self.undecided += candidates.len();
-        self.asking.push(begun(ask(self.idempotency, candidates)));
+        self.asking
+            .push(begun(ask(self.idempotency, candidates, self.until)));
     }
 
     /// What was refused or unanswered is not asked for once more.
@@ -96,7 +99,7 @@ impl<'a> Claimer<'a> {
     }
 
     /// The next claims that are decided; pending for ever when none is under way.
-    pub(super) async fn next(&mut self) -> Admitted {
+    pub(super) async fn next(&mut self) -> Answers {
         loop {
             let answered = tokio::select! {
                 biased;
@@ -104,7 +107,7 @@ impl<'a> Claimer<'a> {
                 Some(answered) = self.postponed.next() => answered,
                 else => std::future::pending().await,
             };
-            let (postponed, decided): (Admitted, Admitted) = answered
+            let (postponed, decided): (Answers, Answers) = answered
                 .into_iter()
                 .map(|(mut candidate, answer)| {
                     self.consider(&mut candidate, &answer);
@@ -165,18 +168,31 @@ impl<'a> Claimer<'a> {
         let limits = candidates.iter().filter_map(|one| one.waits_until);
         let until = limits.min().unwrap_or(self.until);
         let at = (Instant::now() + self.idempotency.jittered(pause)).min(until);
-        let idempotency = self.idempotency;
+        let (idempotency, until) = (self.idempotency, self.until);
         self.postponed.push(Box::pin(async move {
             sleep_until(at).await;
             for candidate in &mut candidates {
                 candidate.claim.now = idempotency.clock.now();
             }
-            ask(idempotency, candidates).await
+            ask(idempotency, candidates, until).await
         }));
     }
 }
 
-async fn ask(idempotency: &Driver, candidates: Vec<Candidate>) -> Admitted {
+/// A transaction on a key is waited for until `until`.
+async fn ask(idempotency: &Driver, candidates: Vec<Candidate>, until: Instant) -> Answers {
+    if idempotency.opens_transactions() {
+        return join_all(candidates.into_iter().map(async |mut candidate| {
+            let patience = until.saturating_duration_since(Instant::now());
+            let begun = idempotency.begin(&candidate.claim, patience).await;
+            let answer = begun.map(|admitted| {
+                candidate.transaction = admitted.transaction;
+                admitted.admission
+            });
+            (candidate, answer)
+        }))
+        .await;
+    }
     let claims: Vec<_> = candidates.iter().map(|one| one.claim.clone()).collect();
     let answers = idempotency.admit(&claims).await;
     candidates.into_iter().zip(answers).collect()

@@ -19,10 +19,10 @@ use crate::handler::{BatchCall, Done, PrepareError, RecordParts, Work};
 use crate::idempotency::Admission;
 use crate::key::{BusinessKey, Fingerprint, ItemId, KeyError};
 use crate::record::CorrelationId;
-use crate::store::{Claim, Fence, StoreErrorKind};
+use crate::store::{Claim, Fence, OpenTransaction, StoreErrorKind};
 
 use super::Deadline;
-use super::claiming::{AHEAD, Admitted, Candidate, Claimer};
+use super::claiming::{AHEAD, Answers, Candidate, Claimer};
 use super::engine::{Engine, MissingKey, PayloadMismatch};
 use super::handling::{Failure, Handling};
 use super::hooking::{Hooked, Hooking};
@@ -38,9 +38,16 @@ struct Startable {
     key: Arc<BusinessKey>,
     item: ItemId,
     /// None where the record runs without protection.
-    claim: Option<Claim>,
+    owned: Option<Owned>,
     fence: Fence,
     work: Guarded<Work<()>>,
+}
+
+/// A key that is a record's, while its handler runs.
+struct Owned {
+    claim: Claim,
+    /// The transaction that the claim is in, where it is in one. Dropped, it never happened.
+    transaction: Option<Box<dyn OpenTransaction>>,
 }
 
 /// What the batch remembers of a record that was taken up.
@@ -63,7 +70,7 @@ struct Taken {
 /// A handler's end. A panic is an end like any other.
 struct Finished {
     record: usize,
-    claim: Option<Claim>,
+    owned: Option<Owned>,
     result: Result<Done, Failure>,
 }
 
@@ -72,7 +79,7 @@ enum Event {
     /// The records of a call that has ended.
     Finished(Vec<Finished>),
     Moved(usize, Report),
-    Admitted(Admitted),
+    Admitted(Answers),
     Settled(Vec<Answered>),
     Hooked(Option<Hooked>),
 }
@@ -213,8 +220,16 @@ impl<'a> Run<'a> {
         // Reading the records of a slice is the user's code, and may take its time.
         let cancel_at = self.deadline.cancel_at;
         let in_time = || Instant::now() < cancel_at;
+        // An open transaction holds a connection, and others wait for its key.
+        let is_open = self.engine.idempotency.opens_transactions();
+        if is_open {
+            limit = self.engine.concurrency.get();
+        }
         while self.returning.is_none() && self.claimer.has_room() && in_time() {
-            let ahead = self.claimer.undecided() + self.claimed.len();
+            let mut ahead = self.claimer.undecided() + self.claimed.len();
+            if is_open {
+                ahead += self.running.len() + self.settler.unanswered();
+            }
             if ahead > 0 && ahead + keys > limit {
                 return;
             }
@@ -278,6 +293,7 @@ impl<'a> Run<'a> {
             key,
             claim: idempotency.new_claim(item, fingerprint, self.deadline.lease_until),
             work,
+            transaction: None,
             pause: None,
             waits_until: None,
         })
@@ -301,7 +317,7 @@ impl<'a> Run<'a> {
                     record,
                     item: self.engine.idempotency.item_id(&key),
                     key: Arc::new(key),
-                    claim: None,
+                    owned: None,
                     fence: Fence::first(self.engine.idempotency.clock.now()),
                     work,
                 });
@@ -309,7 +325,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn admitted(&mut self, admitted: Admitted) {
+    fn admitted(&mut self, admitted: Answers) {
         let too_late = self.claims_over.then_some(together::TOO_LATE);
         let returning = self.returning.or(too_late);
         for (candidate, admission) in admitted {
@@ -321,7 +337,10 @@ impl<'a> Run<'a> {
                     record: candidate.record,
                     key: candidate.key,
                     item: candidate.claim.id.clone(),
-                    claim: Some(candidate.claim),
+                    owned: Some(Owned {
+                        claim: candidate.claim,
+                        transaction: candidate.transaction,
+                    }),
                     fence,
                     work: candidate.work,
                 }),
@@ -351,7 +370,7 @@ impl<'a> Run<'a> {
             };
             let record = startable.record;
             let span = self.span(record);
-            let (claim, mut parts) = self.hand_over(startable);
+            let (owned, mut parts) = self.hand_over(startable);
             let call = move |cancelled_at| {
                 parts.cancelled_at = cancelled_at;
                 start(parts)
@@ -361,7 +380,7 @@ impl<'a> Run<'a> {
             let handling = async move {
                 vec![Finished {
                     record,
-                    claim,
+                    owned,
                     result: handling.await,
                 }]
             };
@@ -370,17 +389,22 @@ impl<'a> Run<'a> {
     }
 
     /// Takes a record for its handler, and gives what the handler sees of it.
-    fn hand_over(&mut self, startable: Startable) -> (Option<Claim>, RecordParts<()>) {
+    fn hand_over(&mut self, startable: Startable) -> (Option<Owned>, RecordParts<()>) {
         let record = startable.record;
+        let transaction = startable
+            .owned
+            .as_ref()
+            .and_then(|owned| owned.transaction.as_ref());
         let parts = RecordParts {
             message: Arc::clone(&self.ledger.messages()[record]),
             key: startable.key,
             item: startable.item,
             fence: startable.fence,
             cancelled_at: self.deadline.cancel_at,
+            transaction: transaction.map(|transaction| transaction.handle()),
             state: (),
         };
-        (startable.claim, parts)
+        (startable.owned, parts)
     }
 
     /// What the user's code logs of a record stands in this span, errors on their own too.

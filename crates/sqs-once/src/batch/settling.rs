@@ -7,8 +7,8 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use tokio::time::{Instant, sleep_until};
 
-use crate::idempotency::{Driver, Ending};
-use crate::store::{Settled, StoreError};
+use crate::idempotency::{Conclusion, Driver, Ending};
+use crate::store::StoreError;
 
 use super::engine::Requests;
 use super::under_way::begun;
@@ -16,20 +16,20 @@ use super::under_way::begun;
 /// Handlers that end one after the other without a pause hold the group back no longer than this.
 const OVERDUE: Duration = Duration::from_millis(20);
 
-/// A settlement and its answer, with the record whose outcome depends on it.
+/// A settlement's answer, with the record whose outcome depends on it.
 pub(super) struct Answered {
     pub(super) record: Option<usize>,
-    pub(super) answer: Result<Settled, StoreError>,
+    pub(super) answer: Result<Conclusion, StoreError>,
 }
 
 struct Entry {
     record: Option<usize>,
-    settlement: Ending,
+    ending: Ending,
     /// How long it paused before it was sent again.
     pause: Option<Duration>,
 }
 
-type Answers = Vec<(Entry, Result<Settled, StoreError>)>;
+type Answers = Vec<(Entry, Result<Conclusion, StoreError>)>;
 
 /// Sends settlements in groups. One that the store could not answer is sent again apart from the
 /// others, which it does not hold up.
@@ -57,11 +57,11 @@ impl<'a> Settler<'a> {
     }
 
     /// Takes a settlement; `record` is the record that ends with its answer, if one does.
-    pub(super) fn push(&mut self, record: Option<usize>, settlement: Ending) {
+    pub(super) fn push(&mut self, record: Option<usize>, ending: Ending) {
         self.waiting_since.get_or_insert_with(Instant::now);
         self.waiting.push(Entry {
             record,
-            settlement,
+            ending,
             pause: None,
         });
         self.send_full_groups();
@@ -107,8 +107,13 @@ impl<'a> Settler<'a> {
         }
     }
 
+    /// How many requests are under way or wait to be.
+    pub(super) fn unanswered(&self) -> usize {
+        self.waiting.len() + self.under_way.len() + self.postponed.len()
+    }
+
     pub(super) fn is_idle(&self) -> bool {
-        self.waiting.is_empty() && self.under_way.is_empty() && self.postponed.is_empty()
+        self.unanswered() == 0
     }
 
     /// Keeps what is to be sent again, and gives the rest. A release is sent twice at most: without
@@ -120,6 +125,7 @@ impl<'a> Settler<'a> {
         for (mut entry, answer) in answers {
             let pause = Driver::longer(entry.pause);
             let is_worth_it = entry.record.is_some() || entry.pause.is_none();
+            let is_worth_it = is_worth_it && entry.ending.is_repeatable();
             let is_transient = matches!(&answer, Err(error) if error.is_transient());
             if is_transient && is_worth_it && Instant::now() + pause < self.until {
                 longest = longest.max(pause);
@@ -161,9 +167,18 @@ impl<'a> Settler<'a> {
     fn send(&mut self, group: Vec<Entry>) {
         let idempotency = self.idempotency;
         self.under_way.push(begun(async move {
-            let settlements: Vec<_> = group.iter().map(|entry| entry.settlement.clone()).collect();
-            let answers = idempotency.settle(&settlements).await;
-            group.into_iter().zip(answers).collect()
+            let (of, mut endings): (Vec<_>, Vec<_>) = group
+                .into_iter()
+                .map(|entry| ((entry.record, entry.pause), entry.ending))
+                .unzip();
+            let answers = idempotency.conclude(&mut endings).await;
+            let entries = of.into_iter().zip(endings);
+            let entries = entries.map(|((record, pause), ending)| Entry {
+                record,
+                ending,
+                pause,
+            });
+            entries.zip(answers).collect()
         }));
     }
 }

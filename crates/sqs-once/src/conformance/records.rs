@@ -1,7 +1,7 @@
 //! Recording an effect without a claim before it: looking a key up, and [`Settling::Record`].
 
 use crate::idempotency::{Admission, Completion, Refusal, on_found};
-use crate::store::{Claim, Fence, Settling};
+use crate::store::{Claim, Fence, Recording, Settling};
 
 use super::Fixture;
 use super::trial::{LEASE, NOW, Road, SECOND, Trial, completion, fingerprint, recording};
@@ -60,11 +60,13 @@ async fn no_fingerprint<F: Fixture>(fixture: &F, road: Road) {
 async fn data<F: Fixture>(fixture: &F, road: Road) {
     let promise = "a recording leaves its own data, and none where it has none";
     let trial = Trial::new(fixture, road, promise);
-    let with = |claim: &Claim, data: Option<&str>| Settling::Record {
-        now: claim.now,
-        expiration: claim.now,
-        fingerprint: claim.fingerprint.clone(),
-        data: data.map(Into::into),
+    let with = |claim: &Claim, data: Option<&str>| {
+        Settling::Record(Recording {
+            now: claim.now,
+            expiration: claim.now,
+            fingerprint: claim.fingerprint.clone(),
+            data: data.map(Into::into),
+        })
     };
     let first = trial.claim(NOW);
     trial.settles(&first, with(&first, Some("first"))).await;

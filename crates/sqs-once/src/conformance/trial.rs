@@ -7,7 +7,8 @@ use crate::idempotency::{Admission, Completion, Refusal, on_claimed, on_complete
 use crate::key::{Fingerprint, ItemId};
 use crate::random::{OsRandom, Random};
 use crate::store::{
-    Claim, Claimed, Fence, Item, Owner, Settled, Settlement, Settling, Status, StoreError,
+    Claim, Claimed, Fence, Item, Owner, Recording, Settled, Settlement, Settling, Status,
+    StoreError,
 };
 use crate::time::Timestamp;
 
@@ -274,12 +275,12 @@ pub(super) fn completion(now: Timestamp) -> Settling {
 
 /// A recording at `now` of a claim that was never sent.
 pub(super) fn recording(claim: &Claim) -> Settling {
-    Settling::Record {
+    Settling::Record(Recording {
         now: claim.now,
         expiration: claim.expiration,
         fingerprint: claim.fingerprint.clone(),
         data: None,
-    }
+    })
 }
 
 pub(super) fn fingerprint(body: &str) -> Fingerprint {

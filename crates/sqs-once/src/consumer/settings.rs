@@ -8,10 +8,10 @@ use crate::batch::{
     Deadline, Engine, FifoFailure, Hooks, InProgress, Margins, MissingKey, PayloadMismatch,
     Requests,
 };
-use crate::config::{ConfigError, EnvSettings, process_env};
+use crate::config::{ConfigError, EnvSettings, process_env, unusable};
 use crate::disposition::{Disposition, DispositionSettings};
 use crate::handler::{Opening, PrepareRecord};
-use crate::idempotency::DriverSettings;
+use crate::idempotency::{DriverSettings, Effect};
 use crate::record::{Correlate, Envelope};
 use crate::time::Timestamp;
 
@@ -49,7 +49,20 @@ impl Settings {
         handler: Arc<dyn PrepareRecord<()>>,
     ) -> Result<Core, ConfigError> {
         let env = EnvSettings::read(&process_env)?;
-        let idempotency = self.idempotency.resolve(&env).await?;
+        let effect = handler.effect();
+        let mut requests = self.requests;
+        if effect != Effect::APART {
+            if self.missing_key == MissingKey::ProcessUnprotected {
+                return Err(unusable(
+                    "the consumer's missing_key",
+                    "is `ProcessUnprotected`, but the handler's effect commits with the record of its key",
+                    "`Terminal` or `Retry`",
+                ));
+            }
+            // Each effect is a transaction of its own.
+            requests = Requests::Single;
+        }
+        let idempotency = self.idempotency.resolve(&env, effect).await?;
         let (clock, random) = (&idempotency.clock, &idempotency.random);
         let Disposition {
             dead_letters,
@@ -71,7 +84,7 @@ impl Settings {
                 mismatch: self.mismatch,
                 fifo_failure: self.fifo_failure,
                 in_progress: self.in_progress,
-                requests: self.requests,
+                requests,
                 missing_key: self.missing_key,
                 dead_letters,
                 visibility,

@@ -4,7 +4,7 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
-use crate::error::chain;
+use crate::error::{Disposition, chain};
 
 type BoxError = Box<dyn StdError + Send + Sync>;
 
@@ -28,28 +28,24 @@ pub struct HandlerError {
     source: BoxError,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Disposition {
-    Retry { after: Option<Duration> },
-    Terminal,
-}
-
 impl HandlerError {
-    /// The message goes back to the queue, and is tried again when its visibility timeout ends, which the
-    /// consumer's backoff may set.
-    pub fn retry(error: impl Into<BoxError>) -> Self {
+    /// An error that means this for the message.
+    pub fn new(disposition: Disposition, error: impl Into<BoxError>) -> Self {
         Self {
-            disposition: Disposition::Retry { after: None },
+            disposition,
             source: error.into(),
         }
     }
 
+    /// The message goes back to the queue, and is tried again when its visibility timeout ends, which the
+    /// consumer's backoff may set.
+    pub fn retry(error: impl Into<BoxError>) -> Self {
+        Self::new(Disposition::Retry, error)
+    }
+
     /// No retry can help: the record is terminal.
     pub fn terminal(error: impl Into<BoxError>) -> Self {
-        Self {
-            disposition: Disposition::Terminal,
-            source: error.into(),
-        }
+        Self::new(Disposition::Terminal, error)
     }
 
     /// The same error, as terminal.
@@ -65,7 +61,7 @@ impl HandlerError {
     /// refuses, the message comes back when the queue's visibility timeout ends.
     #[must_use]
     pub fn into_retry_after(mut self, delay: Duration) -> Self {
-        self.disposition = Disposition::Retry { after: Some(delay) };
+        self.disposition = Disposition::RetryAfter(delay);
         self
     }
 
@@ -77,8 +73,8 @@ impl HandlerError {
     /// How long a retry should wait, where the handler said so.
     pub fn retry_delay(&self) -> Option<Duration> {
         match self.disposition {
-            Disposition::Retry { after } => after,
-            Disposition::Terminal => None,
+            Disposition::RetryAfter(delay) => Some(delay),
+            Disposition::Retry | Disposition::Terminal => None,
         }
     }
 

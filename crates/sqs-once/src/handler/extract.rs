@@ -1,5 +1,6 @@
 //! Extractors: what a handler may ask for besides its payload.
 
+use std::any::Any;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -22,6 +23,7 @@ pub struct RecordParts<S> {
     pub(crate) item: ItemId,
     pub(crate) fence: Fence,
     pub(crate) cancelled_at: Instant,
+    pub(crate) transaction: Option<Arc<dyn Any + Send + Sync>>,
     pub(crate) state: S,
 }
 
@@ -36,6 +38,12 @@ impl<S> RecordParts<S> {
         &self.state
     }
 
+    /// The transaction that the store has opened for this record, for the extractor that belongs to the
+    /// store: none unless the handler has an argument whose [`FromRecord::TRANSACTION`] is set.
+    pub fn transaction(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        self.transaction.clone()
+    }
+
     pub(crate) fn with_state<S2>(self, state: S2) -> RecordParts<S2> {
         RecordParts {
             message: self.message,
@@ -43,6 +51,7 @@ impl<S> RecordParts<S> {
             item: self.item,
             fence: self.fence,
             cancelled_at: self.cancelled_at,
+            transaction: self.transaction,
             state,
         }
     }
@@ -71,6 +80,10 @@ impl<S> RecordParts<S> {
     note = "for a type of your own, implement `sqs_once::FromRecord`"
 )]
 pub trait FromRecord<S>: Sized {
+    /// Whether the handler works inside a transaction of the store: see
+    /// [`Transactions`](crate::store::Transactions). Default: no.
+    const TRANSACTION: bool = false;
+
     /// Takes the value from the record.
     ///
     /// # Errors

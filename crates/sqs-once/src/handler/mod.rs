@@ -12,6 +12,8 @@ mod reader;
 
 use std::future::Future;
 
+use crate::idempotency::Effect;
+
 pub use batch::{Batch, BatchOutcome, BatchRecord};
 pub use batch_handler::{BatchHandler, BatchParts, FromBatch, IntoBatchOutcome};
 pub use error::{HandlerError, ResultExt};
@@ -28,7 +30,8 @@ pub(crate) use reader::Reader;
 /// An async function that handles one record.
 ///
 /// Its first argument is the payload; up to eight extractors ([`FromRecord`]) may follow. It returns
-/// something that is [`IntoOutcome`]: usually `Result<(), HandlerError>`, or a [`Recorded`] result.
+/// something that is [`IntoOutcome`]: usually `Result<(), HandlerError>`, a [`Recorded`] result, or
+/// [`Writes`](crate::Writes).
 ///
 /// ```
 /// use sqs_once::{HandlerError, IdempotencyToken, ResultExt, State};
@@ -127,6 +130,10 @@ pub(crate) use reader::Reader;
     note = "`#[sqs_once::handler]` on the function tells what is wrong"
 )]
 pub trait Handler<T, S, X>: Clone + Send + Sync + 'static {
+    /// How its effect commits. Default: apart from the record of its key.
+    #[doc(hidden)]
+    const EFFECT: Effect = Effect::APART;
+
     /// Handles the record.
     fn call(
         &self,
@@ -145,6 +152,11 @@ macro_rules! handlers {
             S: Send + Sync + 'static,
             $($extractor: FromRecord<S> + Send + 'static,)*
         {
+            const EFFECT: Effect = Effect {
+                writes: <Fut::Output as IntoOutcome>::WRITES,
+                transaction: false $(|| $extractor::TRANSACTION)*,
+            };
+
             #[allow(non_snake_case, unused_variables, reason = "the macro names each variable after its type")]
             fn call(
                 &self,

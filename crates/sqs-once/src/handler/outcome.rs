@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::guarded::caught;
+use crate::store::Writes;
 
 use super::HandlerError;
 
@@ -42,6 +43,8 @@ const MAX_DATA: usize = 256 * 1024;
 #[derive(Clone, Debug, Default)]
 pub struct Done {
     pub(crate) data: Option<Arc<str>>,
+    /// What is to be written together with the record of its key.
+    pub(crate) writes: Option<Arc<Writes>>,
     /// Why there is no data though there should be.
     pub(crate) left_out: Option<String>,
 }
@@ -62,18 +65,18 @@ impl Done {
         match json {
             Ok(json) => Self {
                 data: Some(json.into()),
-                left_out: None,
+                ..Self::default()
             },
             Err(why) => Self {
-                data: None,
                 left_out: Some(format!("its result was not recorded: {why}")),
+                ..Self::default()
             },
         }
     }
 }
 
-/// What a handler returns: nothing, which means success, a [`Recorded`] result, or a `Result` of
-/// these.
+/// What a handler returns: nothing, which means success, a [`Recorded`] result, [`Writes`] that commit with
+/// the record of its key, or a `Result` of these.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not something a handler can return",
     label = "not a handler's outcome",
@@ -82,6 +85,10 @@ impl Done {
     note = "a value to be recorded is wrapped: `Result<Recorded<Receipt>, HandlerError>`"
 )]
 pub trait IntoOutcome {
+    /// Whether it brings [`Writes`]. Default: no.
+    #[doc(hidden)]
+    const WRITES: bool = false;
+
     /// Success, or the error with what it means for the message.
     ///
     /// # Errors
@@ -101,8 +108,21 @@ impl<T: Serialize> IntoOutcome for Recorded<T> {
     }
 }
 
+impl IntoOutcome for Writes {
+    const WRITES: bool = true;
+
+    fn into_outcome(self) -> Result<Done, HandlerError> {
+        Ok(Done {
+            writes: Some(Arc::new(self)),
+            ..Done::default()
+        })
+    }
+}
+
 #[diagnostic::do_not_recommend]
 impl<T: IntoOutcome, E: Into<HandlerError>> IntoOutcome for Result<T, E> {
+    const WRITES: bool = T::WRITES;
+
     fn into_outcome(self) -> Result<Done, HandlerError> {
         self.map_err(Into::into)?.into_outcome()
     }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
+use crate::idempotency::Effect;
 use crate::key::{BusinessKey, Fingerprint, KeyError};
 use crate::record::{Correlate, DecodeError, Envelope, EnvelopeError, KeyExtractor, Message};
 
@@ -83,6 +84,11 @@ pub(crate) trait PrepareRecord<S>: Send + Sync {
     fn batch_call(&self) -> Option<BatchCall<'_, S>> {
         None
     }
+
+    /// How the handler's effect commits.
+    fn effect(&self) -> Effect {
+        Effect::APART
+    }
 }
 
 /// A handler bound to how its records are read.
@@ -121,6 +127,10 @@ where
             }))
         }))
     }
+
+    fn effect(&self) -> Effect {
+        H::EFFECT
+    }
 }
 
 /// A handler that was given its state.
@@ -150,6 +160,10 @@ impl<S: Clone + Send + Sync + 'static> PrepareRecord<()> for Stateful<S> {
         Some(Box::new(move |records, parts: BatchParts<()>| {
             call(records, parts.with_state(self.state.clone()))
         }))
+    }
+
+    fn effect(&self) -> Effect {
+        self.inner.effect()
     }
 }
 
@@ -181,5 +195,9 @@ impl PrepareRecord<()> for Opening {
 
     fn batch_call(&self) -> Option<BatchCall<'_, ()>> {
         self.inner.batch_call()
+    }
+
+    fn effect(&self) -> Effect {
+        self.inner.effect()
     }
 }

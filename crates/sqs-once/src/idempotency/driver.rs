@@ -1,17 +1,25 @@
 //! Takes the protocol's decisions to the store and back.
 
+use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
+
+use crate::error::Disposition;
 use crate::key::{BusinessKey, Fingerprint, ItemId, Namespace};
 use crate::random::Random;
 use crate::store::{
-    Claim, Claimed, Item, Owner, Settled, Settlement, Settling, Store, StoreError, StoreErrorKind,
+    Begun, Claim, Claimed, Committed, Fence, Item, OpenTransaction, Owner, Recording, Settled,
+    Settlement, Settling, Store, StoreError, StoreErrorKind, Writes,
 };
 use crate::time::{Clock, Timestamp};
 
 use super::cache::CompletedKeys;
-use super::{Admission, Mode, on_claimed, on_found};
+use super::{
+    Admission, Commitment, Completion, Effect, Mode, Refusal, Work, on_claimed, on_committed,
+    on_completed, on_found,
+};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(25);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
@@ -24,18 +32,21 @@ pub(crate) struct Driver {
     pub(crate) namespace: Namespace,
     pub(crate) retention: Duration,
     pub(crate) mode: Mode,
+    pub(crate) effect: Effect,
     pub(crate) completed: Option<CompletedKeys>,
 }
 
-/// A settlement, with the fingerprint that its claim has left in the item.
-#[derive(Clone)]
+/// A settlement, with what commits together with it.
 pub(crate) struct Ending {
     pub(crate) settlement: Settlement,
+    /// What the claim has left in the item.
     fingerprint: Option<Fingerprint>,
+    /// None where the work was tried and can't be tried again.
+    work: Option<Work>,
 }
 
 impl Ending {
-    fn new(claim: &Claim, settling: Settling) -> Self {
+    fn new(claim: &Claim, settling: Settling, work: Work) -> Self {
         Self {
             settlement: Settlement {
                 id: claim.id.clone(),
@@ -43,7 +54,25 @@ impl Ending {
                 settling,
             },
             fingerprint: claim.fingerprint.clone(),
+            work: Some(work),
         }
+    }
+
+    /// The release of the same claim.
+    fn given_up(&self) -> Self {
+        Self {
+            settlement: Settlement {
+                settling: Settling::Release,
+                ..self.settlement.clone()
+            },
+            fingerprint: self.fingerprint.clone(),
+            work: Some(Work::Done),
+        }
+    }
+
+    /// Whether it may be sent again when its answer did not come.
+    pub(crate) fn is_repeatable(&self) -> bool {
+        self.work.is_some()
     }
 
     /// The item that the settlement has left, once it is written.
@@ -51,6 +80,47 @@ impl Ending {
         Item {
             fingerprint: self.fingerprint.clone(),
             ..self.settlement.write(None)
+        }
+    }
+}
+
+/// Whether a record may run, and in which transaction.
+pub(crate) struct Admitted {
+    pub(crate) admission: Admission,
+    pub(crate) transaction: Option<Box<dyn OpenTransaction>>,
+}
+
+/// What a settlement came to.
+pub(crate) enum Conclusion {
+    /// The effect is on record.
+    Recorded,
+    /// The effect happened, and another attempt had the key meanwhile.
+    LeaseLost,
+    /// The effect did not happen, because of what stands there.
+    Refused(Refusal),
+    /// The effect did not happen, because a condition of the handler's own was not met.
+    Conflict {
+        disposition: Disposition,
+        reason: String,
+        /// What gives the claim up, where there is one.
+        release: Option<Ending>,
+    },
+}
+
+impl From<Completion> for Conclusion {
+    fn from(completion: Completion) -> Self {
+        match completion {
+            Completion::Recorded => Self::Recorded,
+            Completion::LeaseLost => Self::LeaseLost,
+        }
+    }
+}
+
+impl From<Commitment> for Conclusion {
+    fn from(commitment: Commitment) -> Self {
+        match commitment {
+            Commitment::Recorded => Self::Recorded,
+            Commitment::Refused(refusal) => Self::Refused(refusal),
         }
     }
 }
@@ -137,6 +207,14 @@ impl Driver {
                 };
                 answers.into_iter().zip(claims).map(decide).collect()
             }
+            Mode::Transactional => {
+                let run = |claim: &Claim| {
+                    Ok(Admission::Run {
+                        fence: Fence::first(claim.now),
+                    })
+                };
+                claims.iter().map(run).collect()
+            }
         }
     }
 
@@ -147,42 +225,149 @@ impl Driver {
         }
     }
 
-    /// The settlement that records a claim's effect as done.
-    pub(crate) fn completion(&self, claim: &Claim, data: Option<Arc<str>>) -> Ending {
+    /// Whether a key is claimed before its handler runs, so that its lease outlives a handler that ends
+    /// without a word.
+    pub(crate) fn claims_before(&self) -> bool {
+        self.mode == Mode::ClaimFirst
+    }
+
+    /// Whether it opens transactions, which are as few as there are handlers running.
+    pub(crate) fn opens_transactions(&self) -> bool {
+        self.effect.transaction
+    }
+
+    /// Opens a transaction for a claim, unless its key is known to be completed. Waits for another
+    /// transaction on the key, for as long as `patience`.
+    pub(crate) async fn begin(
+        &self,
+        claim: &Claim,
+        patience: Duration,
+    ) -> Result<Admitted, StoreError> {
         let now = self.clock.now();
-        let expiration = now + self.retention;
-        let settling = match self.mode {
-            Mode::ClaimFirst => Settling::Complete { expiration, data },
-            Mode::RecordAfter => Settling::Record {
-                now,
-                expiration,
-                fingerprint: claim.fingerprint.clone(),
-                data,
-            },
+        let known = self.completed.as_ref().and_then(|all| all.find(claim, now));
+        let begun = match (known, self.store.transactions()) {
+            (Some(item), _) => Begun::Refused(item),
+            (None, Some(transactions)) => transactions.begin(claim, patience).await?,
+            (None, None) => return Err(incapable("open transactions")),
         };
-        Ending::new(claim, settling)
-    }
-
-    /// The settlement that gives a claim up; none where nothing was claimed.
-    pub(crate) fn release(&self, claim: &Claim) -> Option<Ending> {
-        (self.mode == Mode::ClaimFirst).then(|| Ending::new(claim, Settling::Release))
-    }
-
-    /// Settles claims, once.
-    pub(crate) async fn settle(&self, endings: &[Ending]) -> Vec<Result<Settled, StoreError>> {
-        let settlements: Vec<_> = endings.iter().map(|one| one.settlement.clone()).collect();
-        let answers = all_of(settlements.len(), self.store.settle(&settlements).await);
-        if let Some(completed) = &self.completed {
-            let now = self.clock.now();
-            for (answer, ending) in answers.iter().zip(endings) {
-                match answer {
-                    Ok(Settled::Written) => completed.keep(ending.item(), now),
-                    Ok(Settled::Refused(Some(item))) => completed.keep((**item).clone(), now),
-                    Ok(Settled::Refused(None)) | Err(_) => {}
+        match begun {
+            Begun::Open { fence, transaction } => Ok(Admitted {
+                admission: Admission::Run { fence },
+                transaction: Some(transaction),
+            }),
+            Begun::Refused(item) => {
+                let refused = Claimed::Refused(item);
+                let admission = on_claimed(claim, &refused);
+                if let Claimed::Refused(item) = refused {
+                    self.keep(*item);
                 }
+                Ok(Admitted {
+                    admission,
+                    transaction: None,
+                })
             }
         }
-        answers
+    }
+
+    /// The settlement that records a claim's effect as done, or that commits with the work.
+    pub(crate) fn completion(&self, claim: &Claim, data: Option<Arc<str>>, work: Work) -> Ending {
+        let now = self.clock.now();
+        let expiration = now + self.retention;
+        let recording = |data| Recording {
+            now,
+            expiration,
+            fingerprint: claim.fingerprint.clone(),
+            data,
+        };
+        let settling = match (&work, self.mode) {
+            (Work::Writes(_), _) => Settling::Commit(recording(data)),
+            (Work::Done, Mode::RecordAfter) => Settling::Record(recording(data)),
+            _ => Settling::Complete { expiration, data },
+        };
+        Ending::new(claim, settling, work)
+    }
+
+    /// The settlement that gives a claim up; none where nothing was claimed, or only in a transaction.
+    pub(crate) fn release(&self, claim: &Claim) -> Option<Ending> {
+        self.claims_before()
+            .then(|| Ending::new(claim, Settling::Release, Work::Done))
+    }
+
+    /// Settles claims, once. Those that commit with work travel alone, the others together.
+    pub(crate) async fn conclude(
+        &self,
+        endings: &mut [Ending],
+    ) -> Vec<Result<Conclusion, StoreError>> {
+        let is_done = |ending: &Ending| matches!(ending.work, Some(Work::Done));
+        if endings.iter().all(is_done) {
+            return self.settle(endings).await;
+        }
+        let each = endings.iter_mut().map(async |ending| {
+            if is_done(ending) {
+                let settled = self.settle(slice::from_ref(ending)).await;
+                settled
+                    .into_iter()
+                    .next()
+                    .unwrap_or_else(|| Err(incapable("settle a claim")))
+            } else {
+                self.commit(ending).await
+            }
+        });
+        join_all(each).await
+    }
+
+    /// Settles claims that commit with nothing, once, together.
+    pub(crate) async fn settle(&self, endings: &[Ending]) -> Vec<Result<Conclusion, StoreError>> {
+        let settlements: Vec<_> = endings.iter().map(|one| one.settlement.clone()).collect();
+        let answers = all_of(settlements.len(), self.store.settle(&settlements).await);
+        for (answer, ending) in answers.iter().zip(endings) {
+            match answer {
+                Ok(Settled::Written) => self.keep(ending.item()),
+                Ok(Settled::Refused(Some(item))) => self.keep((**item).clone()),
+                Ok(Settled::Refused(None)) | Err(_) => {}
+            }
+        }
+        let concluded = answers.into_iter();
+        concluded
+            .map(|answer| answer.map(|settled| on_completed(&settled).into()))
+            .collect()
+    }
+
+    async fn commit(&self, ending: &mut Ending) -> Result<Conclusion, StoreError> {
+        if let Some(Work::Writes(writes)) = &ending.work {
+            return self.commit_writes(ending, writes).await;
+        }
+        let Some(Work::Transaction(transaction)) = ending.work.take() else {
+            return Err(incapable("commit a transaction twice"));
+        };
+        transaction.commit(ending.settlement.clone()).await?;
+        self.keep(ending.item());
+        Ok(Conclusion::Recorded)
+    }
+
+    async fn commit_writes(
+        &self,
+        ending: &Ending,
+        writes: &Writes,
+    ) -> Result<Conclusion, StoreError> {
+        let Some(atomic) = self.store.atomic_writes() else {
+            return Err(incapable("commit writes"));
+        };
+        let refused_by = match atomic.commit(&ending.settlement, writes).await? {
+            Committed::Written => None,
+            Committed::Refused(item) => Some(*item),
+            Committed::Conflict(conflict) => {
+                return Ok(Conclusion::Conflict {
+                    disposition: writes.disposition(&conflict),
+                    reason: conflict.to_string(),
+                    release: self.claims_before().then(|| ending.given_up()),
+                });
+            }
+        };
+        let (owner, fingerprint) = (ending.settlement.owner, ending.fingerprint.as_ref());
+        let commitment = on_committed(owner, fingerprint, refused_by.as_ref());
+        self.keep(refused_by.unwrap_or_else(|| ending.item()));
+        Ok(commitment.into())
     }
 
     /// The pause that follows a pause of `last`.
@@ -197,6 +382,11 @@ impl Driver {
         let extra = u64::try_from(self.random.bits() % nanos).unwrap_or(0);
         half + Duration::from_nanos(extra)
     }
+}
+
+/// A store that stopped saying what it said when the function started.
+fn incapable(what: &str) -> StoreError {
+    StoreError::new(StoreErrorKind::Other, format!("this store can't {what}"))
 }
 
 /// The answers to `count` entries. A store that forgets some left them unknown.

@@ -2,11 +2,18 @@
 
 mod cache;
 mod driver;
+mod effect;
 mod opening;
 mod protocol;
 mod settings;
 
 pub use cache::Cache;
-pub(crate) use driver::{Driver, Ending};
-pub use protocol::{Admission, Completion, Mode, Refusal, on_claimed, on_completed, on_found};
+pub(crate) use driver::{Conclusion, Driver, Ending};
+#[doc(hidden)]
+pub use effect::Effect;
+pub(crate) use effect::Work;
+pub use protocol::{
+    Admission, Commitment, Completion, Mode, Refusal, on_claimed, on_committed, on_completed,
+    on_found,
+};
 pub(crate) use settings::DriverSettings;

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::store::{Claim, Claimed, Fence, Item, Settled, Status};
+use crate::key::Fingerprint;
+use crate::store::{Claim, Claimed, Fence, Item, Owner, Settled, Status};
 use crate::time::Timestamp;
 
 /// When a record's effect is recorded, and so what is promised.
@@ -21,6 +22,14 @@ pub enum Mode {
     /// time may both run. For handlers that are idempotent by themselves and should never wait for a
     /// lease; costs one write a record instead of two.
     RecordAfter,
+    /// Run the handler, and commit its effect together with the record of its key: the default, and only
+    /// possible, for handlers that return [`Writes`](crate::Writes) or take a transaction of their store.
+    ///
+    /// Effectively once: the effect and its record are there, or neither is, whatever dies when. Two
+    /// deliveries at the same time may both compute, but only one commits. A handler that returns `Writes`
+    /// and whose computation must not run twice can have its key claimed before it with
+    /// [`ClaimFirst`](Mode::ClaimFirst), for one more write; the promise stays the same.
+    Transactional,
 }
 
 /// Whether a record's handler may run.
@@ -63,6 +72,15 @@ pub enum Completion {
     LeaseLost,
 }
 
+/// Whether an effect is committed together with the record of its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Commitment {
+    /// It is, by this attempt: acknowledge.
+    Recorded,
+    /// It is not, because of what stands there.
+    Refused(Refusal),
+}
+
 /// What a claim came to.
 pub fn on_claimed(claim: &Claim, claimed: &Claimed) -> Admission {
     match claimed {
@@ -70,7 +88,7 @@ pub fn on_claimed(claim: &Claim, claimed: &Claimed) -> Admission {
         Claimed::Refused(item) if is_this_claim(claim, item) => Admission::Run {
             fence: item.fence.unwrap_or_default(),
         },
-        Claimed::Refused(item) => Admission::Refused(refusal(claim, item)),
+        Claimed::Refused(item) => Admission::Refused(refusal(claim.fingerprint.as_ref(), item)),
     }
 }
 
@@ -78,7 +96,7 @@ pub fn on_claimed(claim: &Claim, claimed: &Claimed) -> Admission {
 pub fn on_found(claim: &Claim, found: Option<&Item>) -> Admission {
     match found {
         Some(item) if item.status == Status::Completed && !claim.admitted_by(found) => {
-            Admission::Refused(refusal(claim, item))
+            Admission::Refused(refusal(claim.fingerprint.as_ref(), item))
         }
         Some(Item {
             status: Status::Unknown(status),
@@ -101,6 +119,22 @@ pub fn on_completed(settled: &Settled) -> Completion {
     }
 }
 
+/// What the commit of an attempt came to: written, or refused by an item.
+pub fn on_committed(
+    owner: Owner,
+    fingerprint: Option<&Fingerprint>,
+    refused_by: Option<&Item>,
+) -> Commitment {
+    match refused_by {
+        None => Commitment::Recorded,
+        // Its answer was lost and it was sent again.
+        Some(item) if item.status == Status::Completed && item.owner == Some(owner) => {
+            Commitment::Recorded
+        }
+        Some(item) => Commitment::Refused(refusal(fingerprint, item)),
+    }
+}
+
 /// The claim's answer was lost and it was sent again: the item that refuses it is its own. A released
 /// claim is over, whoever's it was.
 fn is_this_claim(claim: &Claim, item: &Item) -> bool {
@@ -109,12 +143,12 @@ fn is_this_claim(claim: &Claim, item: &Item) -> bool {
         && item.lease_until == Some(claim.lease_until)
 }
 
-fn refusal(claim: &Claim, item: &Item) -> Refusal {
+fn refusal(fingerprint: Option<&Fingerprint>, item: &Item) -> Refusal {
     match &item.status {
         Status::InProgress => Refusal::InProgress {
             lease_until: item.lease_until,
         },
-        Status::Completed => match (&claim.fingerprint, &item.fingerprint) {
+        Status::Completed => match (fingerprint, &item.fingerprint) {
             (Some(mine), Some(theirs)) if mine != theirs => Refusal::PayloadMismatch,
             _ => Refusal::Duplicate {
                 data: item.data.clone(),

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use tracing::warn;
 
-use crate::config::{ConfigError, EnvSettings, SHORTEST_RETENTION, missing_namespace};
+use crate::config::{ConfigError, EnvSettings, SHORTEST_RETENTION, missing_namespace, unusable};
 use crate::key::Namespace;
 use crate::random::{OsRandom, Random};
 use crate::store::{DynamoDbStore, OffStore, Store};
 use crate::time::{Clock, SystemClock};
 
 use super::cache::CompletedKeys;
-use super::{Cache, Driver, Mode};
+use super::{Cache, Driver, Effect, Mode};
 
 const DEFAULT_RETENTION: Duration = Duration::from_secs(28 * 24 * 60 * 60);
 
@@ -24,7 +24,7 @@ pub(crate) struct DriverSettings {
     pub(crate) readable_keys: bool,
     pub(crate) store: Option<Arc<dyn Store>>,
     pub(crate) retention: Option<Duration>,
-    pub(crate) mode: Mode,
+    pub(crate) mode: Option<Mode>,
     pub(crate) cache: Option<Cache>,
     pub(crate) clock: Option<Arc<dyn Clock>>,
     pub(crate) random: Option<Arc<dyn Random>>,
@@ -41,7 +41,19 @@ impl DriverSettings {
     }
 
     /// Fills in what the environment says, and the defaults.
-    pub(crate) async fn resolve(&self, env: &EnvSettings) -> Result<Driver, ConfigError> {
+    pub(crate) async fn resolve(
+        &self,
+        env: &EnvSettings,
+        effect: Effect,
+    ) -> Result<Driver, ConfigError> {
+        let mode = self.mode_for(effect)?;
+        if env.disabled && effect != Effect::APART {
+            return Err(unusable(
+                "SQS_ONCE_DISABLED",
+                "is set, but the handler's effect commits through the store",
+                "false for a handler that returns `Writes` or takes a transaction",
+            ));
+        }
         let store = match &self.store {
             _ if env.disabled => {
                 warn!(
@@ -52,6 +64,7 @@ impl DriverSettings {
             Some(store) => Arc::clone(store),
             None => Arc::new(DynamoDbStore::from_env().await?) as Arc<dyn Store>,
         };
+        check(&*store, effect)?;
         let namespace = self.namespace.clone().or_else(|| env.namespace.clone());
         let retention = self.retention.or(env.retention);
         let cache = self.cache.filter(|_| !env.disabled);
@@ -64,8 +77,48 @@ impl DriverSettings {
                 .ok_or_else(missing_namespace)?
                 .readable_keys(self.readable_keys),
             retention: retention.unwrap_or(DEFAULT_RETENTION),
-            mode: self.mode,
+            mode,
+            effect,
             completed: cache.map(CompletedKeys::new),
         })
     }
+    fn mode_for(&self, effect: Effect) -> Result<Mode, ConfigError> {
+        let problem = match (effect, self.mode) {
+            (Effect::APART, None) => return Ok(Mode::default()),
+            (Effect::APART, Some(Mode::Transactional)) => {
+                "is `Transactional`, but the handler's effect can't commit with anything"
+            }
+            (effect, _) if effect.writes && effect.transaction => {
+                "can be none for a handler that returns `Writes` and takes a transaction: they don't commit together"
+            }
+            (effect, Some(Mode::ClaimFirst | Mode::RecordAfter)) if effect.transaction => {
+                "is set, but the handler takes a transaction, in which its key is claimed"
+            }
+            (Effect::APART, Some(mode)) => return Ok(mode),
+            (_, mode) => return Ok(mode.unwrap_or(Mode::Transactional)),
+        };
+        Err(unusable(
+            "the consumer's mode",
+            problem,
+            "`Transactional` for handlers that return `Writes` or take a transaction, and only for these",
+        ))
+    }
+}
+
+fn check(store: &dyn Store, effect: Effect) -> Result<(), ConfigError> {
+    if effect.writes && store.atomic_writes().is_none() {
+        return Err(unusable(
+            "the consumer's store",
+            "can't commit the `Writes` that the handler returns",
+            "`DynamoDbStore`",
+        ));
+    }
+    if effect.transaction && store.transactions().is_none() {
+        return Err(unusable(
+            "the consumer's store",
+            "has no transaction for the handler",
+            "the store that the handler's transaction belongs to",
+        ));
+    }
+    Ok(())
 }

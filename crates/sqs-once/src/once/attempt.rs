@@ -7,9 +7,9 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::batch::Deadline;
 use crate::handler::IdempotencyToken;
-use crate::idempotency::{Admission, Completion, Driver, Ending, Refusal, on_completed};
+use crate::idempotency::{Admission, Conclusion, Driver, Ending, Refusal, Work};
 use crate::key::{BusinessKey, Fingerprint, ItemId};
-use crate::store::{Claim, Settled, StoreError, StoreErrorKind};
+use crate::store::{Claim, StoreError, StoreErrorKind};
 
 use super::error::RunError;
 
@@ -73,11 +73,12 @@ impl<'a> Attempt<'a> {
 
     /// Records the effect as done.
     pub(super) async fn complete(&self, data: Option<Arc<str>>) -> Result<(), RunError> {
-        let ending = self.driver.completion(&self.claim, data);
+        let ending = self.driver.completion(&self.claim, data, Work::Done);
         let settled = self.settle(&ending, usize::MAX).await;
-        match on_completed(&settled.map_err(RunError::NotRecorded)?) {
-            Completion::Recorded => Ok(()),
-            Completion::LeaseLost => Err(RunError::LeaseLost),
+        match settled.map_err(RunError::NotRecorded)? {
+            Conclusion::Recorded => Ok(()),
+            // Nothing commits with this work, to be refused.
+            _ => Err(RunError::LeaseLost),
         }
     }
 
@@ -95,7 +96,7 @@ impl<'a> Attempt<'a> {
         Instant::now() >= self.deadline.cancel_at
     }
 
-    async fn settle(&self, ending: &Ending, tries: usize) -> Result<Settled, StoreError> {
+    async fn settle(&self, ending: &Ending, tries: usize) -> Result<Conclusion, StoreError> {
         let ask = || self.driver.settle(std::slice::from_ref(ending));
         self.retried(self.deadline.answer_by, tries, ask).await
     }

@@ -7,7 +7,7 @@ use tokio::sync::OnceCell;
 
 use crate::batch::Margins;
 use crate::config::{ConfigError, EnvSettings, process_env};
-use crate::idempotency::{Cache, Driver, DriverSettings};
+use crate::idempotency::{Cache, Driver, DriverSettings, Effect};
 use crate::key::Namespace;
 use crate::random::Random;
 use crate::store::Store;
@@ -191,7 +191,7 @@ impl Idempotency {
         let resolve = || async {
             let env = EnvSettings::read(&process_env)?;
             Ok(Core {
-                driver: self.settings.resolve(&env).await?,
+                driver: self.settings.resolve(&env, Effect::APART).await?,
                 margins: self.margins.or(&env),
             })
         };

@@ -202,34 +202,48 @@ pub enum Settling {
     /// fence keeps growing and a late copy of the claim finds it.
     Release,
     /// The effect is done, without a claim before it.
-    Record {
-        /// The time of the recording.
-        now: Timestamp,
-        /// Until when a duplicate is recognised; kept rounded up to the second.
-        expiration: Timestamp,
-        /// The payload's fingerprint, where it is checked.
-        fingerprint: Option<Fingerprint>,
-        /// What the handler asked to record.
-        data: Option<Arc<str>>,
-    },
+    Record(Recording),
+    /// The effect commits together with this, or not at all.
+    Commit(Recording),
+}
+
+/// What is kept of an effect whose key may not have been claimed before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recording {
+    /// The time of the recording.
+    pub now: Timestamp,
+    /// Until when a duplicate is recognised; kept rounded up to the second.
+    pub expiration: Timestamp,
+    /// The payload's fingerprint, where it is checked.
+    pub fingerprint: Option<Fingerprint>,
+    /// What the handler asked to record.
+    pub data: Option<Arc<str>>,
 }
 
 impl Settlement {
     /// Whether this settlement may be written over `existing`. A completion needs its own claim, or
     /// itself; a release needs its own claim, still in progress; a record without a claim needs
-    /// anything but a valid completion, be it its own.
+    /// anything but a valid completion, be it its own. A commit needs its own claim, still in progress, or
+    /// what a claim would need: a completion refuses it, its own too, for its effect would happen again.
     pub fn admitted_by(&self, existing: Option<&Item>) -> bool {
         let mine = |item: &Item| item.owner == Some(self.owner);
         match (&self.settling, existing) {
             (Settling::Complete { .. }, Some(item)) => mine(item),
             (Settling::Release, Some(item)) => mine(item) && item.status == Status::InProgress,
             (Settling::Complete { .. } | Settling::Release, None) => false,
-            (Settling::Record { now, .. }, Some(item)) => match item.status {
-                Status::Completed => item.is_expired(*now),
+            (Settling::Record(recording), Some(item)) => match item.status {
+                Status::Completed => item.is_expired(recording.now),
                 Status::InProgress => true,
                 Status::Unknown(_) => false,
             },
-            (Settling::Record { .. }, None) => true,
+            (Settling::Commit(recording), Some(item)) => match (&item.status, item.lease_until) {
+                (Status::Completed, _) => item.is_expired(recording.now),
+                (Status::InProgress, _) if mine(item) => true,
+                (Status::InProgress, Some(lease_until)) => lease_until < recording.now,
+                (Status::InProgress, None) => item.is_expired(recording.now),
+                (Status::Unknown(_), _) => false,
+            },
+            (Settling::Record(_) | Settling::Commit(_), None) => true,
         }
     }
 
@@ -255,18 +269,13 @@ impl Settlement {
                 }
             }
             Settling::Release => item.lease_until = Some(Timestamp::default()),
-            Settling::Record {
-                now,
-                expiration,
-                fingerprint,
-                data,
-            } => {
+            Settling::Record(recording) | Settling::Commit(recording) => {
                 item.status = Status::Completed;
                 item.owner = Some(self.owner);
-                item.expiration = Some(whole_secs(*expiration));
-                item.fingerprint.clone_from(fingerprint);
-                item.data.clone_from(data);
-                item.fence = Some(item.fence.map_or(Fence::first(*now), Fence::next));
+                item.expiration = Some(whole_secs(recording.expiration));
+                item.fingerprint.clone_from(&recording.fingerprint);
+                item.data.clone_from(&recording.data);
+                item.fence = Some(item.fence.map_or(Fence::first(recording.now), Fence::next));
             }
         }
         item

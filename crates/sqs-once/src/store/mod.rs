@@ -4,6 +4,7 @@
 //! record. [`DynamoDbStore`] is for production, [`MemoryStore`] for tests; for stores of your own
 //! the feature `conformance` has the suite that both pass.
 
+mod atomic;
 pub mod dynamodb;
 mod error;
 mod item;
@@ -15,9 +16,10 @@ use std::pin::Pin;
 
 use crate::key::ItemId;
 
-pub use dynamodb::{DynamoDbStore, LayoutError, TableLayout};
+pub use atomic::{AtomicWrites, Begun, Committed, OpenTransaction, Transactions};
+pub use dynamodb::{Conflict, DynamoDbStore, LayoutError, TableLayout, Writes};
 pub use error::{StoreError, StoreErrorKind};
-pub use item::{Claim, Fence, InvalidOwner, Item, Owner, Settlement, Settling, Status};
+pub use item::{Claim, Fence, InvalidOwner, Item, Owner, Recording, Settlement, Settling, Status};
 pub use memory::MemoryStore;
 pub(crate) use off::OffStore;
 
@@ -64,4 +66,16 @@ pub trait Store: Send + Sync + 'static {
     /// Reads items, each as new as the last write that was answered. A function reads one id that nothing is
     /// kept under when it starts, so that connections are open before the first claim.
     fn read<'a>(&'a self, ids: &'a [ItemId]) -> StoreFuture<'a, Option<Item>>;
+
+    /// What commits the [`Writes`] that handlers return. Default: nothing, and consumers with such a handler
+    /// refuse to start on this store.
+    fn atomic_writes(&self) -> Option<&dyn AtomicWrites> {
+        None
+    }
+
+    /// What opens the transactions that handlers take as an argument. Default: nothing, and consumers with
+    /// such a handler refuse to start on this store.
+    fn transactions(&self) -> Option<&dyn Transactions> {
+        None
+    }
 }

@@ -11,6 +11,7 @@ use lambda_runtime::Context;
 
 use crate::config::ConfigError;
 use crate::consumer::Consumer;
+use crate::idempotency::Work;
 use crate::key::{BusinessKey, KeyPart};
 use crate::lambda::EventError;
 use crate::random::Random;
@@ -161,7 +162,7 @@ impl Bench {
         async move {
             let claim = self.claim(&key).await.unwrap_or_else(refused);
             let driver = self.consumer.driver().await.unwrap_or_else(refused);
-            let completion = driver.completion(&claim, None);
+            let completion = driver.completion(&claim, None, Work::Done);
             let existing = self.store.memory().get(&claim.id);
             let claimed = claim.write(existing.as_ref());
             self.store

@@ -60,6 +60,7 @@ impl Record {
             item: namespace.item_id(&key),
             key: Arc::new(key),
             fence: Fence::first(BEGINNING),
+            transaction: None,
             cancelled_at: Instant::now() + TIMEOUT - Duration::from_secs(1),
             state,
         }

@@ -132,7 +132,9 @@ impl Fault {
 
 fn of(settlement: &Settlement) -> Operation {
     match settlement.settling {
-        Settling::Complete { .. } | Settling::Record { .. } => Operation::Complete,
+        Settling::Complete { .. } | Settling::Record(_) | Settling::Commit(_) => {
+            Operation::Complete
+        }
         Settling::Release => Operation::Release,
     }
 }

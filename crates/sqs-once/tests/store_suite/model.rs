@@ -10,7 +10,9 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed, TestRunner};
 use sqs_once::conformance::Fixture;
 use sqs_once::key::{Fingerprint, ItemId};
-use sqs_once::store::{Claim, Claimed, Fence, Item, Owner, Settled, Settlement, Settling, Status};
+use sqs_once::store::{
+    Claim, Claimed, Fence, Item, Owner, Recording, Settled, Settlement, Settling, Status,
+};
 use sqs_once::{MemoryStore, OsRandom, Random, Timestamp};
 
 use crate::support::{InMemory, NOW, OnDynamoDb};
@@ -154,12 +156,12 @@ impl History {
             SettlementOf::Release(by) => (by, Settling::Release),
             SettlementOf::Record(by, now, retention, checked, data) => (
                 by,
-                Settling::Record {
+                Settling::Record(Recording {
                     now: at(now),
                     expiration: at(now + retention),
                     fingerprint: checked.map(fingerprint),
                     data: data.map(|data| format!("data {data}").into()),
-                },
+                }),
             ),
         };
         Settlement {

@@ -363,7 +363,7 @@ async fn a_store_that_admits_the_wrong_settlements_is_found_out() {
     .await;
     settling(
         |settlement, existing| match settlement.settling {
-            Settling::Record { .. } => true,
+            Settling::Record(_) => true,
             _ => settlement.admitted_by(existing),
         },
         "a recording that is sent again",
@@ -371,7 +371,7 @@ async fn a_store_that_admits_the_wrong_settlements_is_found_out() {
     .await;
     settling(
         |settlement, existing| match settlement.settling {
-            Settling::Record { .. } => existing.is_none(),
+            Settling::Record(_) => existing.is_none(),
             _ => settlement.admitted_by(existing),
         },
         "a recording leaves its own fingerprint",
@@ -427,7 +427,7 @@ async fn a_store_that_writes_settlements_wrongly_is_found_out() {
     .await;
     leaving(
         |settlement, existing, item| match settlement.settling {
-            Settling::Record { .. } => Some(Item {
+            Settling::Record(_) => Some(Item {
                 fence: existing.map_or(item.fence, |existing| existing.fence),
                 ..item
             }),
@@ -438,7 +438,7 @@ async fn a_store_that_writes_settlements_wrongly_is_found_out() {
     .await;
     leaving(
         |settlement, existing, item| match settlement.settling {
-            Settling::Record { .. } => Some(Item {
+            Settling::Record(_) => Some(Item {
                 data: existing
                     .and_then(|existing| existing.data.clone())
                     .or(item.data),

@@ -14,7 +14,8 @@ use sqs_once::conformance::Fixture;
 use sqs_once::key::{Fingerprint, ItemId};
 use sqs_once::store::TableLayout;
 use sqs_once::store::{
-    Claim, DynamoDbStore, Fence, Item, MemoryStore, Owner, Settlement, Settling, Status, Store,
+    Claim, DynamoDbStore, Fence, Item, MemoryStore, Owner, Recording, Settlement, Settling, Status,
+    Store,
 };
 use sqs_once_local::{KeyAttribute, LocalDynamoDb, TableDescription};
 
@@ -345,10 +346,10 @@ pub(crate) fn completion() -> Settling {
 }
 
 pub(crate) fn recording() -> Settling {
-    Settling::Record {
+    Settling::Record(Recording {
         now: NOW,
         expiration: NOW + Duration::from_secs(3600),
         fingerprint: None,
         data: None,
-    }
+    })
 }

@@ -7,8 +7,8 @@ use tracing::error;
 
 use crate::disposition::{AfterDeadLetter, Cause};
 use crate::error::chain;
-use crate::handler::{Done, IdempotencyToken};
-use crate::idempotency::{Completion, Refusal, on_completed};
+use crate::handler::{Done, HandlerError, IdempotencyToken};
+use crate::idempotency::{Conclusion, Refusal, Work};
 use crate::record::CorrelationId;
 use crate::store::{Claim, StoreError};
 use crate::time::Timestamp;
@@ -19,7 +19,7 @@ use super::super::hooking::Hooked;
 use super::super::hooks::RecordEnd;
 use super::super::ledger::{Outcome, Report};
 use super::super::settling::Answered;
-use super::{Finished, Run};
+use super::{Finished, Owned, Run};
 
 /// Why the rest of a FIFO message group goes back.
 pub(super) const BEHIND_FAILED: &str = "an earlier record of its message group failed";
@@ -78,35 +78,48 @@ impl Run<'_> {
     pub(super) fn finished(&mut self, finished: Finished) {
         let Finished {
             record,
-            claim,
+            owned,
             result,
         } = finished;
         let failure = match result {
-            Ok(done) => return self.succeeded(record, claim.as_ref(), done),
+            Ok(done) => return self.succeeded(record, owned, done),
             Err(failure) => failure,
         };
-        // A cancelled handler's effect may be on its way: its claim is left to lapse.
+        // A cancelled handler's effect may be on its way: its claim is left to lapse. A transaction ends here,
+        // and nothing of it has happened.
         let was_cancelled = matches!(failure, Failure::Timeout(_) | Failure::Deadline);
         if !was_cancelled {
-            self.release(claim.as_ref());
+            self.release(owned.as_ref().map(|owned| &owned.claim));
         }
+        self.failed(record, failure);
+    }
+
+    fn failed(&mut self, record: usize, failure: Failure) {
         let report = Report::new(Outcome::Failed).because(failure.to_string());
         let report = match failure {
             Failure::Terminal { cause } => return self.end_terminal(record, cause),
             Failure::Retry { delay, .. } => report.wait(delay),
             Failure::Panic { .. } => report,
             Failure::Unstarted => Report::untried(Failure::NOT_STARTED),
-            Failure::Timeout(_) | Failure::Deadline => report.wait(self.backoff_past_lease(record)),
+            Failure::Timeout(_) | Failure::Deadline if self.engine.idempotency.claims_before() => {
+                report.wait(self.backoff_past_lease(record))
+            }
+            Failure::Timeout(_) | Failure::Deadline => report,
         };
         self.end(record, report);
     }
 
-    fn succeeded(&mut self, record: usize, claim: Option<&Claim>, done: Done) {
+    fn succeeded(&mut self, record: usize, owned: Option<Owned>, done: Done) {
         self.taken[record].warnings.extend(done.left_out);
         self.taken[record].data.clone_from(&done.data);
-        match claim {
-            Some(claim) => {
-                let completion = self.engine.idempotency.completion(claim, done.data);
+        match owned {
+            Some(Owned { claim, transaction }) => {
+                let work = match (done.writes, transaction) {
+                    (Some(writes), _) => Work::Writes(writes),
+                    (None, Some(transaction)) => Work::Transaction(transaction),
+                    (None, None) => Work::Done,
+                };
+                let completion = self.engine.idempotency.completion(&claim, done.data, work);
                 self.settler.push(Some(record), completion);
             }
             None => self.end_done(record, Report::new(Outcome::Processed)),
@@ -123,20 +136,34 @@ impl Run<'_> {
                 }
             }
             let Some(record) = record else { continue };
-            let report = match answer.map(|settled| on_completed(&settled)) {
-                Ok(Completion::Recorded) => {
-                    self.end_done(record, Report::new(Outcome::Processed));
-                    continue;
+            match answer {
+                Ok(Conclusion::Recorded) => self.end_done(record, Report::new(Outcome::Processed)),
+                Ok(Conclusion::Refused(refusal)) => self.refused(record, refusal),
+                Ok(Conclusion::Conflict {
+                    disposition,
+                    reason,
+                    release,
+                }) => {
+                    if let Some(release) = release {
+                        self.settler.push(None, release);
+                    }
+                    let error = HandlerError::new(disposition, reason);
+                    self.failed(record, Failure::of(&error));
                 }
-                Ok(Completion::LeaseLost) => Report::new(Outcome::Failed).because(
-                    "the handler succeeded, but another worker had taken over its key meanwhile",
+                Ok(Conclusion::LeaseLost) => self.end(
+                    record,
+                    Report::new(Outcome::Failed).because(
+                        "the handler succeeded, but another worker had taken over its key meanwhile",
+                    ),
                 ),
-                Err(error) => Report::new(Outcome::Failed).because(format!(
-                    "the handler succeeded, but that could not be recorded: {}",
-                    error.kind()
-                )),
-            };
-            self.end(record, report);
+                Err(error) => self.end(
+                    record,
+                    Report::new(Outcome::Failed).because(format!(
+                        "the handler succeeded, but that could not be recorded: {}",
+                        error.kind()
+                    )),
+                ),
+            }
         }
     }
 
@@ -291,7 +318,8 @@ impl Run<'_> {
         self.returning = Some(reason);
         self.claimer.stop();
         for startable in std::mem::take(&mut self.claimed) {
-            self.return_unstarted(startable.record, startable.claim.as_ref(), reason);
+            let claim = startable.owned.as_ref().map(|owned| &owned.claim);
+            self.return_unstarted(startable.record, claim, reason);
         }
         for record in self.lanes.drain() {
             self.end(record, Report::untried(reason));

@@ -54,8 +54,8 @@ impl Run<'_> {
         for mut startable in startables {
             if let Some(Work::Join(payload)) = startable.work.take() {
                 let record = startable.record;
-                let (claim, parts) = self.hand_over(startable);
-                claims.push((record, claim));
+                let (owned, parts) = self.hand_over(startable);
+                claims.push((record, owned));
                 records.push((payload, parts));
             }
         }
@@ -73,9 +73,9 @@ impl Run<'_> {
         let limit = self.engine.record_timeout;
         let handling = Handling::new(call, self.deadline.cancel_at, limit);
         let finished = async move {
-            let finished = |((record, claim), result)| Finished {
+            let finished = |((record, owned), result)| Finished {
                 record,
-                claim,
+                owned,
                 result,
             };
             match handling.await {
@@ -119,7 +119,7 @@ impl Run<'_> {
                 }
             } else if let Some(report) = stopped.get(&group) {
                 if let Some(behind) = claimed.remove(&record) {
-                    self.release(behind.claim.as_ref());
+                    self.release(behind.owned.as_ref().map(|owned| &owned.claim));
                     self.end(record, report.clone());
                 }
             } else if !claimed.contains_key(&self.leader_of(record)) {

@@ -13,6 +13,7 @@ mod requests;
 mod statements;
 mod table;
 mod updates;
+mod writes;
 
 use std::sync::Arc;
 
@@ -27,6 +28,7 @@ use requests::{Requests, Retries};
 use table::Table;
 
 pub use layout::{LayoutError, TableLayout};
+pub use writes::{Conflict, Writes};
 
 /// The most statements that DynamoDB takes in one request.
 const STATEMENTS: usize = 25;

@@ -96,7 +96,7 @@ impl Table {
         statement(partiql, values, None)
     }
 
-    /// A settlement; a recording is for a key that has no item.
+    /// A settlement; a recording and a commit are for a key that has no item.
     pub(super) fn settlement(&self, settlement: &Settlement) -> BatchStatementRequest {
         let mut values = Vec::with_capacity(PARAMETERS);
         let partiql = match &settlement.settling {
@@ -116,14 +116,8 @@ impl Table {
                 values.extend([text(settlement.owner.to_string()), text(IN_PROGRESS)]);
                 &self.texts.release
             }
-            Settling::Record {
-                now,
-                expiration,
-                fingerprint,
-                data,
-            } => {
-                let recording = Anew::recording(settlement, *now, *expiration, fingerprint, data);
-                return self.insert(&recording);
+            Settling::Record(recording) | Settling::Commit(recording) => {
+                return self.insert(&Anew::recording(settlement, recording));
             }
         };
         let shown = ReturnValuesOnConditionCheckFailure::AllOld;

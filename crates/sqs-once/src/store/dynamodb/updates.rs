@@ -1,13 +1,11 @@
 //! The conditional updates of one item.
 
-use std::sync::Arc;
-
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
 use aws_sdk_dynamodb::types::{ReturnValue, ReturnValuesOnConditionCheckFailure};
 
 use crate::key::{Fingerprint, ItemId};
-use crate::store::{Claim, Fence, Owner, Settlement, Settling};
+use crate::store::{Claim, Fence, Owner, Recording, Settlement, Settling};
 use crate::time::Timestamp;
 
 use super::table::{COMPLETED, IN_PROGRESS, Table, expiration, number, text};
@@ -22,6 +20,12 @@ const ADMITS_CLAIM: &str = "attribute_not_exists(#id) \
 /// The counterpart of `Settlement::admitted_by`, for a recording.
 const ADMITS_RECORDING: &str = "attribute_not_exists(#id) OR #status = :inprogress \
      OR (#status = :completed AND #expiration < :now_secs)";
+
+/// The counterpart of `Settlement::admitted_by`, for a commit.
+const ADMITS_COMMIT: &str = "attribute_not_exists(#id) \
+     OR (#status = :completed AND #expiration < :now_secs) \
+     OR (#status = :inprogress AND (#owner = :me OR #lease < :now \
+         OR (attribute_not_exists(#lease) AND #expiration < :now_secs)))";
 
 /// What a claim or a recording writes. Of an item that stands there only the fence goes on, and for a
 /// recording the lease.
@@ -52,22 +56,16 @@ impl<'a> From<&'a Claim> for Anew<'a> {
 }
 
 impl<'a> Anew<'a> {
-    pub(super) fn recording(
-        settlement: &'a Settlement,
-        now: Timestamp,
-        expiration: Timestamp,
-        fingerprint: &'a Option<Fingerprint>,
-        data: &'a Option<Arc<str>>,
-    ) -> Self {
+    pub(super) fn recording(settlement: &'a Settlement, recording: &'a Recording) -> Self {
         Self {
             id: &settlement.id,
             status: COMPLETED,
             lease_until: None,
-            expiration,
+            expiration: recording.expiration,
             owner: settlement.owner,
-            now,
-            fingerprint: fingerprint.as_ref().map(Fingerprint::as_str),
-            data: data.as_deref(),
+            now: recording.now,
+            fingerprint: recording.fingerprint.as_ref().map(Fingerprint::as_str),
+            data: recording.data.as_deref(),
         }
     }
 }
@@ -118,16 +116,14 @@ impl Table {
                 .expression_attribute_values(":inprogress", text(IN_PROGRESS))
                 .expression_attribute_values(":lapsed", number(0))
                 .update_expression("SET #lease = :lapsed"),
-            Settling::Record {
-                now,
-                expiration,
-                fingerprint,
-                data,
-            } => {
-                let recording = Anew::recording(settlement, *now, *expiration, fingerprint, data);
-                self.write(client, &recording)
-                    .condition_expression(ADMITS_RECORDING)
-            }
+            Settling::Record(recording) => self
+                .write(client, &Anew::recording(settlement, recording))
+                .condition_expression(ADMITS_RECORDING),
+            Settling::Commit(recording) => self
+                .write(client, &Anew::recording(settlement, recording))
+                .condition_expression(ADMITS_COMMIT)
+                .expression_attribute_names("#lease", &names.lease)
+                .expression_attribute_values(":now", number(recording.now.as_millis())),
         }
     }
 
