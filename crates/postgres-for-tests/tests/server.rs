@@ -129,6 +129,26 @@ async fn a_kill_ends_every_process_and_a_restart_takes_the_same_port() {
     assert_eq!((after.port, &after.data), (before.port, &before.data));
 }
 
+/// Only one that waits for something notices by itself that the server is gone.
+#[tokio::test]
+async fn a_kill_ends_a_query_that_computes() {
+    let server = Server::start();
+    let busy = connect(&server.connection_string()).await.unwrap();
+    let process = text(&busy, "SELECT pg_backend_pid()::text").await;
+    let for_ever = "DO $$ BEGIN LOOP END LOOP; END $$";
+    let query = tokio::spawn(async move { busy.batch_execute(for_ever).await });
+    let observer = connect(&server.connection_string()).await.unwrap();
+    let state = format!("SELECT state FROM pg_stat_activity WHERE pid = {process}");
+    while text(&observer, &state).await != "active" {}
+    let parts = Parts::of(&server.connection_string()).await;
+    assert!(parts.processes.contains(&process.parse().unwrap()));
+
+    server.kill();
+
+    assert_eq!(parts.running(), Vec::<&Pid>::new());
+    query.await.unwrap().unwrap_err();
+}
+
 #[tokio::test]
 async fn a_restart_of_a_running_server_is_a_crash_and_a_restart() {
     let server = Server::start();
