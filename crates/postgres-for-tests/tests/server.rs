@@ -26,6 +26,8 @@ async fn text(client: &Client, query: &str) -> String {
 struct Parts {
     processes: Vec<Pid>,
     data: PathBuf,
+    /// The piece of System V memory that says that somebody uses the data.
+    memory: String,
     port: u16,
 }
 
@@ -41,11 +43,14 @@ impl Parts {
             .collect();
         let data = PathBuf::from(text(&client, "SHOW data_directory").await);
         let lock = std::fs::read_to_string(data.join("postmaster.pid")).unwrap();
-        processes.push(lock.lines().next().unwrap().parse().unwrap());
+        let lock: Vec<_> = lock.lines().collect();
+        processes.push(lock[0].parse().unwrap());
+        let memory = lock[6].split_whitespace().nth(1).unwrap().to_owned();
         let port = url.parse::<Config>().unwrap().get_ports()[0];
         Self {
             processes,
             data,
+            memory,
             port,
         }
     }
@@ -60,7 +65,16 @@ impl Parts {
         self.processes.iter().filter(runs).collect()
     }
 
+    fn has_memory(&self) -> bool {
+        let ipcs = Command::new("ipcs").arg("-m").output().unwrap();
+        let table = String::from_utf8(ipcs.stdout).unwrap();
+        table
+            .lines()
+            .any(|line| line.split_whitespace().nth(1) == Some(&self.memory))
+    }
+
     fn assert_gone(&self) {
+        assert!(!self.has_memory(), "memory {} is left", self.memory);
         assert_eq!(self.running(), Vec::<&Pid>::new());
         assert!(!self.data.exists(), "{} is left", self.data.display());
         TcpStream::connect(("127.0.0.1", self.port)).unwrap_err();
@@ -119,6 +133,7 @@ async fn a_kill_ends_every_process_and_a_restart_takes_the_same_port() {
     let before = Parts::of(&server.connection_string()).await;
     assert!(before.processes.len() > 3, "{before:?}");
     assert_eq!(before.running().len(), before.processes.len());
+    assert!(before.has_memory());
 
     server.kill();
     assert_eq!(before.running(), Vec::<&Pid>::new());
