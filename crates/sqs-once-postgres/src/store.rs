@@ -9,12 +9,12 @@ use futures_util::future::join3;
 use sqs_once::key::ItemId;
 use sqs_once::store::{
     Claim, Claimed, Item, Settled, Settlement, Settling, Store, StoreError, StoreErrorKind,
-    StoreFuture,
+    StoreFuture, Transactions,
 };
 use tokio_postgres::{Client, Error, Row};
 
 use crate::config::{self, ConfigError, Settings};
-use crate::pool::{ANSWER_TIMEOUT, Connections};
+use crate::pool::{ANSWER_TIMEOUT, Connections, Failure};
 use crate::rows;
 use crate::statements::{End, Over, Record, Statements};
 
@@ -121,7 +121,7 @@ impl PostgresStore {
                         let written = statements.claim(&connection, claims).await?;
                         let refused = refused(claims.iter().map(|claim| &claim.id), &written);
                         let found = self.found(&connection, &refused).await?;
-                        Ok((written, found))
+                        Ok::<_, Failure>((written, found))
                     };
                     (answer.await, connection)
                 });
@@ -168,7 +168,7 @@ impl PostgresStore {
                     let written = sorted.write(&self.statements, &connection).await?;
                     let ids = settlements.iter().map(|settlement| &settlement.id);
                     let found = self.found(&connection, &refused(ids, &written)).await?;
-                    Ok((written, found))
+                    Ok::<_, Failure>((written, found))
                 };
                 (answer.await, connection)
             });
@@ -191,11 +191,11 @@ impl PostgresStore {
     }
 
     /// The items of these ids; there may be none to look for.
-    async fn found(
+    pub(crate) async fn found(
         &self,
         client: &Client,
         ids: &[&str],
-    ) -> Result<HashMap<ItemId, Result<Item, StoreError>>, Error> {
+    ) -> Result<HashMap<ItemId, Result<Item, StoreError>>, Failure> {
         if ids.is_empty() {
             return Ok(HashMap::new());
         }
@@ -227,6 +227,10 @@ impl Store for PostgresStore {
             }
             in_order(answers)
         })
+    }
+
+    fn transactions(&self) -> Option<&dyn Transactions> {
+        Some(self)
     }
 
     fn read<'a>(&'a self, ids: &'a [ItemId]) -> StoreFuture<'a, Option<Item>> {

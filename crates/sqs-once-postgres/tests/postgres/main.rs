@@ -3,7 +3,11 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod conformance;
+mod crashes;
 mod expired;
 mod model;
+mod orders;
+mod relay;
 mod slices;
 mod support;
+mod transactions;
