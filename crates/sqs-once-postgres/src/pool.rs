@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use deadpool_postgres::{
     ClientWrapper, Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime,
+    TimeoutType,
 };
 use sqs_once::store::StoreError;
 use tokio::time::timeout;
-use tokio_postgres::Error;
+use tokio_postgres::{Config, Error};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::config::{ConfigError, Settings};
@@ -28,37 +29,53 @@ const LONGEST_IDLE: Duration = Duration::from_secs(60);
 #[derive(Clone)]
 pub(crate) struct Connections {
     pool: Pool,
-    /// None for a pool of the user's own, whose connections are made in a way that is not known here.
-    tls: Option<MakeRustlsConnect>,
+    /// How its connections are made; not known for a pool of the user's own.
+    made: Option<Made>,
+}
+
+#[derive(Clone)]
+struct Made {
+    config: Config,
+    tls: MakeRustlsConnect,
 }
 
 impl Connections {
     pub(crate) fn open(settings: Settings) -> Result<Self, ConfigError> {
         let mode = settings.config.get_ssl_mode();
         let tls = tls::connector(mode, settings.root_cert.as_deref())?;
+        let config = settings.config;
+        Ok(Self::of_ours(Made { config, tls }, settings.connections))
+    }
+
+    pub(crate) fn of(pool: Pool) -> Self {
+        Self { pool, made: None }
+    }
+
+    fn of_ours(made: Made, connections: usize) -> Self {
         // A closed connection is never handed out; a dead one is told by its first request.
-        let manager = ManagerConfig {
+        let recycling = ManagerConfig {
             recycling_method: RecyclingMethod::Fast,
         };
-        let pool = Pool::builder(Manager::from_config(settings.config, tls.clone(), manager))
-            .max_size(settings.connections)
+        let manager = Manager::from_config(made.config.clone(), made.tls.clone(), recycling);
+        let pool = Pool::builder(manager)
+            .max_size(connections)
             .runtime(Runtime::Tokio1)
             .wait_timeout(Some(WAIT_TIMEOUT))
             .create_timeout(Some(CREATE_TIMEOUT))
             .build()
-            .map_err(|error| ConfigError::new("the pool", error.to_string(), "its defaults"))?;
-        Ok(Self {
+            .expect("a pool with timeouts wants a runtime, which it is given");
+        Self {
             pool,
-            tls: Some(tls),
-        })
+            made: Some(made),
+        }
     }
 
-    pub(crate) fn of(pool: Pool) -> Self {
-        Self { pool, tls: None }
-    }
-
-    pub(crate) fn resize(&self, connections: usize) {
-        self.pool.resize(connections);
+    /// As many connections as this, in a new pool.
+    pub(crate) fn with(self, connections: usize) -> Self {
+        match self.made {
+            Some(made) => Self::of_ours(made, connections),
+            None => self,
+        }
     }
 
     /// A connection that nobody else uses.
@@ -68,7 +85,7 @@ impl Connections {
         // A pool of the user's own may have no timeout.
         let connection = timeout(WAIT_TIMEOUT + CREATE_TIMEOUT, self.pool.get()).await;
         let object = connection
-            .map_err(|_| errors::pool(PoolError::Timeout(deadpool_postgres::TimeoutType::Wait)))?
+            .map_err(|_| errors::pool(PoolError::Timeout(TimeoutType::Wait)))?
             .map_err(errors::pool)?;
         Ok(Connection {
             was_idle: Object::metrics(&object).recycled.is_some(),
@@ -102,10 +119,10 @@ impl Connections {
 
     /// Ends what runs on a connection, by a connection of its own. It may find nothing to end.
     pub(crate) async fn cancel(&self, connection: &Connection) {
-        if let Some(tls) = &self.tls {
+        if let Some(made) = &self.made {
             let token = connection.cancel_token();
             // If this fails, the server ends it by itself a while later.
-            let _ = timeout(CREATE_TIMEOUT, token.cancel_query(tls.clone())).await;
+            let _ = timeout(CREATE_TIMEOUT, token.cancel_query(made.tls.clone())).await;
         }
     }
 }

@@ -90,11 +90,13 @@ impl PostgresStore {
     /// Sets how many connections there may be. Default: what `SQS_ONCE_CONCURRENCY` says where the environment is
     /// read, or else 10. With transactional handlers it takes one for each handler that runs at once.
     ///
-    /// Clones of this store get as many.
+    /// The store that this returns shares no connection with the one it was. A pool of your own stays as it is.
     #[must_use]
     pub fn connections(self, connections: NonZeroUsize) -> Self {
-        self.connections.resize(connections.get());
-        self
+        Self {
+            connections: self.connections.with(connections.get()),
+            ..self
+        }
     }
 
     /// Finds the table in this schema. Default: the first of the connection's `search_path` that has it,

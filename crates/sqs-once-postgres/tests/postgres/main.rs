@@ -4,6 +4,7 @@
 
 mod conformance;
 mod crashes;
+mod errors;
 mod expired;
 mod model;
 mod orders;
