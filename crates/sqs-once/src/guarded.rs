@@ -31,6 +31,16 @@ impl<T> Guarded<T> {
     pub(crate) fn get(&mut self) -> Option<&mut T> {
         self.0.as_mut()
     }
+
+    pub(crate) fn get_ref(&self) -> Option<&T> {
+        self.0.as_ref()
+    }
+}
+
+impl<T> Default for Guarded<T> {
+    fn default() -> Self {
+        Self::empty()
+    }
 }
 
 impl<T> Drop for Guarded<T> {

@@ -61,6 +61,10 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+/// DynamoDB's SDK, in the version whose types [`Writes`] and [`DynamoDbStore`] take.
+#[doc(no_inline)]
+pub use aws_sdk_dynamodb;
+
 mod aws;
 mod batch;
 mod config;

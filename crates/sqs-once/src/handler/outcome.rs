@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::guarded::caught;
-use crate::store::Writes;
+use crate::store::{Writes, recordable};
 
 use super::HandlerError;
 
@@ -36,9 +35,6 @@ use super::HandlerError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recorded<T>(pub T);
 
-/// The most bytes of JSON that are recorded for a key.
-const MAX_DATA: usize = 256 * 1024;
-
 /// A handler's success, with what is to be recorded of it.
 #[derive(Clone, Debug, Default)]
 pub struct Done {
@@ -50,27 +46,20 @@ pub struct Done {
 }
 
 impl Done {
-    /// A success with its result, unless that can't be kept.
+    /// A success with its result, unless that can't be kept: the effect must not happen again for it.
     pub(crate) fn recording<T: Serialize>(result: &T) -> Self {
-        // What serde or a panic says may quote the value, which is not for logs. Either comes after the
-        // effect, which must not happen again for it.
-        let json = caught(|| serde_json::to_string(result).ok())
-            .ok()
-            .flatten()
-            .ok_or_else(|| "it can't be written as JSON".to_owned())
-            .and_then(|json| match json.len() {
-                0..=MAX_DATA => Ok(json),
-                len => Err(format!("it has {len} bytes, at most {MAX_DATA} are kept")),
-            });
-        match json {
-            Ok(json) => Self {
-                data: Some(json.into()),
-                ..Self::default()
-            },
-            Err(why) => Self {
-                left_out: Some(format!("its result was not recorded: {why}")),
-                ..Self::default()
-            },
+        Self::keeping(recordable(result))
+    }
+
+    fn keeping(result: Result<Arc<str>, String>) -> Self {
+        let (data, left_out) = match result {
+            Ok(data) => (Some(data), None),
+            Err(why) => (None, Some(why)),
+        };
+        Self {
+            data,
+            left_out,
+            ..Self::default()
         }
     }
 }
@@ -112,9 +101,11 @@ impl IntoOutcome for Writes {
     const WRITES: bool = true;
 
     fn into_outcome(self) -> Result<Done, HandlerError> {
+        self.check_all().map_err(HandlerError::terminal)?;
+        let done = self.result().cloned().map(Done::keeping);
         Ok(Done {
             writes: Some(Arc::new(self)),
-            ..Done::default()
+            ..done.unwrap_or_default()
         })
     }
 }

@@ -357,9 +357,10 @@ impl Driver {
             Committed::Written => None,
             Committed::Refused(item) => Some(*item),
             Committed::Conflict(conflict) => {
+                let (disposition, reason) = writes.judge(&conflict);
                 return Ok(Conclusion::Conflict {
-                    disposition: writes.disposition(&conflict),
-                    reason: conflict.to_string(),
+                    disposition,
+                    reason,
                     release: self.claims_before().then(|| ending.given_up()),
                 });
             }

@@ -5,6 +5,7 @@
 //! the feature `conformance` has the suite that both pass.
 
 mod atomic;
+mod data;
 pub mod dynamodb;
 mod error;
 mod item;
@@ -17,7 +18,10 @@ use std::pin::Pin;
 use crate::key::ItemId;
 
 pub use atomic::{AtomicWrites, Begun, Committed, OpenTransaction, Transactions};
-pub use dynamodb::{Conflict, DynamoDbStore, LayoutError, TableLayout, Writes};
+pub(crate) use data::recordable;
+pub use dynamodb::{
+    Conflict, DynamoDbStore, LayoutError, TableLayout, WriteName, Writes, WritesError,
+};
 pub use error::{StoreError, StoreErrorKind};
 pub use item::{Claim, Fence, InvalidOwner, Item, Owner, Recording, Settlement, Settling, Status};
 pub use memory::MemoryStore;

@@ -21,8 +21,8 @@ use network::{EFFECTS, Fault, TABLE, Weather};
 use world::{Told, Way, tell};
 
 const SEEDS: u64 = 1000;
-/// Each of these requests meets each fault. No story without faults makes more.
-const STEPS: usize = 12;
+/// Each of these requests meets each fault, where a story makes so many.
+const STEPS: usize = 10;
 
 /// On simulated time, in one thread.
 fn simulated<T>(story: impl Future<Output = T>) -> T {
@@ -51,6 +51,10 @@ fn number(variable: &str, default: u64) -> u64 {
     text.map_or(default, |text| text.parse().unwrap())
 }
 
+fn seeds() -> u64 {
+    number("SQS_ONCE_SEEDS", SEEDS)
+}
+
 /// Every fault at every step, each in a story of its own.
 fn one_fault_each(way: Way) -> Vec<(String, Told)> {
     let database = database();
@@ -67,9 +71,9 @@ fn one_fault_each(way: Way) -> Vec<(String, Told)> {
     all
 }
 
-fn storms(way: Way) -> Vec<(String, Told)> {
+fn storms(way: Way, count: u64) -> Vec<(String, Told)> {
     let first = number("SQS_ONCE_FIRST_SEED", 0);
-    let seeds = first..first + number("SQS_ONCE_SEEDS", SEEDS);
+    let seeds = first..first + count;
     let database = database();
     seeds
         .map(|seed| {
@@ -98,36 +102,33 @@ fn all_are_exactly_once(stories: &[(String, Told)]) {
 #[test]
 fn writes_happen_exactly_once_whatever_befalls_any_of_their_requests() {
     for mode in [Mode::Transactional, Mode::ClaimFirst, Mode::RecordAfter] {
-        all_are_exactly_once(&one_fault_each(Way::Together(mode)));
+        let stories = one_fault_each(Way::Together(mode));
+        all_are_exactly_once(&stories);
+        let met = stories.iter().filter(|(_, told)| told.faults > 0).count();
+        assert!(
+            met * 2 > stories.len(),
+            "{mode:?}: {met} faults met a request"
+        );
     }
 }
 
 #[test]
 fn writes_happen_exactly_once_in_any_storm() {
-    all_are_exactly_once(&storms(Way::Together(Mode::Transactional)));
+    all_are_exactly_once(&storms(Way::Together(Mode::Transactional), seeds()));
 }
 
 #[test]
 fn writes_whose_key_is_claimed_first_happen_exactly_once_in_any_storm() {
-    all_are_exactly_once(&storms(Way::Together(Mode::ClaimFirst)));
+    all_are_exactly_once(&storms(Way::Together(Mode::ClaimFirst), seeds()));
 }
 
 #[test]
 fn effects_apart_from_their_record_are_never_lost_but_happen_twice() {
-    for stories in [one_fault_each(Way::Apart), storms(Way::Apart)] {
+    for stories in [one_fault_each(Way::Apart), storms(Way::Apart, 100)] {
         let lost = stories.iter().filter(|(_, told)| !told.lost.is_empty());
         assert_eq!(lost.count(), 0);
         let twice = |told: &Told| told.effects.iter().any(|times| *times > 1);
         let count = stories.iter().filter(|(_, told)| twice(told)).count();
         assert!(count > 0, "these stories would not notice a second effect");
-    }
-}
-
-#[test]
-fn each_fault_meets_a_request() {
-    for (name, told) in one_fault_each(Way::Together(Mode::ClaimFirst)) {
-        if name.ends_with(" 0") {
-            assert!(told.requests > 0 && !told.story.is_empty(), "{name}");
-        }
     }
 }

@@ -77,6 +77,7 @@ struct Shared {
     weather: Weather,
     chance: Chance,
     requests: AtomicUsize,
+    faults: AtomicUsize,
     log: Mutex<Vec<String>>,
 }
 
@@ -87,13 +88,14 @@ impl Network {
             weather,
             chance,
             requests: AtomicUsize::new(0),
+            faults: AtomicUsize::new(0),
             log: Mutex::default(),
         }))
     }
 
-    /// How many requests were made so far.
-    pub(crate) fn requests(&self) -> usize {
-        self.0.requests.load(Ordering::Relaxed)
+    /// How many requests met a fault so far.
+    pub(crate) fn faults(&self) -> usize {
+        self.0.faults.load(Ordering::Relaxed)
     }
 
     /// What happened, for the message of a test that failed.
@@ -141,13 +143,17 @@ impl Network {
 
     fn fault(&self) -> Option<Fault> {
         let at = self.0.requests.fetch_add(1, Ordering::Relaxed);
-        match self.0.weather {
+        let fault = match self.0.weather {
             Weather::Once(when, fault) => (at == when).then_some(fault),
             Weather::Storm { once_in, requests } => {
                 let comes = at < requests && self.0.chance.once_in(once_in);
                 comes.then(|| Fault::ALL[self.0.chance.index(Fault::ALL.len())])
             }
-        }
+        };
+        self.0
+            .faults
+            .fetch_add(fault.iter().len(), Ordering::Relaxed);
+        fault
     }
 
     fn carry_out(&self, operation: &str, body: &[u8]) -> HttpResponse {

@@ -61,7 +61,8 @@ pub(crate) struct Told {
     pub(crate) effects: Vec<u64>,
     /// The messages that were acknowledged while their effect had not happened.
     pub(crate) lost: Vec<String>,
-    pub(crate) requests: usize,
+    /// How many requests met a fault.
+    pub(crate) faults: usize,
     pub(crate) story: String,
 }
 
@@ -136,7 +137,7 @@ pub(crate) async fn tell(
     Told {
         effects: keys.iter().map(|key| network.effects(key)).collect(),
         lost,
-        requests: network.requests(),
+        faults: network.faults(),
         story: network.story(),
     }
 }

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+mod commits;
 mod conformance;
 mod errors;
 mod layout;

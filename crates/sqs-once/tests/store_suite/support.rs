@@ -346,10 +346,18 @@ pub(crate) fn completion() -> Settling {
 }
 
 pub(crate) fn recording() -> Settling {
-    Settling::Record(Recording {
+    Settling::Record(recorded())
+}
+
+pub(crate) fn commit() -> Settling {
+    Settling::Commit(recorded())
+}
+
+fn recorded() -> Recording {
+    Recording {
         now: NOW,
         expiration: NOW + Duration::from_secs(3600),
         fingerprint: None,
         data: None,
-    })
+    }
 }

@@ -13,7 +13,18 @@ pub(super) fn request<E>(error: SdkError<E, HttpResponse>) -> StoreError
 where
     E: std::error::Error + ProvideErrorMetadata + Send + Sync + 'static,
 {
-    let (kind, message) = match &error {
+    request_and(error, |_, _| {})
+}
+
+/// The same, with what else there is to say of it.
+pub(super) fn request_and<E>(
+    error: SdkError<E, HttpResponse>,
+    more: impl FnOnce(&mut StoreErrorKind, &mut String),
+) -> StoreError
+where
+    E: std::error::Error + ProvideErrorMetadata + Send + Sync + 'static,
+{
+    let (mut kind, message) = match &error {
         // A server's own error says nothing of the request, and one without a code is not DynamoDB's.
         SdkError::ServiceError(context)
             if !context.raw().status().is_server_error() && context.err().code().is_some() =>
@@ -30,7 +41,8 @@ where
         _ => (StoreErrorKind::Other, chain(&error)),
     };
     // The SDK's texts have several lines; a log line has one.
-    let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut message = message.split_whitespace().collect::<Vec<_>>().join(" ");
+    more(&mut kind, &mut message);
     StoreError::new(kind, message).with_source(error)
 }
 
@@ -62,7 +74,7 @@ pub(super) fn miscounted(statements: usize, results: usize) -> StoreError {
     )
 }
 
-fn by_code(code: &str, message: &str) -> StoreErrorKind {
+pub(super) fn by_code(code: &str, message: &str) -> StoreErrorKind {
     match code {
         "AccessDenied"
         | "AccessDeniedException"
@@ -79,7 +91,8 @@ fn by_code(code: &str, message: &str) -> StoreErrorKind {
         | "ThrottlingException"
         | "Throttling"
         | "TransactionConflict"
-        | "TransactionConflictException" => StoreErrorKind::Throttled,
+        | "TransactionConflictException"
+        | "TransactionInProgressException" => StoreErrorKind::Throttled,
         // It may have done what was asked.
         "InternalServerError" | "InternalFailure" | "ServiceUnavailable" => {
             StoreErrorKind::Unanswered

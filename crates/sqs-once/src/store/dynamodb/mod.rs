@@ -4,7 +4,8 @@
 //! condition and a result of its own. A lone claim or settlement is one conditional `UpdateItem`. Claims
 //! whose keys turn out to have an item already are read together, consistently, and only what the item
 //! does not refuse is written by an `UpdateItem` each. A refusal that does not show the item which refused
-//! is followed by a consistent read as well.
+//! is followed by a consistent read as well. A commit is one `TransactWriteItems`, and a consistent read where the
+//! handler's own writes are what failed: a duplicate's do.
 
 mod client;
 mod errors;
@@ -12,23 +13,27 @@ mod layout;
 mod requests;
 mod statements;
 mod table;
+mod transaction;
 mod updates;
 mod writes;
 
 use std::sync::Arc;
 
 use aws_sdk_dynamodb::Client;
-use futures_util::future::join_all;
+use futures_util::future::{BoxFuture, join_all};
 
 use crate::config::{self, ConfigError};
 use crate::key::ItemId;
 
-use super::{Claim, Claimed, Item, Settled, Settlement, Store, StoreError, StoreFuture};
+use super::{
+    AtomicWrites, Claim, Claimed, Committed, Item, Settled, Settlement, Store, StoreError,
+    StoreFuture,
+};
 use requests::{Requests, Retries};
 use table::Table;
 
 pub use layout::{LayoutError, TableLayout};
-pub use writes::{Conflict, Writes};
+pub use writes::{Conflict, WriteName, Writes, WritesError};
 
 /// The most statements that DynamoDB takes in one request.
 const STATEMENTS: usize = 25;
@@ -39,7 +44,8 @@ const READS: usize = 100;
 /// is laid out as [`DynamoDbStore::layout`] says. Enable time to live on its attribute `expiration`.
 ///
 /// The role needs `dynamodb:PartiQLInsert`, `dynamodb:PartiQLUpdate`, `dynamodb:UpdateItem` and
-/// `dynamodb:BatchGetItem` on the table.
+/// `dynamodb:BatchGetItem` on the table. Handlers that return [`Writes`] need those actions on their own tables that
+/// `Writes` names.
 ///
 /// A new key costs 2 write units, one for the claim and one for the completion; a duplicate costs 1,
 /// and a read unit where its claim travels with others. Items are well below 1 KB unless the handler records data.
@@ -133,6 +139,20 @@ impl Store for DynamoDbStore {
             let chunks = ids.chunks(READS);
             flat(chunks.map(|chunk| self.requests.read_batch(chunk, Retries::AsConfigured))).await
         })
+    }
+
+    fn atomic_writes(&self) -> Option<&dyn AtomicWrites> {
+        Some(self)
+    }
+}
+
+impl AtomicWrites for DynamoDbStore {
+    fn commit<'a>(
+        &'a self,
+        settlement: &'a Settlement,
+        writes: &'a Writes,
+    ) -> BoxFuture<'a, Result<Committed, StoreError>> {
+        Box::pin(self.requests.commit(settlement, writes))
     }
 }
 

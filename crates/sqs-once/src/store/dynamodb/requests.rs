@@ -21,8 +21,8 @@ use super::errors;
 use super::table::Table;
 use super::updates::Anew;
 
-/// How often a claim is sent that is refused without an item to show for it.
-const TRIES: usize = 2;
+/// How often a claim or a commit is sent that is refused without an item to show for it.
+pub(super) const TRIES: usize = 2;
 
 /// What one statement of a batch came to.
 type StatementResult = Result<(), BatchStatementError>;
@@ -49,7 +49,11 @@ impl Requests {
         retries: Retries,
     ) -> Result<Claimed, StoreError> {
         for _ in 0..TRIES {
-            let mut request = self.table.claim_update(&self.client, claim).customize();
+            let mut request = self
+                .table
+                .claim_update(claim)
+                .request(&self.client)
+                .customize();
             if let Retries::No = retries {
                 request = request.config_override(one_attempt());
             }
@@ -146,7 +150,10 @@ impl Requests {
 
     /// One conditional write: a settlement of a key that may have an item.
     async fn settle_over(&self, settlement: &Settlement) -> Result<Settled, StoreError> {
-        let request = self.table.settlement_update(&self.client, settlement);
+        let request = self
+            .table
+            .settlement_update(settlement)
+            .request(&self.client);
         match request.send().await {
             Ok(written) if written.attributes().is_some() => Ok(Settled::Written),
             Ok(_) => Err(without("what was written")),
@@ -177,7 +184,7 @@ impl Requests {
         answers
     }
 
-    async fn read_one(&self, id: &ItemId) -> Result<Option<Item>, StoreError> {
+    pub(super) async fn read_one(&self, id: &ItemId) -> Result<Option<Item>, StoreError> {
         let mut items = self
             .read_all(slice::from_ref(id), Retries::AsConfigured)
             .await?;
@@ -315,7 +322,7 @@ fn is(error: &BatchStatementError, code: &BatchStatementErrorCodeEnum) -> bool {
     error.code() == Some(code)
 }
 
-fn without(what: &str) -> StoreError {
+pub(super) fn without(what: &str) -> StoreError {
     StoreError::new(
         StoreErrorKind::Other,
         format!("the answer came without {what}"),

@@ -1,14 +1,18 @@
 //! The conditional updates of one item.
 
+use std::collections::HashMap;
+
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
-use aws_sdk_dynamodb::types::{ReturnValue, ReturnValuesOnConditionCheckFailure};
+use aws_sdk_dynamodb::types::{
+    AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update,
+};
 
 use crate::key::{Fingerprint, ItemId};
 use crate::store::{Claim, Fence, Owner, Recording, Settlement, Settling};
 use crate::time::Timestamp;
 
-use super::table::{COMPLETED, IN_PROGRESS, Table, expiration, number, text};
+use super::table::{Attributes, COMPLETED, IN_PROGRESS, Table, expiration, number, text};
 
 /// The counterpart of `Claim::admitted_by`.
 const ADMITS_CLAIM: &str = "attribute_not_exists(#id) \
@@ -70,67 +74,110 @@ impl<'a> Anew<'a> {
     }
 }
 
+/// A conditional update of one item, alone or in a transaction.
+pub(super) struct ItemUpdate {
+    table: String,
+    key: Attributes,
+    update: String,
+    condition: &'static str,
+    names: HashMap<String, String>,
+    values: Attributes,
+}
+
+impl ItemUpdate {
+    pub(super) fn request(self, client: &Client) -> UpdateItemFluentBuilder {
+        client
+            .update_item()
+            .table_name(self.table)
+            .set_key(Some(self.key))
+            .update_expression(self.update)
+            .condition_expression(self.condition)
+            .set_expression_attribute_names(Some(self.names))
+            .set_expression_attribute_values(Some(self.values))
+            // An answer that shows nothing is none of DynamoDB's.
+            .return_values(ReturnValue::UpdatedNew)
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
+    }
+
+    pub(super) fn in_transaction(self) -> TransactWriteItem {
+        let update = Update::builder()
+            .table_name(self.table)
+            .set_key(Some(self.key))
+            .update_expression(self.update)
+            .condition_expression(self.condition)
+            .set_expression_attribute_names(Some(self.names))
+            .set_expression_attribute_values(Some(self.values))
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
+            .build()
+            .expect("a table, a key and an update were given");
+        TransactWriteItem::builder().update(update).build()
+    }
+
+    fn name(mut self, placeholder: &str, name: &str) -> Self {
+        self.names.insert(placeholder.to_owned(), name.to_owned());
+        self
+    }
+
+    fn value(mut self, placeholder: &str, value: AttributeValue) -> Self {
+        self.values.insert(placeholder.to_owned(), value);
+        self
+    }
+}
+
 impl Table {
     /// A claim of a key that may have an item.
-    pub(super) fn claim_update(&self, client: &Client, claim: &Claim) -> UpdateItemFluentBuilder {
-        self.write(client, &Anew::from(claim))
-            .condition_expression(ADMITS_CLAIM)
-            .expression_attribute_values(":now", number(claim.now.as_millis()))
+    pub(super) fn claim_update(&self, claim: &Claim) -> ItemUpdate {
+        self.write(&Anew::from(claim), ADMITS_CLAIM)
+            .value(":now", number(claim.now.as_millis()))
     }
 
     /// A settlement of a key that may have an item: the counterpart of `Settlement::admitted_by`.
-    pub(super) fn settlement_update(
-        &self,
-        client: &Client,
-        settlement: &Settlement,
-    ) -> UpdateItemFluentBuilder {
+    pub(super) fn settlement_update(&self, settlement: &Settlement) -> ItemUpdate {
         let names = &self.names;
         match &settlement.settling {
             Settling::Complete {
                 expiration: until,
                 data,
             } => {
+                let mut set = "SET #status = :completed, #expiration = :expiration".to_owned();
+                if data.is_some() {
+                    set.push_str(", #data = :data");
+                }
                 let update = self
-                    .update(client, &settlement.id, settlement.owner)
-                    .condition_expression("#owner = :me")
-                    .expression_attribute_names("#status", &names.status)
-                    .expression_attribute_names("#expiration", &names.expiration)
-                    .expression_attribute_values(":completed", text(COMPLETED))
-                    .expression_attribute_values(":expiration", expiration(*until));
+                    .update(&settlement.id, settlement.owner, set, "#owner = :me")
+                    .name("#status", &names.status)
+                    .name("#expiration", &names.expiration)
+                    .value(":completed", text(COMPLETED))
+                    .value(":expiration", expiration(*until));
                 match data.as_deref() {
-                    None => update
-                        .update_expression("SET #status = :completed, #expiration = :expiration"),
-                    Some(data) => update
-                        .expression_attribute_names("#data", &names.data)
-                        .expression_attribute_values(":data", text(data))
-                        .update_expression(
-                            "SET #status = :completed, #expiration = :expiration, #data = :data",
-                        ),
+                    None => update,
+                    Some(data) => update.name("#data", &names.data).value(":data", text(data)),
                 }
             }
             Settling::Release => self
-                .update(client, &settlement.id, settlement.owner)
-                .condition_expression("#owner = :me AND #status = :inprogress")
-                .expression_attribute_names("#status", &names.status)
-                .expression_attribute_names("#lease", &names.lease)
-                .expression_attribute_values(":inprogress", text(IN_PROGRESS))
-                .expression_attribute_values(":lapsed", number(0))
-                .update_expression("SET #lease = :lapsed"),
-            Settling::Record(recording) => self
-                .write(client, &Anew::recording(settlement, recording))
-                .condition_expression(ADMITS_RECORDING),
+                .update(
+                    &settlement.id,
+                    settlement.owner,
+                    "SET #lease = :lapsed".to_owned(),
+                    "#owner = :me AND #status = :inprogress",
+                )
+                .name("#status", &names.status)
+                .name("#lease", &names.lease)
+                .value(":inprogress", text(IN_PROGRESS))
+                .value(":lapsed", number(0)),
+            Settling::Record(recording) => {
+                self.write(&Anew::recording(settlement, recording), ADMITS_RECORDING)
+            }
             Settling::Commit(recording) => self
-                .write(client, &Anew::recording(settlement, recording))
-                .condition_expression(ADMITS_COMMIT)
-                .expression_attribute_names("#lease", &names.lease)
-                .expression_attribute_values(":now", number(recording.now.as_millis())),
+                .write(&Anew::recording(settlement, recording), ADMITS_COMMIT)
+                .name("#lease", &names.lease)
+                .value(":now", number(recording.now.as_millis())),
         }
     }
 
     /// A claim or a recording.
-    fn write(&self, client: &Client, anew: &Anew<'_>) -> UpdateItemFluentBuilder {
+    fn write(&self, anew: &Anew<'_>, condition: &'static str) -> ItemUpdate {
         let names = &self.names;
-        let first = Fence::first(anew.now).get();
         let mut set = vec![
             "#status = :status",
             "#expiration = :expiration",
@@ -138,58 +185,69 @@ impl Table {
             "#fence = if_not_exists(#fence, :before_first) + :one",
         ];
         let mut remove = Vec::new();
-        let mut update = self
-            .update(client, anew.id, anew.owner)
-            .expression_attribute_names("#id", self.id_name())
-            .expression_attribute_names("#status", &names.status)
-            .expression_attribute_names("#expiration", &names.expiration)
-            .expression_attribute_names("#fence", &names.fence)
-            .expression_attribute_names("#fingerprint", &names.fingerprint)
-            .expression_attribute_names("#data", &names.data)
-            .expression_attribute_values(":status", text(anew.status))
-            .expression_attribute_values(":expiration", expiration(anew.expiration))
-            .expression_attribute_values(":before_first", number(first.saturating_sub(1)))
-            .expression_attribute_values(":one", number(1))
-            .expression_attribute_values(":inprogress", text(IN_PROGRESS))
-            .expression_attribute_values(":completed", text(COMPLETED))
-            .expression_attribute_values(":now_secs", number(anew.now.as_secs()));
-        if let Some(lease_until) = anew.lease_until {
+        if anew.lease_until.is_some() {
             set.push("#lease = :lease");
-            update = update
-                .expression_attribute_names("#lease", &names.lease)
-                .expression_attribute_values(":lease", number(lease_until.as_millis()));
         }
         match anew.fingerprint {
-            Some(fingerprint) => {
-                set.push("#fingerprint = :fingerprint");
-                update = update.expression_attribute_values(":fingerprint", text(fingerprint));
-            }
+            Some(_) => set.push("#fingerprint = :fingerprint"),
             None => remove.push("#fingerprint"),
         }
         match anew.data {
-            Some(data) => {
-                set.push("#data = :data");
-                update = update.expression_attribute_values(":data", text(data));
-            }
+            Some(_) => set.push("#data = :data"),
             None => remove.push("#data"),
         }
         let mut expression = format!("SET {}", set.join(", "));
         if !remove.is_empty() {
             expression.push_str(&format!(" REMOVE {}", remove.join(", ")));
         }
-        update.update_expression(expression)
+        let first = Fence::first(anew.now).get();
+        let mut update = self
+            .update(anew.id, anew.owner, expression, condition)
+            .name("#id", self.id_name())
+            .name("#status", &names.status)
+            .name("#expiration", &names.expiration)
+            .name("#fence", &names.fence)
+            .name("#fingerprint", &names.fingerprint)
+            .name("#data", &names.data)
+            .value(":status", text(anew.status))
+            .value(":expiration", expiration(anew.expiration))
+            .value(":before_first", number(first.saturating_sub(1)))
+            .value(":one", number(1))
+            .value(":inprogress", text(IN_PROGRESS))
+            .value(":completed", text(COMPLETED))
+            .value(":now_secs", number(anew.now.as_secs()));
+        if let Some(lease_until) = anew.lease_until {
+            update = update
+                .name("#lease", &names.lease)
+                .value(":lease", number(lease_until.as_millis()));
+        }
+        if let Some(fingerprint) = anew.fingerprint {
+            update = update.value(":fingerprint", text(fingerprint));
+        }
+        if let Some(data) = anew.data {
+            update = update.value(":data", text(data));
+        }
+        update
     }
 
     /// What all updates have.
-    fn update(&self, client: &Client, id: &ItemId, owner: Owner) -> UpdateItemFluentBuilder {
-        client
-            .update_item()
-            .table_name(&self.name)
-            .set_key(Some(self.key_of(id)))
-            .expression_attribute_names("#owner", &self.names.owner)
-            .expression_attribute_values(":me", text(owner.to_string()))
-            // An answer that shows nothing is none of DynamoDB's.
-            .return_values(ReturnValue::UpdatedNew)
-            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
+    fn update(
+        &self,
+        id: &ItemId,
+        owner: Owner,
+        update: String,
+        condition: &'static str,
+    ) -> ItemUpdate {
+        let update = ItemUpdate {
+            table: self.name.clone(),
+            key: self.key_of(id),
+            update,
+            condition,
+            names: HashMap::new(),
+            values: HashMap::new(),
+        };
+        update
+            .name("#owner", &self.names.owner)
+            .value(":me", text(owner.to_string()))
     }
 }

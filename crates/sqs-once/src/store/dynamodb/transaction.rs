@@ -1,0 +1,221 @@
+//! Commits: a handler's writes and the record of its key in one transaction.
+
+use std::collections::BTreeSet;
+
+use aws_sdk_dynamodb::config::http::HttpResponse;
+use aws_sdk_dynamodb::error::SdkError;
+use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
+use aws_sdk_dynamodb::types::{CancellationReason, ReturnConsumedCapacity};
+
+use crate::store::{Committed, Item, Settlement, StoreError, StoreErrorKind};
+
+use super::errors;
+use super::requests::{Requests, TRIES, without};
+use super::writes::{Conflict, Writes};
+
+const CONDITION_NOT_MET: &str = "ConditionalCheckFailed";
+const NOTHING_WRONG: &str = "None";
+
+/// Why nothing of a transaction was written.
+enum Cancelled {
+    /// The item of the key refused it; it may have been shown.
+    ByKey(Option<Box<Item>>),
+    /// The handler's writes were refused: by a condition, or for good.
+    ByWrites(Result<Box<Conflict>, StoreError>),
+}
+
+impl Requests {
+    /// One transaction, which is sent again only where what refused it is gone.
+    pub(super) async fn commit(
+        &self,
+        settlement: &Settlement,
+        writes: &Writes,
+    ) -> Result<Committed, StoreError> {
+        self.leaves_the_key_alone(settlement, writes)?;
+        for _ in 0..TRIES {
+            let mut items = writes.items().to_vec();
+            items.push(self.table.settlement_update(settlement).in_transaction());
+            let request = self
+                .client
+                .transact_write_items()
+                .set_transact_items(Some(items))
+                // The same whenever this settlement is sent: DynamoDB carries it out once in ten minutes.
+                .client_request_token(settlement.owner.to_string())
+                // An answer that shows nothing is none of DynamoDB's.
+                .return_consumed_capacity(ReturnConsumedCapacity::Total);
+            let error = match request.send().await {
+                Ok(answer) if !answer.consumed_capacity().is_empty() => {
+                    return Ok(Committed::Written);
+                }
+                Ok(_) => return Err(without("what was written")),
+                Err(error) => error,
+            };
+            let why = match self.cancelled(error, writes)? {
+                Cancelled::ByKey(Some(item)) => return Ok(Committed::Refused(item)),
+                Cancelled::ByKey(None) => None,
+                Cancelled::ByWrites(why) => Some(why),
+            };
+            // A duplicate's own writes are refused as a matter of course.
+            let item = self.read_one(&settlement.id).await?;
+            match (item, why) {
+                (Some(item), _) if !settlement.admitted_by(Some(&item)) => {
+                    return Ok(Committed::Refused(Box::new(item)));
+                }
+                (_, Some(why)) => return why.map(Committed::Conflict),
+                // What refused the commit is gone or given back.
+                (_, None) => {}
+            }
+        }
+        Err(without("the item that refused the commit"))
+    }
+
+    fn leaves_the_key_alone(
+        &self,
+        settlement: &Settlement,
+        writes: &Writes,
+    ) -> Result<(), StoreError> {
+        let key = self.table.key_of(&settlement.id);
+        let all = writes.all();
+        match all.iter().find(|write| write.is_of(&self.table.name, &key)) {
+            None => Ok(()),
+            Some(write) => Err(other(format!(
+                "{} is of the item that records the key, which is not for handlers to write",
+                write.name()
+            ))),
+        }
+    }
+
+    /// Tells the reasons apart. One that a moment may change comes before those that it may not, except for the
+    /// key's own item, which decides by itself.
+    fn cancelled(
+        &self,
+        error: SdkError<TransactWriteItemsError, HttpResponse>,
+        writes: &Writes,
+    ) -> Result<Cancelled, StoreError> {
+        let reasons = match error.as_service_error() {
+            Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) => {
+                cancelled.cancellation_reasons()
+            }
+            // An earlier copy was carried out, and the item of the key knows it.
+            Some(TransactWriteItemsError::IdempotentParameterMismatchException(_)) => {
+                let text =
+                    "another request of this very attempt was carried out in the last ten minutes";
+                let error = other(text.to_owned()).with_source(error);
+                return Ok(Cancelled::ByWrites(Err(error)));
+            }
+            _ => return Err(self.failed(error, writes)),
+        };
+        let all = writes.all();
+        let Some((own, others)) = reasons
+            .split_last()
+            .filter(|(_, others)| others.len() == all.len())
+        else {
+            return Err(other(format!(
+                "a transaction of {} writes was cancelled with {} reasons",
+                all.len() + 1,
+                reasons.len()
+            )));
+        };
+        if own.code() == Some(CONDITION_NOT_MET) {
+            let item = own.item().map(|item| self.table.item(item)).transpose()?;
+            return Ok(Cancelled::ByKey(item.map(Box::new)));
+        }
+        let own_failure = failure(own)
+            .map(|(kind, text)| StoreError::new(kind, format!("the record of the key: {text}")));
+        let failures = all.iter().zip(others).filter_map(|(write, reason)| {
+            let (kind, text) = failure(reason)?;
+            Some(StoreError::new(
+                of_write(kind),
+                format!("{}: {text}", write.name()),
+            ))
+        });
+        let failures: Vec<_> = failures.collect();
+        let passing = own_failure
+            .iter()
+            .chain(&failures)
+            .find(|error| error.is_transient());
+        if let Some(error) = passing.or(own_failure.as_ref()) {
+            return Err(error.clone());
+        }
+        let unmet = all
+            .iter()
+            .zip(others)
+            .filter(|(_, reason)| reason.code() == Some(CONDITION_NOT_MET));
+        let conflicts =
+            unmet.map(|(write, reason)| Conflict::new(write.name(), reason.item().cloned()));
+        let why = match writes.decisive(conflicts.collect()) {
+            Some(conflict) => Ok(Box::new(conflict)),
+            None => Err(failures
+                .into_iter()
+                .next()
+                .unwrap_or_else(|| without("its reason"))),
+        };
+        Ok(Cancelled::ByWrites(why))
+    }
+
+    /// A request that failed concerns several tables, and DynamoDB may not say which.
+    fn failed(
+        &self,
+        error: SdkError<TransactWriteItemsError, HttpResponse>,
+        writes: &Writes,
+    ) -> StoreError {
+        let all = writes.all();
+        let own = format!("dynamodb:UpdateItem on {:?}", self.table.name);
+        errors::request_and(error, |kind, message| match kind {
+            StoreErrorKind::AccessDenied => {
+                let needed = all
+                    .iter()
+                    .map(|write| format!("{} on {:?}", write.action(), write.table));
+                let needed: BTreeSet<_> = needed.chain([own]).collect();
+                message.push_str(&format!("; this commit needs {}", listed(needed)));
+            }
+            StoreErrorKind::TableNotFound => {
+                let tables = all
+                    .iter()
+                    .map(|write| write.table)
+                    .chain([&*self.table.name]);
+                let tables: BTreeSet<_> = tables.map(|table| format!("{table:?}")).collect();
+                message.push_str(&format!(
+                    "; this commit is of the tables {}",
+                    listed(tables)
+                ));
+            }
+            _ if message.contains("multiple operations on one item") => {
+                let of_table =
+                    |table: &str| all.iter().filter(|write| write.table == table).count();
+                let may_be = all
+                    .iter()
+                    .filter(|write| write.is_put() && of_table(write.table) > 1);
+                let names = may_be.map(|write| write.name().to_string());
+                message.push_str(&format!("; these may be: {}", listed(names)));
+            }
+            _ => *kind = of_write(*kind),
+        })
+    }
+}
+
+/// What went wrong with one write, its condition apart.
+fn failure(reason: &CancellationReason) -> Option<(StoreErrorKind, String)> {
+    let code = reason.code()?;
+    if [NOTHING_WRONG, CONDITION_NOT_MET].contains(&code) {
+        return None;
+    }
+    let message = reason.message().unwrap_or_default();
+    Some((errors::by_code(code, message), format!("{code}: {message}")))
+}
+
+/// One message's write with a wrong key must not pass for a store that nobody can use.
+fn of_write(kind: StoreErrorKind) -> StoreErrorKind {
+    match kind {
+        StoreErrorKind::KeySchema => StoreErrorKind::Other,
+        kind => kind,
+    }
+}
+
+fn listed(all: impl IntoIterator<Item = String>) -> String {
+    all.into_iter().collect::<Vec<_>>().join(", ")
+}
+
+fn other(message: String) -> StoreError {
+    StoreError::new(StoreErrorKind::Other, message)
+}

@@ -1,0 +1,266 @@
+//! What a handler wants written together with the record of its key.
+
+mod check;
+mod conflict;
+mod error;
+mod size;
+mod write;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use aws_sdk_dynamodb::types::{ConditionCheck, Delete, Put, TransactWriteItem, Update};
+use serde::Serialize;
+
+use crate::error::Disposition;
+use crate::guarded::{Guarded, caught};
+use crate::store::data::recordable;
+
+pub use conflict::Conflict;
+pub use error::WritesError;
+pub(super) use write::Write;
+pub use write::WriteName;
+
+type Rule = Box<dyn Fn(&Conflict) -> Disposition + Send + Sync>;
+
+/// The DynamoDB writes that are a handler's whole effect: they commit together with the record of its key, in one
+/// `TransactWriteItems`, or nothing of it happens.
+///
+/// ```
+/// use std::collections::HashMap;
+///
+/// use serde::Deserialize;
+/// use sqs_once::aws_sdk_dynamodb::types::{AttributeValue, Put, Update};
+/// use sqs_once::{Disposition, HandlerError, Writes};
+///
+/// #[derive(Deserialize)]
+/// struct OrderPlaced { order_id: String, article: String, pieces: u32 }
+///
+/// /// Reserves what was ordered, once.
+/// #[sqs_once::handler(key = order.order_id)]
+/// async fn reserve(order: OrderPlaced) -> Result<Writes, HandlerError> {
+///     let text = |value: &str| AttributeValue::S(value.to_owned());
+///     let pieces = AttributeValue::N(order.pieces.to_string());
+///     let reservation = Put::builder()
+///         .table_name("reservations")
+///         .item("order_id", text(&order.order_id))
+///         .item("article", text(&order.article))
+///         .item("pieces", pieces.clone())
+///         .build()?;
+///     let stock = Update::builder()
+///         .table_name("stock")
+///         .key("article", text(&order.article))
+///         .update_expression("SET pieces = pieces - :pieces")
+///         .condition_expression("pieces >= :pieces")
+///         .expression_attribute_values(":pieces", pieces)
+///         .build()?;
+///     Ok(Writes::new()
+///         .put_item(reservation)
+///         .update(stock)
+///         .on_conflict(1, |_| Disposition::Terminal)) // not enough of it in stock: no retry can help
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// // Its test needs no DynamoDB: it is a function of its message.
+/// let order = OrderPlaced { order_id: "o-1001".into(), article: "a-7".into(), pieces: 2 };
+/// let writes = reserve(order).await.unwrap();
+/// assert_eq!(writes.len(), 2);
+/// let reservation: &HashMap<_, _> = writes.items()[0].put().unwrap().item();
+/// assert_eq!(reservation["pieces"], AttributeValue::N("2".into()));
+/// # }
+/// ```
+///
+/// With the feature `serde_dynamo` [`put`](Self::put) takes a value of your own: `.put("reservations", &reservation)?`.
+/// The SDK's types must be those of the version that this crate uses, which [`sqs_once::aws_sdk_dynamodb`](crate::aws_sdk_dynamodb)
+/// is.
+///
+/// # What is promised
+///
+/// The writes happen exactly once for a key, as long as it is remembered, whatever dies when: a duplicate's
+/// transaction is refused by the record of the key, and a request whose answer was lost is recognised when it is sent
+/// again, within ten minutes by DynamoDB (`ClientRequestToken`) and after that by the owner in the record. The
+/// handler's computation is not part of that: it may run for each delivery, unless the consumer's mode is
+/// [`ClaimFirst`](crate::Mode::ClaimFirst). So do nothing in it that others can see; everything that it returns here
+/// is done once, a message in an outbox table for instance.
+///
+/// # When a condition is not met
+///
+/// Where a duplicate's own conditions fail, as `attribute_not_exists(order_id)` does the second time, it is a duplicate
+/// all the same. For a new key a condition that is not met fails the record: nothing is written, and
+/// [`on_conflict`](Self::on_conflict) says what becomes of the message. Transactions that meet on an item, and
+/// throttling, are neither: they are tried again until the deadline is near, and the message then goes back to the
+/// queue.
+///
+/// # Limits
+///
+/// At most 99 writes and 4 MB, less 4 KiB for the record of the key; one write an item. What counts is what the
+/// writes carry: the items of puts, the keys of all others, the values of all expressions, and what is recorded.
+/// The writes are checked before anything is sent, and [`WritesError`] makes the record terminal. Where two puts
+/// into one table are of the same item only DynamoDB can tell, which refuses them.
+///
+/// # What it costs
+///
+/// One request, two where a condition of the handler's own is not met. DynamoDB counts every write of a transaction
+/// twice: 2 write units for each KiB of each item, the record of the key and the items of checks included, and as many
+/// for a transaction that is refused. The function's role needs `dynamodb:UpdateItem` on the store's table, and for each
+/// kind of write `dynamodb:PutItem`, `dynamodb:UpdateItem`, `dynamodb:DeleteItem` or `dynamodb:ConditionCheckItem` on
+/// the tables written. All tables are in the account and the region of the store's.
+#[derive(Default)]
+#[must_use = "nothing is written unless the handler returns it"]
+pub struct Writes {
+    items: Vec<TransactWriteItem>,
+    rules: Guarded<BTreeMap<usize, Rule>>,
+    result: Option<Result<Arc<str>, String>>,
+}
+
+impl Writes {
+    /// No writes yet. Returned as it is, it records the key and nothing else.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Puts an item into `table`, whatever stands there. Its attributes are the fields of `item`. A put with a
+    /// condition is a [`put_item`](Self::put_item).
+    ///
+    /// # Errors
+    /// [`WritesError::NotAnItem`] when `item` can't be written as one.
+    #[cfg(feature = "serde_dynamo")]
+    pub fn put<T: Serialize>(
+        self,
+        table: impl Into<String>,
+        item: &T,
+    ) -> Result<Self, WritesError> {
+        let table = table.into();
+        match serde_dynamo::to_item(item) {
+            Ok(item) => {
+                let put = Put::builder().table_name(table).set_item(Some(item));
+                Ok(self.put_item(put.build().expect("a table and an item were given")))
+            }
+            Err(error) => Err(WritesError::NotAnItem {
+                write: WriteName::put(self.len(), table),
+                source: Box::new(error),
+            }),
+        }
+    }
+
+    /// Puts an item.
+    pub fn put_item(self, put: Put) -> Self {
+        self.with(TransactWriteItem::builder().put(put).build())
+    }
+
+    /// Updates an item.
+    pub fn update(self, update: Update) -> Self {
+        self.with(TransactWriteItem::builder().update(update).build())
+    }
+
+    /// Deletes an item.
+    pub fn delete(self, delete: Delete) -> Self {
+        self.with(TransactWriteItem::builder().delete(delete).build())
+    }
+
+    /// Writes nothing, and lets the others happen only if its condition is met.
+    pub fn check(self, check: ConditionCheck) -> Self {
+        self.with(TransactWriteItem::builder().condition_check(check).build())
+    }
+
+    /// What becomes of the message when the condition of this write is not met. The writes are counted from 0,
+    /// in their order. Default: [`Disposition::Retry`].
+    ///
+    /// Where the conditions of several writes are not met, the first that has a rule decides, and without any
+    /// rule the first. A rule that panics means `Retry`. A second rule for a write replaces the first.
+    pub fn on_conflict(
+        mut self,
+        index: usize,
+        rule: impl Fn(&Conflict) -> Disposition + Send + Sync + 'static,
+    ) -> Self {
+        let mut rules = self.rules.take().unwrap_or_default();
+        rules.insert(index, Box::new(rule));
+        self.rules = Guarded::new(rules);
+        self
+    }
+
+    /// Records a result with the key, for the duplicates that come later, as [`Recorded`](crate::Recorded) does.
+    pub fn recording<T: Serialize>(mut self, result: &T) -> Self {
+        self.result = Some(recordable(result));
+        self
+    }
+
+    /// How many writes these are.
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// The writes in their order.
+    pub fn items(&self) -> &[TransactWriteItem] {
+        &self.items
+    }
+
+    /// What is to be recorded, or why that can't be.
+    pub(crate) fn result(&self) -> Option<&Result<Arc<str>, String>> {
+        self.result.as_ref()
+    }
+
+    /// Finds what DynamoDB would refuse in any case.
+    pub(crate) fn check_all(&self) -> Result<(), WritesError> {
+        let recorded = self.result.as_ref().and_then(|result| result.as_ref().ok());
+        let rules = self.rules.get_ref().into_iter().flat_map(BTreeMap::keys);
+        check::rules(self.len(), rules)?;
+        check::writes(&self.all(), recorded.map_or(0, |data| data.len()))
+    }
+
+    /// What a conflict means for the message, and why in one line.
+    pub(crate) fn judge(&self, conflict: &Conflict) -> (Disposition, String) {
+        let rule = self.rule(conflict.index());
+        match rule.map(|rule| caught(|| rule(conflict))) {
+            None => (Disposition::default(), conflict.to_string()),
+            Some(Ok(disposition)) => (disposition, conflict.to_string()),
+            Some(Err(panic)) => (
+                Disposition::default(),
+                format!("{conflict}, and the rule for that {panic}"),
+            ),
+        }
+    }
+
+    /// Which of the writes whose conditions are not met decides.
+    pub(super) fn decisive(&self, conflicts: Vec<Conflict>) -> Option<Conflict> {
+        let has_rule = |conflict: &Conflict| self.rule(conflict.index()).is_some();
+        let at = conflicts.iter().position(has_rule).unwrap_or_default();
+        conflicts.into_iter().nth(at)
+    }
+
+    pub(super) fn all(&self) -> Vec<Write<'_>> {
+        let items = self.items.iter().enumerate();
+        items
+            .filter_map(|(index, item)| Write::of(index, item))
+            .collect()
+    }
+
+    fn rule(&self, index: usize) -> Option<&Rule> {
+        self.rules.get_ref()?.get(&index)
+    }
+
+    fn with(mut self, item: TransactWriteItem) -> Self {
+        self.items.push(item);
+        self
+    }
+}
+
+/// Shows what is written where, and nothing of what is in it.
+impl fmt::Debug for Writes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let writes = self.all().into_iter().map(|write| write.name().to_string());
+        let rules = self.rules.get_ref().into_iter().flat_map(BTreeMap::keys);
+        f.debug_struct("Writes")
+            .field("writes", &writes.collect::<Vec<_>>())
+            .field("on_conflict", &rules.collect::<Vec<_>>())
+            .field("recording", &self.result.is_some())
+            .finish()
+    }
+}
