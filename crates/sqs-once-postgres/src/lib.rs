@@ -11,11 +11,13 @@ mod rows;
 mod statements;
 mod store;
 mod tls;
+mod transaction;
 
 pub use config::ConfigError;
 pub use deadpool_postgres;
 pub use expired::Deleted;
 pub use store::PostgresStore;
+pub use transaction::Transaction;
 
 /// The statements that make the table: `schema/v1.sql`.
 pub const SCHEMA_V1: &str = include_str!("../schema/v1.sql");

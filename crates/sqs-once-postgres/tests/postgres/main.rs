@@ -3,7 +3,12 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod conformance;
+mod crashes;
+mod errors;
 mod expired;
 mod model;
+mod orders;
+mod relay;
 mod slices;
 mod support;
+mod transactions;
