@@ -146,6 +146,7 @@ fn fetch(directory: &Path) -> Result<(), Error> {
     fs::rename(package.join("native"), &native).map_err(file(native))
 }
 
+/// Makes what every server's data is a copy of. Whoever changes this deletes `target/postgres`, which has the old one.
 fn make_template(directory: &Path) -> Result<(), Error> {
     // The server listens where every user of this machine can connect, and its superuser can run programs.
     let password = password_file(directory);
