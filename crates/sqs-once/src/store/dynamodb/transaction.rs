@@ -160,12 +160,12 @@ impl Requests {
         writes: &Writes,
     ) -> StoreError {
         let all = writes.all();
-        let own = format!("dynamodb:UpdateItem on {:?}", self.table.name);
+        let own = format!("dynamodb:UpdateItem on `{}`", self.table.name);
         errors::request_and(error, |kind, message| match kind {
             StoreErrorKind::AccessDenied => {
                 let needed = all
                     .iter()
-                    .map(|write| format!("{} on {:?}", write.action(), write.table));
+                    .map(|write| format!("{} on `{}`", write.action(), write.table));
                 let needed: BTreeSet<_> = needed.chain([own]).collect();
                 message.push_str(&format!("; this commit needs {}", listed(needed)));
             }
@@ -176,7 +176,7 @@ impl Requests {
                     .iter()
                     .map(|write| write.table)
                     .chain([&*self.table.name]);
-                let tables: BTreeSet<_> = tables.map(|table| format!("{table:?}")).collect();
+                let tables: BTreeSet<_> = tables.map(|table| format!("`{table}`")).collect();
                 message.push_str(&format!(
                     "; this commit needs the tables {}",
                     listed(tables)
