@@ -116,7 +116,8 @@ impl<Phase> Consumer<Phase> {
         self.set(|settings| settings.idempotency.mode = Some(mode))
     }
 
-    /// How many keys a request to the store carries. Default: [`Requests::Batched`].
+    /// How many keys a request to the store carries. Default: [`Requests::Batched`]. It has no meaning for a
+    /// handler whose effect commits with the record of its key: each of these is a request of its own.
     #[must_use]
     pub fn requests(self, requests: Requests) -> Self {
         self.set(|settings| settings.requests = requests)

@@ -1,0 +1,54 @@
+//! The server's processes, as the operating system sees them.
+
+use std::thread;
+use std::time::Duration;
+use sysinfo::{Pid, ProcessRefreshKind, ProcessStatus, ProcessesToUpdate, Signal, System};
+
+/// Between two looks at a process that is about to change.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// Whether a process runs. One that has ended does not, though nobody may have waited for it yet.
+pub(crate) fn runs(process: Pid) -> bool {
+    !matches!(
+        status(process),
+        None | Some(ProcessStatus::Zombie | ProcessStatus::Dead)
+    )
+}
+
+/// Kills a process and its children, and returns when they are gone. None of them notices that another one died.
+pub(crate) fn kill_with_children(parent: Pid) {
+    let mut system = System::new();
+    refresh(&mut system, ProcessesToUpdate::Some(&[parent]));
+    if let Some(process) = system.process(parent) {
+        process.kill_with(Signal::Stop);
+    }
+    // What it was about to start is there from now on.
+    while runs(parent) && status(parent) != Some(ProcessStatus::Stop) {
+        thread::sleep(PAUSE);
+    }
+    refresh(&mut system, ProcessesToUpdate::All);
+    let family: Vec<_> = system
+        .processes()
+        .values()
+        .filter(|process| process.pid() == parent || process.parent() == Some(parent))
+        .collect();
+    for process in &family {
+        process.kill();
+    }
+    for process in family {
+        while runs(process.pid()) {
+            thread::sleep(PAUSE);
+        }
+    }
+}
+
+fn status(process: Pid) -> Option<ProcessStatus> {
+    let mut system = System::new();
+    refresh(&mut system, ProcessesToUpdate::Some(&[process]));
+    system.process(process).map(sysinfo::Process::status)
+}
+
+fn refresh(system: &mut System, which: ProcessesToUpdate<'_>) {
+    let kind = ProcessRefreshKind::nothing().without_tasks();
+    system.refresh_processes_specifics(which, true, kind);
+}

@@ -1,0 +1,179 @@
+//! One running PostgreSQL.
+
+use crate::error::{Error, file, or_panic};
+use crate::guardian::Guardian;
+use crate::install::Installation;
+use crate::port::Port;
+use crate::run::run;
+use crate::tls::Tls;
+use crate::unprivileged::Unprivileged;
+use std::fs;
+use std::panic::resume_unwind;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use tokio_postgres::NoTls;
+
+/// A PostgreSQL of this test process alone, on a port of 127.0.0.1. Dropped, it ends, and its data goes.
+///
+/// Its settings are PostgreSQL's own, `fsync` included: what reaches the disk, and how long a commit takes, is as in
+/// production.
+pub struct Server {
+    guardian: Mutex<Guardian>,
+    port: Port,
+    password: String,
+    tls: Option<Tls>,
+    databases: AtomicU32,
+}
+
+impl Server {
+    /// Starts a server and waits until it accepts connections, for about a tenth of a second. The first call on a
+    /// machine fetches PostgreSQL.
+    ///
+    /// # Panics
+    /// If there is no PostgreSQL to be had, or it does not start: the message says what is missing.
+    #[must_use]
+    #[track_caller]
+    pub fn start() -> Self {
+        or_panic(Self::try_start(|_| Ok(None)))
+    }
+
+    /// The same with TLS, without which this server accepts no connection to its databases. Its certificate is for
+    /// the address 127.0.0.1 and no name, by an [authority](Self::authority) of its own.
+    ///
+    /// # Panics
+    /// As [`start`](Self::start).
+    #[must_use]
+    #[track_caller]
+    pub fn start_with_tls() -> Self {
+        or_panic(Self::try_start(|cluster| Tls::make(cluster).map(Some)))
+    }
+
+    fn try_start(tls: impl FnOnce(&Path) -> Result<Option<Tls>, Error>) -> Result<Self, Error> {
+        let installation = Installation::ready()?;
+        let port = Port::take(&installation.ports())?;
+        let clusters = installation.clusters();
+        fs::create_dir_all(&clusters).map_err(file(&clusters))?;
+        let cluster = tempfile::tempdir_in(&clusters).map_err(file(clusters))?;
+        let data = cluster.path().join("data");
+        run(Command::new("cp")
+            .arg("-R")
+            .arg(installation.template())
+            .arg(&data))?;
+        let tls = tls(cluster.path())?;
+
+        let postgres = installation.postgres();
+        let user = Unprivileged::find(cluster.path(), &postgres)?;
+        user.own(cluster.path())?;
+        let mut command = user.command(&postgres);
+        command.arg("-D").arg(data);
+        for setting in settings(&port, tls.as_ref()) {
+            command.args(["-c", &setting]);
+        }
+        let mut guardian = Guardian::new(cluster.keep(), &command)?;
+        guardian.start()?;
+        Ok(Self {
+            guardian: Mutex::new(guardian),
+            port,
+            password: installation.password()?,
+            tls,
+            databases: AtomicU32::new(0),
+        })
+    }
+
+    /// Where and how a superuser connects to the database `postgres`: a URL with a password, without parameters.
+    #[must_use]
+    pub fn connection_string(&self) -> String {
+        self.url("postgres")
+    }
+
+    /// Makes a new database, empty, and returns how to connect to it. Tests that share a server take one each.
+    ///
+    /// # Panics
+    /// If the server is dead.
+    #[must_use]
+    #[track_caller]
+    pub fn create_database(&self) -> String {
+        let name = format!("test_{}", self.databases.fetch_add(1, Ordering::Relaxed));
+        or_panic(self.administer(format!("CREATE DATABASE {name} TEMPLATE template0")));
+        self.url(&name)
+    }
+
+    /// The certificate (PEM) of the authority that a client has to trust, if the server speaks TLS.
+    #[must_use]
+    pub fn authority(&self) -> Option<&Path> {
+        self.tls.as_ref().map(|tls| tls.authority.as_path())
+    }
+
+    /// Kills the server with all its processes (SIGKILL), and returns when they are gone.
+    pub fn kill(&self) {
+        self.guardian().kill();
+    }
+
+    /// Starts the server again with the same data on the same port, killing it first if it runs. Returns when it has
+    /// recovered and accepts connections.
+    ///
+    /// # Panics
+    /// If it does not start: the message holds its log.
+    #[track_caller]
+    pub fn restart(&self) {
+        let mut guardian = self.guardian();
+        guardian.kill();
+        or_panic(guardian.start());
+    }
+
+    fn guardian(&self) -> MutexGuard<'_, Guardian> {
+        self.guardian.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn url(&self, database: &str) -> String {
+        let Self { password, port, .. } = self;
+        format!(
+            "postgresql://postgres:{password}@127.0.0.1:{}/{database}",
+            port.number
+        )
+    }
+
+    /// Runs a statement, on a thread of its own: the test's may be inside an asynchronous runtime.
+    fn administer(&self, statement: String) -> Result<(), Error> {
+        let url = self.url("template1");
+        let thread = thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .map_err(Error::Runtime)?;
+            let done = runtime.block_on(async {
+                let (client, connection) = tokio_postgres::connect(&url, NoTls).await?;
+                let statement = &statement;
+                // The connection ends when the client is dropped, and tells it its errors.
+                let work = async move { client.batch_execute(statement).await };
+                tokio::join!(work, connection).0
+            });
+            done.map_err(|source| Error::Sql { statement, source })
+        });
+        thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+    }
+}
+
+/// What differs from the defaults.
+fn settings(port: &Port, tls: Option<&Tls>) -> Vec<String> {
+    let mut settings = vec![
+        "listen_addresses=127.0.0.1".to_owned(),
+        format!("port={}", port.number),
+        // A socket's path may be no longer than 100 characters, which those under `target` often are.
+        "unix_socket_directories=".to_owned(),
+        // In the data directory, so that a killed server leaves nothing elsewhere.
+        "dynamic_shared_memory_type=mmap".to_owned(),
+    ];
+    if let Some(tls) = tls {
+        settings.extend([
+            "ssl=on".to_owned(),
+            format!("ssl_cert_file={}", tls.certificate.display()),
+            format!("ssl_key_file={}", tls.key.display()),
+            format!("hba_file={}", tls.hba.display()),
+        ]);
+    }
+    settings
+}

@@ -1,0 +1,60 @@
+//! A certificate for the server, and the authority that vouches for it.
+
+use crate::error::{Error, file};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// The files of one server, in its cluster's directory.
+pub(crate) struct Tls {
+    /// The authority's certificate.
+    pub(crate) authority: PathBuf,
+    pub(crate) certificate: PathBuf,
+    pub(crate) key: PathBuf,
+    /// Who may connect how.
+    pub(crate) hba: PathBuf,
+}
+
+impl Tls {
+    /// Makes a new authority and a certificate for 127.0.0.1, and writes the files.
+    pub(crate) fn make(cluster: &Path) -> Result<Self, Error> {
+        let mut authority = CertificateParams::default();
+        authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        authority
+            .distinguished_name
+            .push(DnType::CommonName, "postgres-for-tests");
+        let authority_key = KeyPair::generate()?;
+        let authority_certificate = authority.self_signed(&authority_key)?;
+        let key = KeyPair::generate()?;
+        let certificate = CertificateParams::new(["127.0.0.1".to_owned()])?
+            .signed_by(&key, &Issuer::new(authority, authority_key))?;
+
+        let files = Self {
+            authority: cluster.join("authority.crt"),
+            certificate: cluster.join("server.crt"),
+            key: cluster.join("server.key"),
+            hba: cluster.join("pg_hba.conf"),
+        };
+        write(&files.authority, &authority_certificate.pem())?;
+        write(&files.certificate, &certificate.pem())?;
+        write(&files.key, &key.serialize_pem())?;
+        // `create_database` needs no TLS; everybody else does, so that a connection proves it.
+        let hba = "host template1 postgres 127.0.0.1/32 scram-sha-256\n\
+                   hostssl all all 127.0.0.1/32 scram-sha-256\n";
+        write(&files.hba, hba)?;
+        Ok(files)
+    }
+}
+
+/// PostgreSQL takes no key that others may read.
+fn write(path: &Path, content: &str) -> Result<(), Error> {
+    File::options()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)
+        .and_then(|mut file| file.write_all(content.as_bytes()))
+        .map_err(file(path))
+}

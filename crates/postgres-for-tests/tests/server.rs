@@ -1,0 +1,202 @@
+//! A server starts, forgets nothing when it is killed, and leaves nothing behind.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use postgres_for_tests::Server;
+use std::io::{BufRead, BufReader, Read};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use sysinfo::{Pid, ProcessStatus, System};
+use tokio_postgres::error::SqlState;
+use tokio_postgres::{Client, Config, NoTls};
+
+async fn connect(url: &str) -> Result<Client, tokio_postgres::Error> {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
+    tokio::spawn(connection);
+    Ok(client)
+}
+
+async fn text(client: &Client, query: &str) -> String {
+    client.query_one(query, &[]).await.unwrap().get(0)
+}
+
+/// What a server is made of.
+#[derive(Debug)]
+struct Parts {
+    processes: Vec<Pid>,
+    data: PathBuf,
+    port: u16,
+}
+
+impl Parts {
+    async fn of(url: &str) -> Self {
+        let client = connect(url).await.unwrap();
+        let mut processes: Vec<Pid> = client
+            .query("SELECT pid::text FROM pg_stat_activity", &[])
+            .await
+            .unwrap()
+            .iter()
+            .map(|row| row.get::<_, &str>(0).parse().unwrap())
+            .collect();
+        let data = PathBuf::from(text(&client, "SHOW data_directory").await);
+        let lock = std::fs::read_to_string(data.join("postmaster.pid")).unwrap();
+        processes.push(lock.lines().next().unwrap().parse().unwrap());
+        let port = url.parse::<Config>().unwrap().get_ports()[0];
+        Self {
+            processes,
+            data,
+            port,
+        }
+    }
+
+    /// A process that has ended may wait for a while until the system's first process takes note.
+    fn running(&self) -> Vec<&Pid> {
+        let system = System::new_all();
+        let runs = |process: &&Pid| {
+            let process = system.process(**process);
+            process.is_some_and(|process| process.status() != ProcessStatus::Zombie)
+        };
+        self.processes.iter().filter(runs).collect()
+    }
+
+    fn assert_gone(&self) {
+        assert_eq!(self.running(), Vec::<&Pid>::new());
+        assert!(!self.data.exists(), "{} is left", self.data.display());
+        TcpStream::connect(("127.0.0.1", self.port)).unwrap_err();
+    }
+}
+
+#[tokio::test]
+async fn a_database_of_its_own_answers() {
+    let server = Server::start();
+    let (first, second) = (server.create_database(), server.create_database());
+    let client = connect(&first).await.unwrap();
+    client
+        .batch_execute("CREATE TABLE orders (id text)")
+        .await
+        .unwrap();
+
+    assert_eq!(text(&client, "SELECT 'here'").await, "here");
+    let other = connect(&second).await.unwrap();
+    let missing = other.query("SELECT * FROM orders", &[]).await.unwrap_err();
+    assert_eq!(missing.code(), Some(&SqlState::UNDEFINED_TABLE));
+}
+
+#[tokio::test]
+async fn what_was_committed_survives_a_kill_and_what_was_not_does_not() {
+    let server = Server::start();
+    let url = server.create_database();
+    let client = connect(&url).await.unwrap();
+    client
+        .batch_execute("CREATE TABLE orders (id text)")
+        .await
+        .unwrap();
+    client
+        .batch_execute("INSERT INTO orders VALUES ('committed')")
+        .await
+        .unwrap();
+    client
+        .batch_execute("BEGIN; INSERT INTO orders VALUES ('open')")
+        .await
+        .unwrap();
+
+    server.kill();
+
+    client.batch_execute("COMMIT").await.unwrap_err();
+    connect(&url).await.unwrap_err();
+    server.restart();
+    let client = connect(&url).await.unwrap();
+    assert_eq!(
+        text(&client, "SELECT string_agg(id, ', ') FROM orders").await,
+        "committed"
+    );
+}
+
+#[tokio::test]
+async fn a_kill_ends_every_process_and_a_restart_takes_the_same_port() {
+    let server = Server::start();
+    let before = Parts::of(&server.connection_string()).await;
+    assert!(before.processes.len() > 3, "{before:?}");
+    assert_eq!(before.running().len(), before.processes.len());
+
+    server.kill();
+    assert_eq!(before.running(), Vec::<&Pid>::new());
+    server.kill();
+
+    server.restart();
+    let after = Parts::of(&server.connection_string()).await;
+    assert_eq!((after.port, &after.data), (before.port, &before.data));
+}
+
+#[tokio::test]
+async fn a_restart_of_a_running_server_is_a_crash_and_a_restart() {
+    let server = Server::start();
+    let client = connect(&server.connection_string()).await.unwrap();
+    server.restart();
+    client.query_one("SELECT 1", &[]).await.unwrap_err();
+    connect(&server.connection_string()).await.unwrap();
+}
+
+#[tokio::test]
+async fn two_servers_run_side_by_side() {
+    let (first, second) = (Server::start(), Server::start());
+    first.kill();
+    let client = connect(&second.connection_string()).await.unwrap();
+    assert_eq!(text(&client, "SELECT 'alive'").await, "alive");
+}
+
+#[tokio::test]
+async fn a_dropped_server_leaves_nothing() {
+    let server = Server::start();
+    let parts = Parts::of(&server.connection_string()).await;
+    drop(server);
+    parts.assert_gone();
+}
+
+#[tokio::test]
+async fn a_killed_and_dropped_server_leaves_nothing() {
+    let server = Server::start();
+    let parts = Parts::of(&server.connection_string()).await;
+    server.kill();
+    drop(server);
+    parts.assert_gone();
+}
+
+#[tokio::test]
+async fn a_killed_test_process_leaves_nothing() {
+    let mut process = Command::new(env!("CARGO_BIN_EXE_postgres-for-tests"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut url = String::new();
+    BufReader::new(process.stdout.take().unwrap())
+        .read_line(&mut url)
+        .unwrap();
+    let parts = Parts::of(url.trim()).await;
+
+    process.kill().unwrap();
+
+    process.wait().unwrap();
+    // The guardian holds the standard error as well, and ends last.
+    let mut stderr = String::new();
+    process
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut stderr)
+        .unwrap();
+    assert_eq!(stderr, "");
+    parts.assert_gone();
+}
+
+#[tokio::test]
+async fn nobody_connects_without_the_password() {
+    let server = Server::start();
+    let mut config: Config = server.connection_string().parse().unwrap();
+    config.password("wrong");
+    let refused = config.connect(NoTls).await.err().unwrap();
+    assert_eq!(refused.code(), Some(&SqlState::INVALID_PASSWORD));
+}

@@ -1,0 +1,147 @@
+//! From the driver's errors to the store's.
+
+use std::error::Error as StdError;
+use std::time::Duration;
+use std::{io, iter};
+
+use deadpool_postgres::{PoolError, TimeoutType};
+use sqs_once::store::{StoreError, StoreErrorKind};
+use tokio_postgres::Error;
+use tokio_postgres::error::{DbError, SqlState};
+
+/// The error of a request.
+pub(crate) fn request(error: Error) -> StoreError {
+    let Some(db) = error.as_db_error() else {
+        let (kind, message) = (without_code(&error), chain(&error));
+        return StoreError::new(kind, message).with_source(error);
+    };
+    let (kind, fix) = by_code(db.code());
+    let mut message = format!("{}: {}", db.code().code(), db.message());
+    if let Some(fix) = fix {
+        message.push_str("; ");
+        message.push_str(fix);
+    }
+    let has_details = has_details(db);
+    let error_of = StoreError::new(kind, message);
+    // The details of a violated constraint hold the values of its columns, and whoever logs an error logs its
+    // sources: no key goes that way.
+    if has_details {
+        return error_of;
+    }
+    error_of.with_source(error)
+}
+
+fn has_details(db: &DbError) -> bool {
+    db.detail().is_some() || db.where_().is_some()
+}
+
+/// The pool had no connection to give.
+pub(crate) fn pool(error: PoolError) -> StoreError {
+    match error {
+        PoolError::Backend(error) => request(error),
+        PoolError::Timeout(TimeoutType::Wait) => StoreError::new(
+            StoreErrorKind::Throttled,
+            "all connections of the pool are in use; it takes one for each handler that runs at once, and one \
+             more for the others' claims",
+        ),
+        PoolError::Timeout(_) => unanswered("no connection in time"),
+        error => StoreError::new(StoreErrorKind::Other, error.to_string()).with_source(error),
+    }
+}
+
+/// No answer came within `waited`.
+pub(crate) fn too_late(waited: Duration) -> StoreError {
+    unanswered(format!("no answer within {waited:?}"))
+}
+
+pub(crate) fn unanswered(message: impl Into<String>) -> StoreError {
+    StoreError::new(StoreErrorKind::Unanswered, message)
+}
+
+/// Whether the connection is of no use any more: no answer came over it, or one that ends it.
+pub(crate) fn is_lost(error: &Error) -> bool {
+    match error.as_db_error() {
+        Some(db) => ends_the_connection(db.code()),
+        None => matches!(without_code(error), StoreErrorKind::Unanswered),
+    }
+}
+
+/// The server shuts down or starts, or this session was ended; or the server has become a standby, to which
+/// a new connection may no longer lead.
+fn ends_the_connection(code: &SqlState) -> bool {
+    code.code().starts_with("57P")
+        || code.code().starts_with("08")
+        || *code == SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT
+        || *code == SqlState::READ_ONLY_SQL_TRANSACTION
+}
+
+fn by_code(code: &SqlState) -> (StoreErrorKind, Option<&'static str>) {
+    use StoreErrorKind as Kind;
+    let fixed = |kind, fix| (kind, Some(fix));
+    if ends_the_connection(code) || *code == SqlState::QUERY_CANCELED {
+        return (Kind::Unanswered, None);
+    }
+    if *code == SqlState::INSUFFICIENT_PRIVILEGE {
+        return fixed(
+            Kind::AccessDenied,
+            "grant the role USAGE on the schema and SELECT, INSERT, UPDATE on processed_events",
+        );
+    }
+    if *code == SqlState::INVALID_AUTHORIZATION_SPECIFICATION
+        || *code == SqlState::INVALID_PASSWORD
+        || *code == SqlState::INVALID_CATALOG_NAME
+    {
+        return fixed(
+            Kind::AccessDenied,
+            "check user, password and database of the connection string",
+        );
+    }
+    if *code == SqlState::UNDEFINED_TABLE || *code == SqlState::INVALID_SCHEMA_NAME {
+        return fixed(
+            Kind::TableNotFound,
+            "apply schema/v1.sql of sqs-once-postgres, in the schema that the store uses",
+        );
+    }
+    if *code == SqlState::UNDEFINED_COLUMN
+        || *code == SqlState::UNDEFINED_OBJECT
+        || *code == SqlState::DATATYPE_MISMATCH
+    {
+        return fixed(
+            Kind::KeySchema,
+            "processed_events is not as schema/v1.sql of sqs-once-postgres makes it",
+        );
+    }
+    match code.code() {
+        // Deadlock, serialization failure, lock timeout: others were at the same rows.
+        "40P01" | "40001" | "55P03" => (Kind::Throttled, None),
+        // No connections, disk or memory left.
+        other if other.starts_with("53") => (Kind::Throttled, None),
+        _ => (Kind::Other, None),
+    }
+}
+
+/// What the driver says by itself: it is in the error's causes.
+fn without_code(error: &Error) -> StoreErrorKind {
+    let mut causes = iter::successors(error.source(), |cause| (*cause).source());
+    let is_unanswered = causes.any(|cause| {
+        // A certificate that is not accepted comes as one of these too.
+        let io = cause.downcast_ref::<io::Error>();
+        io.is_some_and(|error| {
+            !error
+                .get_ref()
+                .is_some_and(|inner| inner.is::<rustls::Error>())
+        })
+    });
+    if is_unanswered || error.is_closed() {
+        StoreErrorKind::Unanswered
+    } else {
+        StoreErrorKind::Other
+    }
+}
+
+/// An error and its causes in one line.
+fn chain(error: &(dyn StdError + 'static)) -> String {
+    let causes = iter::successors(Some(error), |error| (*error).source());
+    let texts: Vec<_> = causes.map(ToString::to_string).collect();
+    texts.join(": ")
+}

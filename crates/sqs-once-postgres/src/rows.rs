@@ -1,0 +1,79 @@
+//! Rows and the values of statements, from and to what the protocol knows.
+
+use sqs_once::Timestamp;
+use sqs_once::key::{Fingerprint, ItemId};
+use sqs_once::store::{Fence, Item, Owner, Status, StoreError, StoreErrorKind};
+use tokio_postgres::Row;
+use tokio_postgres::types::FromSql;
+
+/// The columns of an item, in the order in which [`item`] takes them.
+pub(crate) const COLUMNS: &str =
+    "id, status, in_progress_expiration, expiration, validation, data, owner, fence";
+
+/// The item that a row of [`COLUMNS`] holds.
+pub(crate) fn item(row: &Row) -> Result<Item, StoreError> {
+    let status: String = get(row, 1)?;
+    let data: Option<&[u8]> = get(row, 5)?;
+    let owner: Option<&str> = get(row, 6)?;
+    Ok(Item {
+        id: id(row)?,
+        status: match status.as_str() {
+            "INPROGRESS" => Status::InProgress,
+            "COMPLETED" => Status::Completed,
+            _ => Status::Unknown(status),
+        },
+        lease_until: number(row, 2)?.map(Timestamp::from_millis),
+        expiration: number(row, 3)?.map(Timestamp::from_secs),
+        fingerprint: get::<Option<String>>(row, 4)?.map(Fingerprint::from_stored),
+        data: data
+            .map(|data| std::str::from_utf8(data).map(Into::into))
+            .transpose()
+            .map_err(|error| unreadable("data").with_source(error))?,
+        owner: owner
+            .map(Owner::from_stored)
+            .transpose()
+            .map_err(|error| unreadable("owner").with_source(error))?,
+        fence: number(row, 7)?.map(Fence::from_stored),
+    })
+}
+
+/// The id of a row, which is its first column.
+pub(crate) fn id(row: &Row) -> Result<ItemId, StoreError> {
+    Ok(ItemId::from_stored(get::<String>(row, 0)?))
+}
+
+/// The fence of a row that was claimed.
+pub(crate) fn fence(row: &Row) -> Result<Fence, StoreError> {
+    let fence = number(row, 1)?.ok_or_else(|| unreadable("fence"))?;
+    Ok(Fence::from_stored(fence))
+}
+
+/// A number as the columns hold it. What is beyond them is the end of time, or as good as it.
+pub(crate) fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// A moment in whole seconds, rounded up so that nothing is forgotten early.
+pub(crate) fn whole_secs(at: Timestamp) -> i64 {
+    signed(at.as_millis().div_ceil(1000))
+}
+
+fn number(row: &Row, column: usize) -> Result<Option<u64>, StoreError> {
+    let number: Option<i64> = get(row, column)?;
+    number
+        .map(u64::try_from)
+        .transpose()
+        .map_err(|error| unreadable(row.columns()[column].name()).with_source(error))
+}
+
+fn get<'a, T: FromSql<'a>>(row: &'a Row, column: usize) -> Result<T, StoreError> {
+    row.try_get(column)
+        .map_err(|error| StoreError::new(StoreErrorKind::BadItem, "a column").with_source(error))
+}
+
+fn unreadable(column: &str) -> StoreError {
+    StoreError::new(
+        StoreErrorKind::BadItem,
+        format!("the column `{column}` holds what no version of the protocol writes"),
+    )
+}

@@ -1,0 +1,242 @@
+//! The statements: what [`Claim::admitted_by`] and [`Settlement::admitted_by`](sqs_once::store::Settlement)
+//! decide, as conditions.
+//!
+//! Each goes to the server with its parameters in one message and leaves nothing behind on the connection:
+//! no prepared statement that a proxy would have to keep for it.
+//!
+//! A claim and a recording carry their time in the fence: a key's first fence is the time in milliseconds
+//! ([`Fence::first`](sqs_once::store::Fence::first)). Rows are written in the order of their ids, so that two slices never wait for each other.
+
+use sqs_once::Timestamp;
+use sqs_once::key::{Fingerprint, ItemId};
+use sqs_once::store::{Claim, Fence, Owner, Recording};
+use std::sync::Arc;
+use tokio_postgres::types::Type;
+use tokio_postgres::{Client, Error, Row};
+
+use crate::DELETE_EXPIRED;
+use crate::rows::{COLUMNS, signed, whole_secs};
+
+#[derive(Debug)]
+pub(crate) struct Statements {
+    claim: String,
+    record: String,
+    commit: String,
+    end: String,
+    read: String,
+    complete: String,
+    delete_expired: String,
+}
+
+/// A completion or a release: what becomes of a claim that was written before.
+pub(crate) struct End<'a> {
+    pub(crate) id: &'a ItemId,
+    pub(crate) owner: Owner,
+    /// The expiration and the data of a completion.
+    pub(crate) completion: Option<(Timestamp, Option<&'a Arc<str>>)>,
+}
+
+/// An effect that is recorded whether or not its key was claimed before.
+pub(crate) struct Record<'a> {
+    pub(crate) id: &'a ItemId,
+    pub(crate) owner: Owner,
+    pub(crate) recording: &'a Recording,
+}
+
+/// What a recording is admitted over.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Over {
+    /// Whatever is not completed.
+    Anything,
+    /// What a claim would be admitted over, or its own.
+    LikeAClaim,
+}
+
+impl Statements {
+    /// For the table of this name, quoted where it needs to be.
+    pub(crate) fn new(table: &str) -> Self {
+        // A completion past its expiration makes room for everything.
+        let expired = "kept.expiration < excluded.fence / 1000";
+        let lapsed = format!(
+            "CASE WHEN kept.in_progress_expiration IS NULL THEN {expired} \
+             ELSE kept.in_progress_expiration < excluded.fence \
+                 AND kept.owner IS DISTINCT FROM excluded.owner END"
+        );
+        let upsert = |select: &str, keep: &str, in_progress: &str| {
+            format!(
+                "INSERT INTO {table} AS kept \
+                     (id, status, in_progress_expiration, expiration, validation, data, owner, fence) \
+                 {select} ORDER BY id COLLATE \"C\" \
+                 ON CONFLICT ON CONSTRAINT processed_events_v1 DO UPDATE SET \
+                     status = excluded.status, {keep} expiration = excluded.expiration, \
+                     validation = excluded.validation, data = excluded.data, owner = excluded.owner, \
+                     fence = coalesce(kept.fence + 1, excluded.fence) \
+                 WHERE CASE kept.status WHEN 'COMPLETED' THEN {expired} \
+                     WHEN 'INPROGRESS' THEN {in_progress} ELSE false END \
+                 RETURNING id, fence"
+            )
+        };
+        let recordings = "SELECT id, 'COMPLETED', NULL::bigint, expiration, validation, data, owner, fence \
+             FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::text[], $6::bytea[]) \
+                 AS new (id, owner, fence, expiration, validation, data)";
+        Self {
+            claim: upsert(
+                "SELECT id, 'INPROGRESS', lease, expiration, validation, NULL::bytea, owner, fence \
+                 FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[]) \
+                     AS new (id, owner, fence, lease, expiration, validation)",
+                "in_progress_expiration = excluded.in_progress_expiration,",
+                &lapsed,
+            ),
+            record: upsert(recordings, "", "true"),
+            commit: upsert(
+                recordings,
+                "",
+                &format!("kept.owner = excluded.owner OR {lapsed}"),
+            ),
+            // The rows are locked first, because an UPDATE by itself takes them in any order.
+            end: format!(
+                "WITH new AS ( \
+                     SELECT * FROM unnest($1::text[], $2::text[], $3::boolean[], $4::bigint[], $5::bytea[]) \
+                         AS new (id, owner, completes, expiration, data) \
+                 ), mine AS ( \
+                     SELECT kept.id FROM {table} AS kept JOIN new ON new.id = kept.id AND new.owner = kept.owner \
+                     ORDER BY kept.id FOR UPDATE OF kept \
+                 ) \
+                 UPDATE {table} AS kept SET \
+                     status = CASE WHEN completes THEN 'COMPLETED' ELSE kept.status END, \
+                     in_progress_expiration = CASE WHEN completes THEN kept.in_progress_expiration ELSE 0 END, \
+                     expiration = CASE WHEN completes THEN new.expiration ELSE kept.expiration END, \
+                     data = coalesce(new.data, kept.data) \
+                 FROM mine JOIN new ON new.id = mine.id \
+                 WHERE kept.id = mine.id AND kept.owner = new.owner \
+                     AND (completes OR kept.status = 'INPROGRESS') \
+                 RETURNING kept.id"
+            ),
+            read: format!("SELECT {COLUMNS} FROM {table} WHERE id = ANY ($1)"),
+            // `xmin` is the transaction that wrote the row: only the one that claimed the key completes it.
+            complete: format!(
+                "WITH completed AS ( \
+                     UPDATE {table} SET status = 'COMPLETED', expiration = $3, data = coalesce($4, data) \
+                     WHERE id = $1 AND owner = $2 AND status = 'INPROGRESS' \
+                         AND xmin = pg_current_xact_id()::xid \
+                     RETURNING 1 \
+                 ) SELECT 1 / count(*) FROM completed"
+            ),
+            delete_expired: DELETE_EXPIRED
+                .replace("processed_events", table)
+                .replace("LIMIT 1000", "LIMIT $1"),
+        }
+    }
+
+    /// Writes the claims that their rows allow, and gives id and fence of each. No id may be there twice.
+    pub(crate) async fn claim(
+        &self,
+        client: &Client,
+        claims: &[&Claim],
+    ) -> Result<Vec<Row>, Error> {
+        let ids = column(claims, |claim| claim.id.as_str());
+        let owners = column(claims, |claim| claim.owner.to_string());
+        let fences = column(claims, |claim| first_fence(claim.now));
+        let leases = column(claims, |claim| signed(claim.lease_until.as_millis()));
+        let expirations = column(claims, |claim| whole_secs(claim.expiration));
+        let validations = column(claims, |claim| fingerprint(&claim.fingerprint));
+        client
+            .query_typed(
+                &self.claim,
+                &[
+                    (&ids, Type::TEXT_ARRAY),
+                    (&owners, Type::TEXT_ARRAY),
+                    (&fences, Type::INT8_ARRAY),
+                    (&leases, Type::INT8_ARRAY),
+                    (&expirations, Type::INT8_ARRAY),
+                    (&validations, Type::TEXT_ARRAY),
+                ],
+            )
+            .await
+    }
+
+    /// Writes the recordings that their rows allow, and gives the id of each. No id may be there twice.
+    pub(crate) async fn record(
+        &self,
+        client: &Client,
+        over: Over,
+        records: &[Record<'_>],
+    ) -> Result<Vec<Row>, Error> {
+        let statement = match over {
+            Over::Anything => &self.record,
+            Over::LikeAClaim => &self.commit,
+        };
+        let ids = column(records, |one| one.id.as_str());
+        let owners = column(records, |one| one.owner.to_string());
+        let fences = column(records, |one| first_fence(one.recording.now));
+        let expirations = column(records, |one| whole_secs(one.recording.expiration));
+        let validations = column(records, |one| fingerprint(&one.recording.fingerprint));
+        let data = column(records, |one| bytes(one.recording.data.as_ref()));
+        client
+            .query_typed(
+                statement,
+                &[
+                    (&ids, Type::TEXT_ARRAY),
+                    (&owners, Type::TEXT_ARRAY),
+                    (&fences, Type::INT8_ARRAY),
+                    (&expirations, Type::INT8_ARRAY),
+                    (&validations, Type::TEXT_ARRAY),
+                    (&data, Type::BYTEA_ARRAY),
+                ],
+            )
+            .await
+    }
+
+    /// Completes and releases the claims that their rows allow, and gives the id of each. No id may be
+    /// there twice.
+    pub(crate) async fn end(&self, client: &Client, ends: &[End<'_>]) -> Result<Vec<Row>, Error> {
+        let ids = column(ends, |end| end.id.as_str());
+        let owners = column(ends, |end| end.owner.to_string());
+        let completes = column(ends, |end| end.completion.is_some());
+        let expirations = column(ends, |end| end.completion.map(|(at, _)| whole_secs(at)));
+        let data = column(ends, |end| bytes(end.completion?.1));
+        client
+            .query_typed(
+                &self.end,
+                &[
+                    (&ids, Type::TEXT_ARRAY),
+                    (&owners, Type::TEXT_ARRAY),
+                    (&completes, Type::BOOL_ARRAY),
+                    (&expirations, Type::INT8_ARRAY),
+                    (&data, Type::BYTEA_ARRAY),
+                ],
+            )
+            .await
+    }
+
+    /// Reads the rows that there are.
+    pub(crate) async fn read(&self, client: &Client, ids: &[&str]) -> Result<Vec<Row>, Error> {
+        let parameters: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 1] =
+            [(&ids, Type::TEXT_ARRAY)];
+        client.query_typed(&self.read, &parameters).await
+    }
+
+    /// Deletes up to `limit` rows that have expired, and gives their number.
+    pub(crate) async fn delete_expired(&self, client: &Client, limit: i64) -> Result<u64, Error> {
+        let statement = &self.delete_expired;
+        client
+            .execute_typed(statement, &[(&limit, Type::INT8)])
+            .await
+    }
+}
+
+fn fingerprint(fingerprint: &Option<Fingerprint>) -> Option<&str> {
+    fingerprint.as_ref().map(Fingerprint::as_str)
+}
+
+fn bytes(data: Option<&Arc<str>>) -> Option<&[u8]> {
+    data.map(|data| data.as_bytes())
+}
+
+fn first_fence(now: Timestamp) -> i64 {
+    signed(Fence::first(now).get())
+}
+
+fn column<'a, E, T>(entries: &'a [E], value: impl Fn(&'a E) -> T) -> Vec<T> {
+    entries.iter().map(value).collect()
+}

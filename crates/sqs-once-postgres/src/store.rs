@@ -1,0 +1,363 @@
+//! The store: slices as statements, and refusals with the row that refused.
+
+use std::collections::HashMap;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use deadpool_postgres::Pool;
+use futures_util::future::join3;
+use sqs_once::key::ItemId;
+use sqs_once::store::{
+    Claim, Claimed, Item, Settled, Settlement, Settling, Store, StoreError, StoreErrorKind,
+    StoreFuture,
+};
+use tokio_postgres::{Client, Error, Row};
+
+use crate::config::{self, ConfigError, Settings};
+use crate::pool::{ANSWER_TIMEOUT, Connections};
+use crate::rows;
+use crate::statements::{End, Over, Record, Statements};
+
+/// How often a claim is sent whose row refuses it and then, when it is read, would not.
+const TRIES: usize = 3;
+
+/// Keeps claims in the table `processed_events` of a PostgreSQL database, as
+/// [`SCHEMA_V1`](crate::SCHEMA_V1) makes it.
+///
+/// A slice of claims or completions is one statement, however long it is, and one more where some were refused.
+/// Connections are opened when they are needed, 10 at most unless [`connections`](Self::connections) or
+/// `SQS_ONCE_CONCURRENCY` says otherwise. A request waits up to 4 s for a connection, 4 s for a new one to
+/// be opened, and 4 s for its answer; the deadline of the invocation ends it sooner. Clones share their connections.
+///
+/// ```no_run
+/// use sqs_once::HandlerError;
+/// use sqs_once_postgres::PostgresStore;
+/// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
+///
+/// #[sqs_once::handler(key = order.order_id)]
+/// async fn charge(order: OrderPlaced) -> Result<(), HandlerError> {
+///     Ok(())
+/// }
+///
+/// #[tokio::main]
+/// async fn main() -> Result<(), sqs_once::Error> {
+///     let store = PostgresStore::from_env()?;
+///     sqs_once::run(charge::consumer().store(store)).await
+/// }
+/// ```
+#[derive(Clone, Debug)]
+pub struct PostgresStore {
+    pub(crate) connections: Connections,
+    pub(crate) statements: Arc<Statements>,
+}
+
+impl PostgresStore {
+    /// Uses the database that the environment variable `SQS_ONCE_POSTGRES_URL` names, or else
+    /// `DATABASE_URL`, with as many connections as `SQS_ONCE_CONCURRENCY` says. TLS is up to `sslmode` in the
+    /// connection string; see the [crate's documentation](crate#tls).
+    ///
+    /// # Errors
+    /// [`ConfigError`] when a variable is missing or malformed, or when the file of root certificates can't
+    /// be read. The database itself is first asked by [`Consumer::init`](sqs_once::Consumer::init), or else
+    /// with the first record.
+    pub fn from_env() -> Result<Self, ConfigError> {
+        Self::open(Settings::from_env(&config::process_env)?)
+    }
+
+    /// Uses the database that a connection string names: a URL, or `key=value` pairs as libpq has them.
+    ///
+    /// # Errors
+    /// [`ConfigError`] when it is malformed, or when the file of root certificates can't be read.
+    pub fn from_url(url: &str) -> Result<Self, ConfigError> {
+        Self::open(Settings::from_string("the connection string", url)?)
+    }
+
+    /// Uses a pool of your own, and whatever it says about timeouts, TLS and the number of connections.
+    pub fn new(pool: Pool) -> Self {
+        Self {
+            connections: Connections::of(pool),
+            statements: Arc::new(Statements::new("processed_events")),
+        }
+    }
+
+    fn open(settings: Settings) -> Result<Self, ConfigError> {
+        Ok(Self {
+            connections: Connections::open(settings)?,
+            statements: Arc::new(Statements::new("processed_events")),
+        })
+    }
+
+    /// Sets how many connections there may be. Default: what `SQS_ONCE_CONCURRENCY` says where the environment is
+    /// read, or else 10. With transactional handlers it takes one for each handler that runs at once.
+    ///
+    /// Clones of this store get as many.
+    #[must_use]
+    pub fn connections(self, connections: NonZeroUsize) -> Self {
+        self.connections.resize(connections.get());
+        self
+    }
+
+    /// Finds the table in this schema. Default: the first of the connection's `search_path` that has it,
+    /// which is `public` unless the database says otherwise.
+    #[must_use]
+    pub fn schema(self, schema: &str) -> Self {
+        let table = format!("\"{}\".processed_events", schema.replace('"', "\"\""));
+        Self {
+            statements: Arc::new(Statements::new(&table)),
+            ..self
+        }
+    }
+
+    /// One statement for claims of different keys, and a read of what refused some of them.
+    async fn claim_each(&self, claims: &[&Claim]) -> Vec<Result<Claimed, StoreError>> {
+        let mut answers: HashMap<&ItemId, Result<Claimed, StoreError>> = HashMap::new();
+        let mut open = claims.to_vec();
+        for _ in 0..TRIES {
+            let (statements, claims) = (&*self.statements, &*open);
+            let request = self
+                .connections
+                .request(ANSWER_TIMEOUT, |connection| async move {
+                    let answer = async {
+                        let written = statements.claim(&connection, claims).await?;
+                        let refused = refused(claims.iter().map(|claim| &claim.id), &written);
+                        let found = self.found(&connection, &refused).await?;
+                        Ok((written, found))
+                    };
+                    (answer.await, connection)
+                });
+            let (written, mut found) = match request.await {
+                Ok((answer, connection)) => {
+                    connection.release();
+                    answer
+                }
+                Err(error) => {
+                    answers.extend(open.iter().map(|claim| (&claim.id, Err(error.clone()))));
+                    break;
+                }
+            };
+            let mut granted: HashMap<ItemId, _> = by_id(&written, rows::fence);
+            open.retain(|claim| {
+                let answer = match (granted.remove(&claim.id), found.remove(&claim.id)) {
+                    (Some(fence), _) => fence.map(|fence| Claimed::Written { fence }),
+                    (None, Some(Ok(item))) if !claim.admitted_by(Some(&item)) => {
+                        Ok(Claimed::Refused(Box::new(item)))
+                    }
+                    (None, Some(Err(error))) => Err(error),
+                    // What refused the claim is gone or given back.
+                    (None, _) => return true,
+                };
+                answers.insert(&claim.id, answer);
+                false
+            });
+            if open.is_empty() {
+                break;
+            }
+        }
+        let answer = |claim: &&Claim| answers.remove(&claim.id).unwrap_or_else(|| Err(restless()));
+        claims.iter().map(answer).collect()
+    }
+
+    /// A statement for each kind of settlement, side by side, and a read of what refused some of them. Their
+    /// keys are different.
+    async fn settle_each(&self, settlements: &[&Settlement]) -> Vec<Result<Settled, StoreError>> {
+        let sorted = &SortedOut::new(settlements);
+        let request = self
+            .connections
+            .request(ANSWER_TIMEOUT, |connection| async move {
+                let answer = async {
+                    let written = sorted.write(&self.statements, &connection).await?;
+                    let ids = settlements.iter().map(|settlement| &settlement.id);
+                    let found = self.found(&connection, &refused(ids, &written)).await?;
+                    Ok((written, found))
+                };
+                (answer.await, connection)
+            });
+        let (written, mut found) = match request.await {
+            Ok((answer, connection)) => {
+                connection.release();
+                answer
+            }
+            Err(error) => return vec![Err(error); settlements.len()],
+        };
+        let written = by_id(&written, |_| Ok(()));
+        let answer = |settlement: &&Settlement| {
+            if written.contains_key(&settlement.id) {
+                return Ok(Settled::Written);
+            }
+            let item = found.remove(&settlement.id).transpose()?;
+            Ok(Settled::Refused(item.map(Box::new)))
+        };
+        settlements.iter().map(answer).collect()
+    }
+
+    /// The items of these ids; there may be none to look for.
+    async fn found(
+        &self,
+        client: &Client,
+        ids: &[&str],
+    ) -> Result<HashMap<ItemId, Result<Item, StoreError>>, Error> {
+        if ids.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let rows = self.statements.read(client, ids).await?;
+        Ok(by_id(&rows, rows::item))
+    }
+}
+
+impl Store for PostgresStore {
+    fn claim<'a>(&'a self, claims: &'a [Claim]) -> StoreFuture<'a, Claimed> {
+        Box::pin(async move {
+            let mut answers = Vec::new();
+            for wave in waves(claims, |claim| &claim.id) {
+                let claims: Vec<_> = wave.iter().map(|(_, claim)| *claim).collect();
+                let answered = self.claim_each(&claims).await;
+                answers.extend(wave.into_iter().map(|(place, _)| place).zip(answered));
+            }
+            in_order(answers)
+        })
+    }
+
+    fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> StoreFuture<'a, Settled> {
+        Box::pin(async move {
+            let mut answers = Vec::new();
+            for wave in waves(settlements, |settlement| &settlement.id) {
+                let settlements: Vec<_> = wave.iter().map(|(_, settlement)| *settlement).collect();
+                let answered = self.settle_each(&settlements).await;
+                answers.extend(wave.into_iter().map(|(place, _)| place).zip(answered));
+            }
+            in_order(answers)
+        })
+    }
+
+    fn read<'a>(&'a self, ids: &'a [ItemId]) -> StoreFuture<'a, Option<Item>> {
+        Box::pin(async move {
+            let texts: Vec<_> = ids.iter().map(ItemId::as_str).collect();
+            let texts = &*texts;
+            let request = self
+                .connections
+                .request(ANSWER_TIMEOUT, |connection| async move {
+                    (self.found(&connection, texts).await, connection)
+                });
+            match request.await {
+                Ok((found, connection)) => {
+                    connection.release();
+                    ids.iter()
+                        .map(|id| found.get(id).cloned().transpose())
+                        .collect()
+                }
+                Err(error) => vec![Err(error); ids.len()],
+            }
+        })
+    }
+}
+
+/// Sorts a slice's entries into waves in which no id is twice; with places in the slice.
+fn waves<E>(entries: &[E], id: impl Fn(&E) -> &ItemId) -> Vec<Vec<(usize, &E)>> {
+    let mut waves: Vec<Vec<_>> = Vec::new();
+    let mut seen = HashMap::new();
+    for (place, entry) in entries.iter().enumerate() {
+        let wave = seen.entry(id(entry)).or_insert(0);
+        if waves.len() == *wave {
+            waves.push(Vec::new());
+        }
+        waves[*wave].push((place, entry));
+        *wave += 1;
+    }
+    waves
+}
+
+fn in_order<T>(mut answers: Vec<(usize, T)>) -> Vec<T> {
+    answers.sort_by_key(|(place, _)| *place);
+    answers.into_iter().map(|(_, answer)| answer).collect()
+}
+
+/// Settlements, by the statement that writes them.
+#[derive(Default)]
+struct SortedOut<'a> {
+    ends: Vec<End<'a>>,
+    records: Vec<Record<'a>>,
+    commits: Vec<Record<'a>>,
+}
+
+impl<'a> SortedOut<'a> {
+    fn new(settlements: &[&'a Settlement]) -> Self {
+        let mut sorted = Self::default();
+        for Settlement {
+            id,
+            owner,
+            settling,
+        } in settlements.iter().copied()
+        {
+            let owner = *owner;
+            let end = |completion| End {
+                id,
+                owner,
+                completion,
+            };
+            let record = |recording| Record {
+                id,
+                owner,
+                recording,
+            };
+            match settling {
+                Settling::Complete { expiration, data } => {
+                    sorted.ends.push(end(Some((*expiration, data.as_ref()))));
+                }
+                Settling::Release => sorted.ends.push(end(None)),
+                Settling::Record(recording) => sorted.records.push(record(recording)),
+                Settling::Commit(recording) => sorted.commits.push(record(recording)),
+            }
+        }
+        sorted
+    }
+
+    /// Writes all of them, at the same time, and gives a row with the id of each that was written.
+    async fn write(&self, statements: &Statements, client: &Client) -> Result<Vec<Row>, Error> {
+        let end = async {
+            match &*self.ends {
+                [] => Ok(Vec::new()),
+                ends => statements.end(client, ends).await,
+            }
+        };
+        let record = async |over, records: &[Record<'_>]| match records {
+            [] => Ok(Vec::new()),
+            records => statements.record(client, over, records).await,
+        };
+        let (ended, recorded, committed) = join3(
+            end,
+            record(Over::Anything, &self.records),
+            record(Over::LikeAClaim, &self.commits),
+        )
+        .await;
+        Ok([ended?, recorded?, committed?]
+            .into_iter()
+            .flatten()
+            .collect())
+    }
+}
+
+/// The ids that are not among the rows that were written.
+fn refused<'a>(ids: impl Iterator<Item = &'a ItemId>, written: &[Row]) -> Vec<&'a str> {
+    let written: HashMap<ItemId, _> = by_id(written, |_| Ok(()));
+    ids.filter(|id| !written.contains_key(id))
+        .map(ItemId::as_str)
+        .collect()
+}
+
+fn by_id<T>(
+    rows: &[Row],
+    value: impl Fn(&Row) -> Result<T, StoreError>,
+) -> HashMap<ItemId, Result<T, StoreError>> {
+    // Every statement returns the id first, and it is the one that was asked for.
+    let pairs = rows
+        .iter()
+        .map(|row| Some((rows::id(row).ok()?, value(row))));
+    pairs.flatten().collect()
+}
+
+fn restless() -> StoreError {
+    StoreError::new(
+        StoreErrorKind::Throttled,
+        "others claim and give up this key faster than it can be claimed",
+    )
+}

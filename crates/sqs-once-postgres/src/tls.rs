@@ -1,0 +1,58 @@
+//! TLS as `sslmode` asks for it. Whoever the server is, its certificate is verified: libpq's `require` does
+//! not, which keeps nobody out who can answer in its place.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::crypto::ring;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, RootCertStore};
+use tokio_postgres::config::SslMode;
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use crate::config::ConfigError;
+
+/// Trusts the certificates in `root_cert`, or those of the system where there is no such file.
+pub(crate) fn connector(
+    mode: SslMode,
+    root_cert: Option<&Path>,
+) -> Result<MakeRustlsConnect, ConfigError> {
+    let roots = match (mode, root_cert) {
+        // Not used. The system's are a hundred, and reading them would be part of the cold start.
+        (SslMode::Disable, _) => RootCertStore::empty(),
+        (_, Some(path)) => from_file(path)?,
+        (_, None) => {
+            let mut roots = RootCertStore::empty();
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+            roots
+        }
+    };
+    // The provider is named because a process may have several, or none by default.
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| ConfigError::new("TLS", error.to_string(), "TLS 1.2 or 1.3"))?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(MakeRustlsConnect::new(config))
+}
+
+fn from_file(path: &Path) -> Result<RootCertStore, ConfigError> {
+    let refused = |problem: String| {
+        let setting = format!("the file of root certificates {}", path.display());
+        ConfigError::new(setting, problem, "certificates in the form of PEM")
+    };
+    let mut roots = RootCertStore::empty();
+    let certificates =
+        CertificateDer::pem_file_iter(path).map_err(|error| refused(error.to_string()))?;
+    for certificate in certificates {
+        let certificate = certificate.map_err(|error| refused(error.to_string()))?;
+        roots
+            .add(certificate)
+            .map_err(|error| refused(error.to_string()))?;
+    }
+    if roots.is_empty() {
+        return Err(refused("holds no certificate".to_owned()));
+    }
+    Ok(roots)
+}

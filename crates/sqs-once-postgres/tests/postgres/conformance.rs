@@ -1,0 +1,92 @@
+//! The public suite, and what it can't see: the columns' own form, and where the table is.
+
+use std::time::Duration;
+
+use sqs_once::conformance;
+use sqs_once::store::{Claimed, Fence, Settled, Settling, Store};
+use sqs_once_postgres::{PostgresStore, SCHEMA_V1};
+
+use crate::support::{Database, NOW, completion, connect, new_claims, server, settlement};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_store_keeps_every_promise() {
+    conformance::run(&Database::new().await).await;
+}
+
+#[tokio::test]
+async fn a_completed_row_has_the_columns_that_the_schema_documents() {
+    let database = Database::new().await;
+    let claims = new_claims(1);
+    database.store.claim(&claims).await;
+    let settled = database
+        .store
+        .settle(&[settlement(&claims[0], completion())])
+        .await;
+    assert_eq!(settled[0].as_ref().unwrap(), &Settled::Written);
+    let row = "SELECT to_jsonb(processed_events)::text FROM processed_events";
+    let row = database.client.query_one(row, &[]).await.unwrap();
+    let found: serde_json::Value = serde_json::from_str(row.get(0)).unwrap();
+    let expected = serde_json::json!({
+        "id": claims[0].id.as_str(),
+        "status": "COMPLETED",
+        "in_progress_expiration": 4_102_444_860_000_u64,
+        "expiration": 4_102_448_400_u64,
+        "expiration_day": 47_482,
+        "validation": null,
+        "data": null,
+        "owner": claims[0].owner.to_string(),
+        "fence": 4_102_444_800_000_u64,
+    });
+    assert_eq!(found, expected);
+}
+
+#[tokio::test]
+async fn the_table_may_be_in_any_schema_of_any_name() {
+    let url = server().create_database();
+    let client = connect(&url).await;
+    let there =
+        format!("CREATE SCHEMA \"to \"\"pay\"; SET search_path = \"to \"\"pay\"; {SCHEMA_V1}");
+    client.batch_execute(&there).await.unwrap();
+    let claims = new_claims(1);
+
+    let named = PostgresStore::from_url(&url).unwrap().schema("to \"pay");
+    let claimed = named.claim(&claims).await;
+    let fence = Fence::first(NOW);
+    assert_eq!(claimed[0].as_ref().unwrap(), &Claimed::Written { fence });
+    let settlement = settlement(&claims[0], completion());
+    let settled = named.settle(&[settlement]).await;
+    assert_eq!(settled[0].as_ref().unwrap(), &Settled::Written);
+
+    let by_path = format!("{url}?options=-csearch_path%3D%22to%5C%20%5C%22%5C%22pay%22");
+    let by_path = PostgresStore::from_url(&by_path).unwrap();
+    let claimed = by_path.claim(&claims).await;
+    assert!(matches!(claimed[0], Ok(Claimed::Refused(_))), "{claimed:?}");
+}
+
+#[tokio::test]
+async fn completing_a_claim_touches_no_index() {
+    let database = Database::new().await;
+    for _ in 0..20 {
+        let claims = new_claims(100);
+        database.store.claim(&claims).await;
+        for claims in claims.chunks(25) {
+            let expiration = claims[0].expiration + Duration::from_secs(7);
+            let completion = Settling::Complete {
+                expiration,
+                data: None,
+            };
+            let settle = |claim| settlement(claim, completion.clone());
+            let settlements: Vec<_> = claims.iter().map(settle).collect();
+            database.store.settle(&settlements).await;
+        }
+    }
+    // What a session has counted is there at the latest when it has ended.
+    let end = "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity
+        WHERE application_name = 'sqs-once' AND datname = current_database()";
+    database.client.query(end, &[]).await.unwrap();
+    let counts = "SELECT n_tup_ins, n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables";
+    let counts = database.client.query_one(counts, &[]).await.unwrap();
+    let [inserted, updated, hot] = [0, 1, 2].map(|column| counts.get::<_, i64>(column));
+    assert_eq!((inserted, updated), (2000, 2000));
+    assert!(hot > 1900, "{hot} of {updated} were HOT");
+}

@@ -1,0 +1,124 @@
+//! Deleting expired rows.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use sqs_once::conformance::Fixture;
+use sqs_once::key::ItemId;
+use sqs_once::store::{Item, Status, StoreErrorKind};
+use sqs_once::{Clock, SystemClock, Timestamp};
+use sqs_once_postgres::{DELETE_EXPIRED, Deleted, PostgresStore};
+
+use crate::support::{Database, connect, server};
+
+const HOUR: u64 = 3600;
+
+fn batch(rows: u32) -> NonZeroU32 {
+    NonZeroU32::new(rows).unwrap()
+}
+
+/// A row that expired this many hours ago; its lease ended when it expired.
+fn expired(name: &str, status: Status, hours: u64) -> Item {
+    let at = Timestamp::from_secs(SystemClock.now().as_secs() - hours * HOUR);
+    Item {
+        id: ItemId::from_stored(name),
+        status,
+        lease_until: Some(at),
+        expiration: Some(at),
+        fingerprint: None,
+        data: None,
+        owner: None,
+        fence: None,
+    }
+}
+
+/// One of each kind that goes, and one of each that stays.
+async fn plant(database: &Database) {
+    let alive = SystemClock.now() + Duration::from_secs(60);
+    let items = [
+        expired("goes: completed", Status::Completed, 25),
+        expired("goes: given up", Status::InProgress, 25),
+        Item {
+            lease_until: None,
+            ..expired("goes: no lease", Status::InProgress, 24 * 40)
+        },
+        expired("stays: a day is not over", Status::Completed, 23),
+        expired("stays: not ours", Status::Unknown("PAUSED".to_owned()), 48),
+        Item {
+            lease_until: Some(alive),
+            ..expired("stays: at work", Status::InProgress, 48)
+        },
+        Item {
+            expiration: Some(alive),
+            ..expired("stays: not expired", Status::Completed, 48)
+        },
+        Item {
+            expiration: None,
+            ..expired("stays: for ever", Status::Completed, 48)
+        },
+    ];
+    for item in items {
+        database.plant(item).await;
+    }
+}
+
+async fn ids(database: &Database) -> Vec<String> {
+    let ids = "SELECT id FROM processed_events ORDER BY id";
+    let rows = database.client.query(ids, &[]).await.unwrap();
+    rows.iter().map(|row| row.get(0)).collect()
+}
+
+const STAY: [&str; 5] = [
+    "stays: a day is not over",
+    "stays: at work",
+    "stays: for ever",
+    "stays: not expired",
+    "stays: not ours",
+];
+
+#[tokio::test]
+async fn what_expired_a_day_ago_is_deleted_and_nothing_else() {
+    let database = Database::new().await;
+    plant(&database).await;
+    let deleted = database.store.delete_expired(batch(2)).await.unwrap();
+    assert_eq!(
+        deleted,
+        Deleted {
+            rows: 3,
+            batches: 2
+        }
+    );
+    assert_eq!(ids(&database).await, STAY);
+    let deleted = database.store.delete_expired(batch(2)).await.unwrap();
+    assert_eq!(deleted, Deleted::default());
+}
+
+#[tokio::test]
+async fn the_statement_for_a_scheduler_does_the_same() {
+    let database = Database::new().await;
+    plant(&database).await;
+    database.client.batch_execute(DELETE_EXPIRED).await.unwrap();
+    assert_eq!(ids(&database).await, STAY);
+}
+
+#[tokio::test]
+async fn a_row_that_somebody_is_writing_is_left_for_the_next_time() {
+    let database = Database::new().await;
+    plant(&database).await;
+    let writer = connect(&database.url).await;
+    let write = "BEGIN; SELECT id FROM processed_events WHERE id = 'goes: completed' FOR UPDATE";
+    writer.batch_execute(write).await.unwrap();
+    let deleted = database.store.delete_expired(batch(1000)).await.unwrap();
+    assert_eq!(deleted.rows, 2);
+    writer.batch_execute("ROLLBACK").await.unwrap();
+    let deleted = database.store.delete_expired(batch(1000)).await.unwrap();
+    assert_eq!(deleted.rows, 1);
+    assert_eq!(ids(&database).await, STAY);
+}
+
+#[tokio::test]
+async fn a_database_without_the_table_says_so() {
+    let store = PostgresStore::from_url(&server().create_database()).unwrap();
+    let error = store.delete_expired(batch(1)).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::TableNotFound);
+}

@@ -1,0 +1,197 @@
+//! Random histories: the store and the one in memory, whose conditions are the reference, never differ.
+
+use std::time::Duration;
+
+use proptest::collection::{btree_map, vec};
+use proptest::option;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngSeed, TestRunner};
+use sqs_once::conformance::Fixture;
+use sqs_once::key::{Fingerprint, ItemId};
+use sqs_once::store::{Claim, Fence, Item, Owner, Recording, Settlement, Settling, Status, Store};
+use sqs_once::{MemoryStore, OsRandom, Random, Timestamp};
+
+use crate::support::{Database, NOW};
+
+const KEYS: u8 = 3;
+const OWNERS: u8 = 3;
+
+/// One step of a history; keys are numbers.
+#[derive(Clone, Debug)]
+enum Step {
+    Claim(Vec<(u8, Claim)>),
+    Settle(Vec<(u8, Settlement)>),
+    /// Another program writes an item.
+    Plant(u8, Item),
+    Delete(u8),
+}
+
+/// Few different times, close together and often equal: the boundaries are where stores differ.
+fn time() -> impl Strategy<Value = Timestamp> {
+    let millis = prop_oneof![0_u64..5, 995_u64..1005, 0_u64..4000];
+    millis.prop_map(|millis| NOW + Duration::from_millis(millis))
+}
+
+fn owner() -> impl Strategy<Value = Owner> {
+    (0..OWNERS).prop_map(|owner| Owner::from_bits(owner.into()))
+}
+
+fn fingerprint() -> impl Strategy<Value = Option<Fingerprint>> {
+    option::of((0_u8..2).prop_map(|number| Fingerprint::of_body(&number.to_string())))
+}
+
+fn data() -> impl Strategy<Value = Option<std::sync::Arc<str>>> {
+    option::of((0_u8..2).prop_map(|number| format!("data {number}").into()))
+}
+
+/// Put in when the step is taken.
+fn nobody() -> ItemId {
+    ItemId::from_stored("")
+}
+
+fn claim() -> impl Strategy<Value = Claim> {
+    (owner(), time(), time(), time(), fingerprint()).prop_map(
+        |(owner, now, lease_until, expiration, fingerprint)| Claim {
+            id: nobody(),
+            owner,
+            now,
+            lease_until,
+            expiration,
+            fingerprint,
+        },
+    )
+}
+
+fn settlement() -> impl Strategy<Value = Settlement> {
+    let recording = || {
+        (time(), time(), fingerprint(), data()).prop_map(|(now, expiration, fingerprint, data)| {
+            Recording {
+                now,
+                expiration,
+                fingerprint,
+                data,
+            }
+        })
+    };
+    let settling = prop_oneof![
+        (time(), data()).prop_map(|(expiration, data)| Settling::Complete { expiration, data }),
+        Just(Settling::Release),
+        recording().prop_map(Settling::Record),
+        recording().prop_map(Settling::Commit),
+    ];
+    (owner(), settling).prop_map(|(owner, settling)| Settlement {
+        id: nobody(),
+        owner,
+        settling,
+    })
+}
+
+fn item() -> impl Strategy<Value = Item> {
+    let status = prop_oneof![
+        Just(Status::InProgress),
+        Just(Status::Completed),
+        Just(Status::Unknown("PAUSED".to_owned())),
+    ];
+    let fence = option::of((1_u64..9).prop_map(Fence::from_stored));
+    let expiration = option::of(time().prop_map(|at| Timestamp::from_secs(at.as_secs())));
+    (
+        status,
+        option::of(time()),
+        expiration,
+        fingerprint(),
+        option::of(owner()),
+        fence,
+    )
+        .prop_map(
+            |(status, lease_until, expiration, fingerprint, owner, fence)| Item {
+                id: nobody(),
+                status,
+                lease_until,
+                expiration,
+                fingerprint,
+                data: None,
+                owner,
+                fence,
+            },
+        )
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let keys = || 1..=usize::from(KEYS);
+    prop_oneof![
+        4 => btree_map(0..KEYS, claim(), keys()).prop_map(|all| Step::Claim(all.into_iter().collect())),
+        4 => btree_map(0..KEYS, settlement(), keys()).prop_map(|all| Step::Settle(all.into_iter().collect())),
+        2 => (0..KEYS, item()).prop_map(|(key, item)| Step::Plant(key, item)),
+        1 => (0..KEYS).prop_map(Step::Delete),
+    ]
+}
+
+/// Takes both stores through the same history, and compares every answer and, after every step, every item.
+async fn compare(database: &Database, steps: Vec<Step>) {
+    let nonce = OsRandom.bits();
+    let id = |key: u8| ItemId::from_stored(format!("model#{nonce:032x}{key:032x}"));
+    let reference = MemoryStore::new();
+    for step in steps {
+        match step.clone() {
+            Step::Claim(claims) => {
+                let named = |(key, claim)| Claim {
+                    id: id(key),
+                    ..claim
+                };
+                let claims: Vec<_> = claims.into_iter().map(named).collect();
+                let found = database.store.claim(&claims).await;
+                let found: Result<Vec<_>, _> = found.into_iter().collect();
+                let expected = reference.claim(&claims).await;
+                let expected: Result<Vec<_>, _> = expected.into_iter().collect();
+                assert_eq!(found.unwrap(), expected.unwrap(), "{step:?}");
+            }
+            Step::Settle(settlements) => {
+                let named = |(key, one)| Settlement { id: id(key), ..one };
+                let settlements: Vec<_> = settlements.into_iter().map(named).collect();
+                let found = database.store.settle(&settlements).await;
+                let found: Result<Vec<_>, _> = found.into_iter().collect();
+                let expected = reference.settle(&settlements).await;
+                let expected: Result<Vec<_>, _> = expected.into_iter().collect();
+                assert_eq!(found.unwrap(), expected.unwrap(), "{step:?}");
+            }
+            Step::Plant(key, item) => {
+                let item = Item {
+                    id: id(key),
+                    ..item
+                };
+                database.plant(item.clone()).await;
+                reference.put(item);
+            }
+            Step::Delete(key) => {
+                database.delete(&id(key)).await;
+                reference.remove(&id(key));
+            }
+        }
+        for key in 0..KEYS {
+            let (found, expected) = (database.peek(&id(key)).await, reference.get(&id(key)));
+            assert_eq!(found, expected, "after {step:?}");
+        }
+    }
+}
+
+#[test]
+fn the_store_agrees_with_the_reference_on_random_histories() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let database = runtime.block_on(Database::new());
+    let mut config = Config {
+        cases: 150,
+        failure_persistence: None,
+        ..Config::default()
+    };
+    if config.rng_seed == RngSeed::Random {
+        config.rng_seed = RngSeed::Fixed(u64::try_from(OsRandom.bits() >> 64).unwrap());
+    }
+    let seed = config.rng_seed;
+    let outcome = TestRunner::new(config).run(&vec(step(), 1..30), |steps| {
+        runtime.block_on(compare(&database, steps));
+        Ok(())
+    });
+    if let Err(failure) = outcome {
+        panic!("PROPTEST_RNG_SEED={seed}: {failure}");
+    }
+}

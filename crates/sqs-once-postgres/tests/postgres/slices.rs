@@ -1,0 +1,114 @@
+//! Slices that go against each other, and slices with mistakes in them.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use sqs_once::conformance::Fixture;
+use sqs_once::store::{Claim, Claimed, Owner, Settled, Settling, Store};
+
+use crate::support::{Database, NOW, completion, new_claims, settlement};
+
+/// The same keys, claimed by others a moment later.
+fn rivals(claims: &[Claim]) -> Vec<Claim> {
+    let rivals = new_claims(claims.len()).into_iter().zip(claims);
+    rivals
+        .map(|(rival, claim)| Claim {
+            id: claim.id.clone(),
+            ..rival
+        })
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn slices_with_the_same_keys_in_opposite_orders_never_deadlock() {
+    let database = Database::new().await;
+    for round in 0..20 {
+        let claims = new_claims(60);
+        let mut rivals = rivals(&claims);
+        rivals.reverse();
+        let answers = join_all([&claims, &rivals].map(|claims| database.store.claim(claims))).await;
+        let granted = |answers: &Vec<Result<Claimed, _>>| {
+            let granted = |answer: &&Result<Claimed, _>| {
+                matches!(answer.as_ref().unwrap(), Claimed::Written { .. })
+            };
+            answers.iter().filter(granted).count()
+        };
+        assert_eq!(
+            answers.iter().map(granted).sum::<usize>(),
+            60,
+            "round {round}"
+        );
+
+        let complete = |claims: &[Claim]| {
+            let settle = |claim| settlement(claim, completion());
+            claims.iter().map(settle).collect::<Vec<_>>()
+        };
+        let settlements = [complete(&claims), complete(&rivals)];
+        let answers = join_all(settlements.iter().map(|all| database.store.settle(all))).await;
+        let written = answers.iter().flatten();
+        let written = written.filter(|answer| matches!(answer, Ok(Settled::Written)));
+        assert_eq!(written.count(), 60, "round {round}");
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_is_twice_in_a_slice_does_not_spoil_the_others() {
+    let database = Database::new().await;
+    let mut claims = new_claims(3);
+    claims.insert(1, rivals(&claims[..1]).remove(0));
+    let answers = database.store.claim(&claims).await;
+    let granted: Vec<_> = answers
+        .iter()
+        .map(|answer| matches!(answer.as_ref().unwrap(), Claimed::Written { .. }))
+        .collect();
+    assert_eq!(granted, [true, false, true, true]);
+
+    let settle = |claim: &Claim| settlement(claim, completion());
+    let mut settlements: Vec<_> = claims.iter().map(settle).collect();
+    settlements.push(settlement(&claims[0], Settling::Release));
+    let answers = database.store.settle(&settlements).await;
+    let written: Vec<_> = answers
+        .iter()
+        .map(|answer| answer.as_ref().unwrap() == &Settled::Written)
+        .collect();
+    assert_eq!(written, [true, false, true, true, false]);
+}
+
+#[tokio::test]
+async fn a_row_that_is_not_readable_spoils_its_own_answer_alone() {
+    let database = Database::new().await;
+    let claims = new_claims(3);
+    database.store.claim(&claims).await;
+    let spoil = "UPDATE processed_events SET owner = 'nobody' WHERE id = $1";
+    let id = claims[1].id.as_str();
+    database.client.execute(spoil, &[&id]).await.unwrap();
+
+    let answers = database.store.claim(&rivals(&claims)).await;
+    let is_known: Vec<_> = answers.iter().map(Result::is_ok).collect();
+    assert_eq!(is_known, [true, false, true]);
+    let kind = answers[1].as_ref().unwrap_err().kind();
+    assert_eq!(kind, sqs_once::store::StoreErrorKind::BadItem);
+    assert!(!format!("{answers:?}").contains("nobody"));
+}
+
+#[tokio::test]
+async fn times_that_no_column_holds_are_the_end_of_time() {
+    let database = Database::new().await;
+    let claim = Claim {
+        owner: Owner::from_bits(u128::MAX),
+        lease_until: sqs_once::Timestamp::from_millis(u64::MAX),
+        ..new_claims(1).remove(0)
+    };
+    let answers = database.store.claim(std::slice::from_ref(&claim)).await;
+    assert!(answers[0].is_ok(), "{answers:?}");
+    let rival = Claim {
+        now: NOW + Duration::from_secs(u64::from(u32::MAX)),
+        ..rivals(std::slice::from_ref(&claim)).remove(0)
+    };
+    let answers = database.store.claim(&[rival]).await;
+    assert!(matches!(answers[0], Ok(Claimed::Refused(_))), "{answers:?}");
+    assert_eq!(
+        database.peek(&claim.id).await.unwrap().owner,
+        Some(claim.owner)
+    );
+}
