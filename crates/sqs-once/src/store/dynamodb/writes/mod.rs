@@ -235,6 +235,17 @@ impl Writes {
         conflicts.into_iter().nth(at)
     }
 
+    /// The conflict where the conditions of the writes at these places are not met.
+    #[cfg(feature = "testing")]
+    pub(crate) fn conflict(&self, unmet: &[usize]) -> Option<Conflict> {
+        let unmet = self
+            .all()
+            .into_iter()
+            .filter(|write| unmet.contains(&write.index));
+        let unmet = unmet.map(|write| Conflict::new(write.name(), None));
+        self.decisive(unmet.collect())
+    }
+
     pub(super) fn all(&self) -> Vec<Write<'_>> {
         let items = self.items.iter().enumerate();
         items
