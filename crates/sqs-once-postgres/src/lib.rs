@@ -155,3 +155,10 @@ pub const SCHEMA_V1: &str = include_str!("../schema/v1.sql");
 
 /// The statement that deletes expired rows, for a scheduler such as pg_cron: `schema/delete-expired.sql`.
 pub const DELETE_EXPIRED: &str = include_str!("../schema/delete-expired.sql");
+
+/// Compiles what the guide shows. It lies outside of the package, which is built without it.
+#[cfg(doctest)]
+mod guides {
+    #[doc = include_str!("../../../docs/exactly-once.md")]
+    mod exactly_once {}
+}
