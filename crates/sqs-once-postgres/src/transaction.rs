@@ -61,6 +61,9 @@ const SOON: Duration = Duration::from_millis(500);
 /// record comes again. So does one that swallows the error of a statement without a savepoint, since PostgreSQL
 /// has then given up the transaction, and one that has left the transaction with something it spawned.
 ///
+/// A statement whose future is dropped, as by a timeout around it, may run all the same, and then commits with the
+/// others: fail the handler where that must not be.
+///
 /// An error of the driver shows the values that violated a constraint, and what a handler returns as its error is
 /// logged: turn it into one of your own where these values don't belong into a log.
 ///
