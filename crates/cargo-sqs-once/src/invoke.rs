@@ -40,6 +40,10 @@ pub(crate) async fn invoke(args: InvokeArgs) -> Result<(), Error> {
     }
     let dynamodb = LocalDynamoDb::open(&database).await?;
     dynamodb.create_table(&table)?;
+    // What the function writes besides.
+    for other in template.iter().flat_map(Template::tables) {
+        dynamodb.create_table(other)?;
+    }
 
     let mut launch = Launch::new(executable)
         .memory_mb(
@@ -79,10 +83,10 @@ pub(crate) async fn invoke(args: InvokeArgs) -> Result<(), Error> {
             } else {
                 print::table(&report, &response);
             }
-            print::response(&answer)
+            print::result(&answer)
         }
         Err(error) => {
-            print::response(&answer)?;
+            print::result(&answer)?;
             Err(error.into())
         }
     }

@@ -97,6 +97,11 @@ impl Template {
             })
     }
 
+    /// All tables, whatever they are for.
+    pub fn tables(&self) -> impl Iterator<Item = &TableDescription> {
+        self.tables.iter().map(|table| &table.description)
+    }
+
     /// The table that `function` keeps its records in: the one its `SQS_ONCE_TABLE` refers to, or
     /// else the template's only table, or else, if it has none, the default.
     ///

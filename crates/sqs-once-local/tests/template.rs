@@ -209,6 +209,17 @@ fn what_is_no_template_is_an_error() {
 }
 
 #[test]
+fn all_tables_of_a_template_are_listed() {
+    let text = format!(
+        "Resources:\n  Idempotency:\n    Type: AWS::DynamoDB::Table\n    Properties:\n{KEY}\n  Stock:\n    \
+         Type: AWS::DynamoDB::Table\n    Properties:\n      TableName: stock\n{KEY}"
+    );
+    let template = Template::parse(&text).unwrap();
+    let names = template.tables().map(|table| &*table.name);
+    assert!(names.eq(["Idempotency", "stock"]));
+}
+
+#[test]
 fn a_template_that_is_not_there_is_named() {
     let error = Template::read("no/such/template.yaml".as_ref()).unwrap_err();
     assert!(

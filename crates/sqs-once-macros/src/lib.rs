@@ -44,8 +44,8 @@ use crate::signature::Kind;
 /// The first argument is the payload, which is read from the message's body. Any extractors follow:
 /// `State<T>`, `IdempotencyToken`, `Attempt`, `MessageMeta`, `Remaining`, `Key`, `CorrelationId`, what an
 /// envelope says (`SnsMeta`, `EventBridgeMeta`, `S3Object`), or a type of your own. The function returns
-/// `Result<(), HandlerError>`, with a `Recorded` result in place of the `()` where there is one, or `()`
-/// when it can't fail.
+/// `Result<(), HandlerError>`, with a `Recorded` result in place of the `()` where there is one, or with
+/// `Writes` that commit together with the record of its key, or `()` when it can't fail.
 ///
 /// # Options
 ///
@@ -61,7 +61,8 @@ use crate::signature::Kind;
 /// | `deadline_margin = "1s"` | how long before the function's deadline handlers are cancelled, so that the answer goes out in time; more than zero | `SQS_ONCE_DEADLINE_MARGIN`, else `1s` or a tenth of the time, whichever is less |
 /// | `record_timeout = "10s"` | how long one handler may run; more than zero | until the deadline is near |
 /// | `retain = "28d"` | how long a duplicate is recognised; `1s` at least | `SQS_ONCE_RETENTION`, else `28d` |
-/// | `mode = record_after` | `claim_first`: claim the key, work, record. `record_after`: work, then record; concurrent duplicates may both run, so the handler must be idempotent itself | `claim_first` |
+/// | `mode = record_after` | `claim_first`: claim the key, work, record. `record_after`: work, then record; concurrent duplicates may both run, so the handler must be idempotent itself. `transactional`: work, whose effect commits with its record | `claim_first`; `transactional` for handlers that return `Writes` or take a transaction, and only for these |
+/// | `claim = first` | for a handler that returns `Writes`: claims the key before, so that its computation runs for one delivery at a time, and costs one more write | the key is claimed with the writes |
 /// | `fingerprint = order.amount_cents` | what tells two messages with one key apart: an expression over the payload, like the key, or a function of it | the whole body |
 /// | `payload_mismatch = reject` | what becomes of a message that differs: `warn`: a duplicate, with a warning; `reject`: failed; `ignore`: nothing is compared or stored | `warn` |
 /// | `missing_key = retry` | what becomes of a record without a key: `terminal`; `retry`; `process_unprotected`: it runs, without a claim, on every delivery | `terminal` |

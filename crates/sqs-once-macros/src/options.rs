@@ -11,7 +11,7 @@ use syn::{Error, Expr, Ident, Result, Token, Type};
 use crate::spelling::nearest;
 
 /// Each option with a value to show in messages.
-const EXAMPLES: [(&str, &str); 26] = [
+const EXAMPLES: [(&str, &str); 27] = [
     ("key", "order.order_id"),
     ("decode", "Text"),
     ("envelope", "(Sns, EventBridge)"),
@@ -23,6 +23,7 @@ const EXAMPLES: [(&str, &str); 26] = [
     ("record_timeout", "\"10s\""),
     ("retain", "\"28d\""),
     ("mode", "record_after"),
+    ("claim", "first"),
     ("fingerprint", "order.amount_cents"),
     ("payload_mismatch", "reject"),
     ("missing_key", "retry"),
@@ -84,6 +85,7 @@ impl Parse for Options {
                 input.parse::<Token![,]>()?;
             }
         }
+        errors.extend(two_modes(&seen));
         let combined = errors.into_iter().reduce(|mut all, error| {
             all.combine(error);
             all
@@ -151,6 +153,10 @@ fn setting(name: &Ident, input: ParseStream<'_>) -> Result<TokenStream> {
             let mode = values::choice(&option, &value()?, &values::MODES)?;
             quote!(.mode(::sqs_once::Mode::#mode))
         }
+        "claim" => {
+            values::claim(&value()?)?;
+            quote!(.mode(::sqs_once::Mode::ClaimFirst))
+        }
         "payload_mismatch" => {
             let mismatch = values::choice(&option, &value()?, &values::PAYLOAD_MISMATCHES)?;
             quote!(.payload_mismatch(::sqs_once::PayloadMismatch::#mismatch))
@@ -197,6 +203,16 @@ fn setting(name: &Ident, input: ParseStream<'_>) -> Result<TokenStream> {
         }
         unknown => return Err(unknown_option(unknown, name.span())),
     })
+}
+
+/// Refuses two options that both set the mode.
+fn two_modes(seen: &[Ident]) -> Option<Error> {
+    let claim = seen.iter().find(|name| *name == "claim")?;
+    seen.iter().find(|name| *name == "mode")?;
+    Some(Error::new(
+        claim.span(),
+        "`claim = first` is another name of `mode = claim_first`: keep one of `claim` and `mode`",
+    ))
 }
 
 /// Refuses an option that `sqs-once` was built without.

@@ -24,7 +24,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use sqs_once::{
     Batch, BatchOutcome, BusinessKey, Consumer, FromRecord, HandlerError, IntoOutcome, KeyError,
-    KeyExtractor, MessageAttribute, State, batch_handler, consumer, handler,
+    KeyExtractor, MessageAttribute, State, Writes, batch_handler, consumer, handler,
 };
 
 /// An order.
@@ -96,6 +96,12 @@ async fn ship(OrderPlaced { tenant, order_id }: OrderPlaced) {
     drop(std::future::ready((tenant, order_id)).await);
 }
 
+#[handler(key = order.order_id, claim = first)]
+async fn reserve(order: OrderPlaced) -> Result<Writes, HandlerError> {
+    drop(std::future::ready(order).await);
+    Ok(Writes::new())
+}
+
 #[handler(key = MessageAttribute::new("order-id"))]
 async fn notify(order: OrderPlaced) -> Result<(), HandlerError> {
     drop(std::future::ready(order).await);
@@ -140,6 +146,7 @@ fn what_the_attribute_writes_passes_the_strictest_lints() {
         consumer,
         ship::consumer(),
         notify::consumer(),
+        reserve::consumer(),
         trim::consumer(),
         whole::consumer(),
         insert::consumer(),

@@ -5,7 +5,9 @@
 use std::time::Duration;
 
 use sqs_once::Timestamp;
-use sqs_once::idempotency::{Admission, Completion, Refusal, on_claimed, on_completed, on_found};
+use sqs_once::idempotency::{
+    Admission, Commitment, Completion, Refusal, on_claimed, on_committed, on_completed, on_found,
+};
 use sqs_once::key::{Fingerprint, ItemId};
 use sqs_once::store::{
     Claim, Claimed, Fence, Item, Owner, Recording, Settled, Settlement, Settling, Status,
@@ -23,6 +25,23 @@ fn claim() -> Claim {
         lease_until: NOW + Duration::from_secs(60),
         expiration: NOW + Duration::from_secs(3600),
         fingerprint: Some(Fingerprint::of_body("mine")),
+    }
+}
+
+fn recording() -> Recording {
+    Recording {
+        now: NOW,
+        expiration: NOW,
+        fingerprint: None,
+        data: None,
+    }
+}
+
+fn settled_by_me(settling: Settling) -> Settlement {
+    Settlement {
+        id: claim().id,
+        owner: ME,
+        settling,
     }
 }
 
@@ -199,19 +218,79 @@ fn nothing_but_its_own_claim_is_completed_or_released() {
 }
 
 #[test]
-fn every_claim_and_every_record_has_a_larger_fence_than_the_item_before() {
+fn a_commit_is_admitted_where_a_claim_would_be_and_over_its_own_claim_and_never_over_a_completion()
+{
+    let commit = settled_by_me(Settling::Commit(recording()));
+    assert!(commit.admitted_by(None));
+    let mut admitted = 0;
     for item in items() {
-        let record = Settlement {
-            id: claim().id,
-            owner: ME,
-            settling: Settling::Record(Recording {
-                now: NOW,
-                expiration: NOW,
-                fingerprint: None,
-                data: None,
-            }),
+        let expected = match (&item.status, item.owner, item.lease_until) {
+            (Status::Completed, _, _) => is_expired(&item),
+            (Status::InProgress, Some(ME), _) => true,
+            (Status::InProgress, _, Some(lease)) => lease < NOW,
+            (Status::InProgress, _, None) => is_expired(&item),
+            (Status::Unknown(_), _, _) => false,
         };
-        for left in [claim().write(Some(&item)), record.write(Some(&item))] {
+        assert_eq!(commit.admitted_by(Some(&item)), expected, "{item:?}");
+        admitted += usize::from(expected);
+    }
+    assert_ne!(admitted, 0);
+}
+
+#[test]
+fn a_commit_that_is_sent_twice_is_refused_by_its_own_completion_and_acknowledged() {
+    let commit = settled_by_me(Settling::Commit(Recording {
+        expiration: claim().expiration,
+        ..recording()
+    }));
+    for before in items().into_iter().map(Some).chain([None]) {
+        if !commit.admitted_by(before.as_ref()) {
+            continue;
+        }
+        let left = commit.write(before.as_ref());
+        assert!(!commit.admitted_by(Some(&left)), "{left:?}");
+        assert_eq!(on_committed(ME, None, Some(&left)), Commitment::Recorded);
+    }
+}
+
+#[test]
+fn a_refused_commit_is_acknowledged_only_if_the_effect_is_on_record() {
+    assert_eq!(on_committed(ME, None, None), Commitment::Recorded);
+    let mine = Fingerprint::of_body("mine");
+    for item in items() {
+        for fingerprint in [None, Some(&mine)] {
+            let another = item.fingerprint == Some(Fingerprint::of_body("another"));
+            let expected = match &item.status {
+                Status::Completed if item.owner == Some(ME) => Commitment::Recorded,
+                Status::Completed if another && fingerprint.is_some() => {
+                    Commitment::Refused(Refusal::PayloadMismatch)
+                }
+                Status::Completed => Commitment::Refused(Refusal::Duplicate {
+                    data: item.data.clone(),
+                }),
+                Status::InProgress => Commitment::Refused(Refusal::InProgress {
+                    lease_until: item.lease_until,
+                }),
+                Status::Unknown(status) => {
+                    Commitment::Refused(Refusal::UnknownStatus(status.clone()))
+                }
+            };
+            assert_eq!(on_committed(ME, fingerprint, Some(&item)), expected);
+        }
+    }
+}
+
+#[test]
+fn every_claim_record_and_commit_has_a_larger_fence_than_the_item_before() {
+    for item in items() {
+        let record = settled_by_me(Settling::Record(recording()));
+        let commit = settled_by_me(Settling::Commit(recording()));
+        let writes = [
+            claim().write(Some(&item)),
+            record.write(Some(&item)),
+            commit.write(Some(&item)),
+        ];
+        for left in writes {
             assert!(left.fence > item.fence, "{item:?}");
             assert_eq!(left.owner, Some(ME));
             assert_eq!(left.data, None);

@@ -11,9 +11,10 @@ use crate::spelling::nearest;
 /// The values of an option and the variants they stand for, the default first.
 type Choices<const N: usize> = [(&'static str, &'static str); N];
 
-pub(super) const MODES: Choices<2> = [
+pub(super) const MODES: Choices<3> = [
     ("claim_first", "ClaimFirst"),
     ("record_after", "RecordAfter"),
+    ("transactional", "Transactional"),
 ];
 pub(super) const PAYLOAD_MISMATCHES: Choices<3> =
     [("warn", "Warn"), ("reject", "Reject"), ("ignore", "Ignore")];
@@ -222,6 +223,19 @@ fn parse_duration(text: &str) -> Option<Duration> {
     number
         .checked_mul(millis_in_unit)
         .map(Duration::from_millis)
+}
+
+/// Accepts the one word that `claim` takes.
+pub(super) fn claim(value: &Expr) -> Result<()> {
+    let problem = match (string(value).map(LitStr::value), &*written(value)) {
+        (None, "first") => return Ok(()),
+        (Some(text), _) if text == "first" => "write `claim = first`, without quotes",
+        _ => {
+            "unknown claim: it is `first`, which claims the key before a handler that returns `Writes`; leave the \
+             option out to claim it with the writes"
+        }
+    };
+    Err(Error::new_spanned(value, problem))
 }
 
 /// The variant that a word stands for.

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use sqs_once::consumer::Ready;
 use sqs_once::{
     Bytes, Consumer, EventBridge, FromRecord, HandlerError, Message, MessageAttribute, RecordEnd,
-    RecordParts, Sns, State,
+    RecordParts, Sns, State, Writes,
 };
 
 #[derive(Deserialize)]
@@ -160,6 +160,18 @@ async fn state_of_an_option(order: OrderPlaced, name: Name) {
     drop((order, name.0));
 }
 
+#[sqs_once::handler(key = order.order_id, claim = first)]
+async fn claimed_first(order: OrderPlaced) -> Result<Writes, HandlerError> {
+    drop(order);
+    Ok(Writes::new())
+}
+
+#[sqs_once::handler(key = order.order_id, mode = transactional)]
+async fn transactional(order: OrderPlaced) -> Writes {
+    drop(order);
+    Writes::new()
+}
+
 /// Values that another macro fills in.
 macro_rules! filled_in {
     ($name:ident, $longest:expr, $backoff:expr, $policy:expr, $envelope:expr, $hook:path) => {
@@ -186,6 +198,8 @@ fn main() {
     let _: Consumer<Ready<()>> = bytes::consumer();
     let _: Consumer<Ready<()>> = own_decoder::consumer();
     let _: Consumer<Ready<()>> = any_order::consumer();
+    let _: Consumer<Ready<()>> = claimed_first::consumer();
+    let _: Consumer<Ready<()>> = transactional::consumer();
     let _: Consumer<Ready<()>> = destructured::consumer();
     let _: Consumer<Ready<()>> = fingerprint_by_function::consumer();
     let _: Consumer<Ready<()>> = no_fingerprint::consumer();

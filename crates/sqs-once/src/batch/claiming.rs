@@ -139,6 +139,8 @@ impl<'a> Claimer<'a> {
         let until = match (answer, self.policy) {
             _ if self.stopped => return,
             (Err(error), _) if error.is_transient() => self.until,
+            // Asking again would open one more transaction than there are handlers to run.
+            (Ok(Admission::Refused(_)), _) if self.idempotency.opens_transactions() => return,
             (Ok(Admission::Refused(Refusal::InProgress { .. })), InProgress::Wait(longest)) => {
                 if candidate.waits_until.is_none() {
                     if self.waiting == WAITING {

@@ -53,6 +53,10 @@ pub enum FifoFailure {
 }
 
 /// What becomes of a record whose key another worker has.
+///
+/// In [`Mode::Transactional`](crate::Mode::Transactional) a claim that was made without a transaction sends a record
+/// back at once, whatever is set here. Of two transactions on one key the later waits for the earlier, until the
+/// deadline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InProgress {
     /// It goes back to the queue at once (the default). With the feature `sqs` it stays away until the

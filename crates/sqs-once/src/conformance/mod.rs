@@ -35,6 +35,7 @@
 //! clock of the cases stands in the year 2100, so that no store deletes them for being expired.
 
 mod claims;
+mod commits;
 mod completions;
 mod foreign;
 mod records;
@@ -78,6 +79,10 @@ pub async fn run<F: Fixture>(fixture: &F) {
         releases::all(fixture, road).await;
         records::all(fixture, road).await;
         foreign::all(fixture, road).await;
+        commits::all(fixture, road).await;
+    }
+    if fixture.store().atomic_writes().is_some() {
+        commits::all(fixture, Road::Atomically).await;
     }
     slices::all(fixture).await;
 }

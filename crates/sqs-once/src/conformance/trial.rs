@@ -7,8 +7,8 @@ use crate::idempotency::{Admission, Completion, Refusal, on_claimed, on_complete
 use crate::key::{Fingerprint, ItemId};
 use crate::random::{OsRandom, Random};
 use crate::store::{
-    Claim, Claimed, Fence, Item, Owner, Recording, Settled, Settlement, Settling, Status,
-    StoreError,
+    Claim, Claimed, Committed, Fence, Item, Owner, Recording, Settled, Settlement, Settling,
+    Status, StoreError, Writes,
 };
 use crate::time::Timestamp;
 
@@ -28,6 +28,8 @@ pub(super) enum Road {
     Alone,
     /// A slice of two, behind an entry for a key that nobody else uses.
     InCompany,
+    /// A slice of one, and commits in a transaction of which they are all.
+    Atomically,
 }
 
 pub(super) struct Trial<'a, F> {
@@ -190,7 +192,9 @@ impl<'a, F: Fixture> Trial<'a, F> {
     pub(super) async fn send(&self, claim: &Claim) -> Claimed {
         let store = self.fixture.store();
         match self.road {
-            Road::Alone => self.only(store.claim(std::slice::from_ref(claim)).await),
+            Road::Alone | Road::Atomically => {
+                self.only(store.claim(std::slice::from_ref(claim)).await)
+            }
             Road::InCompany => {
                 let company = claim_of(new_id(), claim.now);
                 self.last(store.claim(&[company, claim.clone()]).await)
@@ -200,9 +204,22 @@ impl<'a, F: Fixture> Trial<'a, F> {
 
     async fn settle(&self, settlement: &Settlement) -> Settled {
         let store = self.fixture.store();
-        match self.road {
-            Road::Alone => self.only(store.settle(std::slice::from_ref(settlement)).await),
-            Road::InCompany => {
+        match (self.road, store.atomic_writes()) {
+            (Road::Atomically, Some(atomic))
+                if matches!(settlement.settling, Settling::Commit(_)) =>
+            {
+                match self.answered(atomic.commit(settlement, &Writes::new()).await) {
+                    Committed::Written => Settled::Written,
+                    Committed::Refused(item) => Settled::Refused(Some(item)),
+                    Committed::Conflict(conflict) => {
+                        self.broken("there are no writes but the record", &conflict)
+                    }
+                }
+            }
+            (Road::Alone | Road::Atomically, _) => {
+                self.only(store.settle(std::slice::from_ref(settlement)).await)
+            }
+            (Road::InCompany, _) => {
                 let company = settlement_of(&claim_of(new_id(), NOW), Settling::Release);
                 self.last(store.settle(&[company, settlement.clone()]).await)
             }

@@ -75,7 +75,7 @@ impl<S> std::fmt::Debug for Ready<S> {
 /// | [`record_timeout`](Consumer::record_timeout) | | none: until the deadline is near |
 /// | [`fifo`](Consumer::fifo) | | [`FifoFailure::ReturnGroup`](crate::FifoFailure::ReturnGroup) |
 /// | [`in_progress`](Consumer::in_progress) | | [`InProgress::ReturnToQueue`](crate::InProgress::ReturnToQueue) |
-/// | [`mode`](Consumer::mode) | | [`Mode::ClaimFirst`](crate::Mode::ClaimFirst) |
+/// | [`mode`](Consumer::mode) | | [`Mode::ClaimFirst`](crate::Mode::ClaimFirst); [`Mode::Transactional`](crate::Mode::Transactional) for handlers that return [`Writes`](crate::Writes) or take a transaction |
 /// | [`requests`](Consumer::requests) | | [`Requests::Batched`](crate::Requests::Batched) |
 /// | [`cache`](Consumer::cache) | | none: every key is asked of the store |
 /// | [`fingerprint`](Consumer::fingerprint) | | the whole body |

@@ -126,7 +126,7 @@ pub(crate) use reader::Reader;
     message = "`{Self}` is not a handler for the payload `{T}` with the state `{S}`",
     label = "not a handler",
     note = "a handler is an `async fn` whose first argument is the payload and whose other arguments are extractors",
-    note = "it returns `Result<(), HandlerError>`, a `Recorded` result in place of the `()`, or `()`, and its future must be `Send`",
+    note = "it returns `Result<(), HandlerError>`, a `Recorded` result or `Writes` in place of the `()`, or `()`, and its future must be `Send`",
     note = "`#[sqs_once::handler]` on the function tells what is wrong"
 )]
 pub trait Handler<T, S, X>: Clone + Send + Sync + 'static {

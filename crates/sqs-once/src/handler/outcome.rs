@@ -71,7 +71,8 @@ impl Done {
     label = "not a handler's outcome",
     note = "return `Result<(), HandlerError>`, or `()` for a handler that can't fail",
     note = "`?` makes a `HandlerError` of every error; `sqs_once::Error` is for `main`",
-    note = "a value to be recorded is wrapped: `Result<Recorded<Receipt>, HandlerError>`"
+    note = "a value to be recorded is wrapped: `Result<Recorded<Receipt>, HandlerError>`",
+    note = "writes to DynamoDB that commit with the record of the key: `Result<Writes, HandlerError>`"
 )]
 pub trait IntoOutcome {
     /// Whether it brings [`Writes`]. Default: no.

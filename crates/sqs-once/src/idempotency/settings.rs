@@ -82,25 +82,30 @@ impl DriverSettings {
             completed: cache.map(CompletedKeys::new),
         })
     }
+
     fn mode_for(&self, effect: Effect) -> Result<Mode, ConfigError> {
         let problem = match (effect, self.mode) {
-            (Effect::APART, None) => return Ok(Mode::default()),
-            (Effect::APART, Some(Mode::Transactional)) => {
-                "is `Transactional`, but the handler's effect can't commit with anything"
-            }
             (effect, _) if effect.writes && effect.transaction => {
                 "can be none for a handler that returns `Writes` and takes a transaction: they don't commit together"
             }
-            (effect, Some(Mode::ClaimFirst | Mode::RecordAfter)) if effect.transaction => {
-                "is set, but the handler takes a transaction, in which its key is claimed"
+            (Effect::APART, Some(Mode::Transactional)) => {
+                "is `Transactional`, but the handler's effect can't commit with anything"
             }
-            (Effect::APART, Some(mode)) => return Ok(mode),
-            (_, mode) => return Ok(mode.unwrap_or(Mode::Transactional)),
+            (Effect::APART, mode) => return Ok(mode.unwrap_or_default()),
+            (_, None | Some(Mode::Transactional)) => return Ok(Mode::Transactional),
+            (effect, Some(Mode::ClaimFirst)) if effect.writes => return Ok(Mode::ClaimFirst),
+            (_, Some(Mode::ClaimFirst)) => {
+                "is `ClaimFirst`, but the handler takes a transaction, in which its key is claimed"
+            }
+            (_, Some(Mode::RecordAfter)) => {
+                "is `RecordAfter`, but the handler's effect commits with its record"
+            }
         };
         Err(unusable(
             "the consumer's mode",
             problem,
-            "`Transactional` for handlers that return `Writes` or take a transaction, and only for these",
+            "`Transactional` for handlers that return `Writes`, or `ClaimFirst`; `Transactional` for those that take \
+             a transaction; any other for the rest",
         ))
     }
 }

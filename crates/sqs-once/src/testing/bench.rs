@@ -111,7 +111,8 @@ impl Bench {
     }
 
     /// Handles an event in a process of its own that dies after the first effect, before anything of it
-    /// is recorded: the store holds the claim, and Lambda gets no answer.
+    /// is recorded: the store holds the claim, and Lambda gets no answer. Of the [`Writes`](crate::Writes) that a
+    /// handler returned nothing has happened then.
     ///
     /// # Panics
     /// If the process lives on, because no handler succeeds.

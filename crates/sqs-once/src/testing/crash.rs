@@ -4,10 +4,14 @@ use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
 
 use crate::key::ItemId;
-use crate::store::{Claim, Claimed, Item, Settled, Settlement, Settling, Store, StoreFuture};
+use crate::store::{
+    AtomicWrites, Claim, Claimed, Committed, Item, Settled, Settlement, Settling, Store,
+    StoreError, StoreFuture, Writes,
+};
 
 use super::TestStore;
 
@@ -33,6 +37,11 @@ impl Doomed {
         self.died.notified().await;
     }
 
+    fn die(&self) {
+        self.is_dead.store(true, Ordering::SeqCst);
+        self.died.notify_one();
+    }
+
     /// Nothing that a dead process asks reaches the store.
     async fn alive(&self) {
         if self.is_dead.load(Ordering::SeqCst) {
@@ -53,8 +62,7 @@ impl Store for Doomed {
         Box::pin(async move {
             let is_release = |one: &Settlement| one.settling == Settling::Release;
             if !settlements.iter().all(is_release) {
-                self.is_dead.store(true, Ordering::SeqCst);
-                self.died.notify_one();
+                self.die();
             }
             self.alive().await;
             self.store.settle(settlements).await
@@ -66,5 +74,20 @@ impl Store for Doomed {
             self.alive().await;
             self.store.read(ids).await
         })
+    }
+
+    fn atomic_writes(&self) -> Option<&dyn AtomicWrites> {
+        Some(self)
+    }
+}
+
+impl AtomicWrites for Doomed {
+    fn commit<'a>(
+        &'a self,
+        _: &'a Settlement,
+        _: &'a Writes,
+    ) -> BoxFuture<'a, Result<Committed, StoreError>> {
+        self.die();
+        Box::pin(pending())
     }
 }

@@ -55,6 +55,7 @@
 //! | a crash between the effect and its record | [`run_and_crash`](Bench::run_and_crash) |
 //! | a lease that lapses, a key that is forgotten | [`advance`](TestClock::advance) the clock |
 //! | a store that fails, or whose answer is lost | [`fail`](TestStore::fail), [`lose_answers`](TestStore::lose_answers) |
+//! | what a handler wrote by returning [`Writes`](crate::Writes), a condition of these that is not met | [`writes`](TestStore::writes), [`fail_condition`](TestStore::fail_condition) |
 //! | what a handler does by itself | call it: it is a plain function; [`parts`](Record::parts) has what extractors see |
 //! | a handler that is too slow | let it sleep, with `start_paused` |
 //!

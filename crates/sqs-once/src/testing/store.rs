@@ -1,12 +1,16 @@
 //! The memory store, with trouble on request.
 
 use std::collections::HashMap;
+use std::slice;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use aws_sdk_dynamodb::types::TransactWriteItem;
+use futures_util::future::BoxFuture;
 
 use crate::key::ItemId;
 use crate::store::{
-    Claim, Claimed, Item, MemoryStore, Settled, Settlement, Settling, Store, StoreError,
-    StoreErrorKind, StoreFuture,
+    AtomicWrites, Claim, Claimed, Committed, Conflict, Item, MemoryStore, Settled, Settlement,
+    Settling, Store, StoreError, StoreErrorKind, StoreFuture, Writes,
 };
 
 /// What a consumer asks of its store.
@@ -14,7 +18,7 @@ use crate::store::{
 pub enum Operation {
     /// A key is claimed.
     Claim,
-    /// An effect is recorded as done.
+    /// An effect is recorded as done, or committed with its record.
     Complete,
     /// A claim is given up, after its handler failed.
     Release,
@@ -23,6 +27,9 @@ pub enum Operation {
 }
 
 /// A [`MemoryStore`] that counts requests, and fails when it is told to. Clones share everything.
+///
+/// Of the [`Writes`] that handlers return it keeps a note, and takes their conditions for met unless it is told
+/// otherwise: there are no tables that they could change.
 ///
 /// ```
 /// use sqs_once::store::StoreErrorKind;
@@ -53,6 +60,9 @@ pub struct TestStore {
 struct State {
     requests: usize,
     faults: HashMap<Operation, Fault>,
+    writes: Vec<TransactWriteItem>,
+    /// How many more times the condition of the write at each place is not met.
+    unmet: HashMap<usize, usize>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -76,6 +86,18 @@ impl TestStore {
     /// it is asked, and the consumer never hears of it.
     pub fn lose_answers(&self, operation: Operation, times: usize) {
         self.put(operation, StoreErrorKind::Unanswered, times, true);
+    }
+
+    /// Makes the condition of a handler's write not be met in the next `times` commits with such a write: the one at
+    /// this place among its [`Writes`], counted from 0. It shows no item to
+    /// [`on_conflict`](Writes::on_conflict). A duplicate is a duplicate all the same.
+    pub fn fail_condition(&self, write: usize, times: usize) {
+        self.state().unmet.insert(write, times);
+    }
+
+    /// The writes that were committed so far, in order.
+    pub fn writes(&self) -> Vec<TransactWriteItem> {
+        self.state().writes.clone()
     }
 
     /// How many requests there were so far, failed ones included.
@@ -124,6 +146,20 @@ impl TestStore {
     }
 }
 
+impl State {
+    /// The write whose condition is not met, where there is one.
+    fn conflict(&mut self, writes: &Writes) -> Option<Conflict> {
+        let mut unmet = Vec::new();
+        for (write, times) in &mut self.unmet {
+            if *write < writes.len() && *times > 0 {
+                *times -= 1;
+                unmet.push(*write);
+            }
+        }
+        writes.conflict(&unmet)
+    }
+}
+
 impl Fault {
     fn error(self) -> StoreError {
         StoreError::new(self.kind, "as the test wants it")
@@ -136,6 +172,53 @@ fn of(settlement: &Settlement) -> Operation {
             Operation::Complete
         }
         Settling::Release => Operation::Release,
+    }
+}
+
+impl AtomicWrites for TestStore {
+    fn commit<'a>(
+        &'a self,
+        settlement: &'a Settlement,
+        writes: &'a Writes,
+    ) -> BoxFuture<'a, Result<Committed, StoreError>> {
+        let fault = self.faults(&[Operation::Complete]);
+        let fault = fault.get(&Operation::Complete).copied();
+        Box::pin(async move {
+            match fault {
+                None => self.commit_all(settlement, writes).await,
+                Some(fault) => {
+                    if fault.is_done {
+                        self.commit_all(settlement, writes).await?;
+                    }
+                    Err(fault.error())
+                }
+            }
+        })
+    }
+}
+
+impl TestStore {
+    async fn commit_all(
+        &self,
+        settlement: &Settlement,
+        writes: &Writes,
+    ) -> Result<Committed, StoreError> {
+        let existing = self.memory.get(&settlement.id);
+        if settlement.admitted_by(existing.as_ref())
+            && let Some(conflict) = self.state().conflict(writes)
+        {
+            return Ok(Committed::Conflict(Box::new(conflict)));
+        }
+        let settled = self.memory.settle(slice::from_ref(settlement)).await.pop();
+        match settled {
+            Some(Ok(Settled::Written)) => {
+                self.state().writes.extend_from_slice(writes.items());
+                Ok(Committed::Written)
+            }
+            Some(Ok(Settled::Refused(Some(item)))) => Ok(Committed::Refused(item)),
+            // Only an item refuses a commit.
+            _ => Err(StoreError::new(StoreErrorKind::Other, "it is no commit")),
+        }
     }
 }
 
@@ -162,7 +245,7 @@ impl Store for TestStore {
                 let fault = faults.get(&operation);
                 let answer = match fault {
                     Some(fault) if !fault.is_done => Vec::new(),
-                    _ => self.memory.settle(std::slice::from_ref(settlement)).await,
+                    _ => self.memory.settle(slice::from_ref(settlement)).await,
                 };
                 match fault {
                     Some(fault) => answers.push(Err(fault.error())),
@@ -181,5 +264,9 @@ impl Store for TestStore {
                 Some(fault) => ids.iter().map(|_| Err(fault.error())).collect(),
             }
         })
+    }
+
+    fn atomic_writes(&self) -> Option<&dyn AtomicWrites> {
+        Some(self)
     }
 }

@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod commits;
+mod commits_refused;
+mod commits_unanswered;
 mod conformance;
 mod errors;
 mod layout;

@@ -41,7 +41,17 @@ struct ClaimOf {
 enum SettlementOf {
     Complete(u8, u64, Option<u8>),
     Release(u8),
-    Record(u8, u64, u64, Option<u8>, Option<u8>),
+    Record(RecordingOf),
+    Commit(RecordingOf),
+}
+
+#[derive(Clone, Debug)]
+struct RecordingOf {
+    owner: u8,
+    now: u64,
+    retention: u64,
+    fingerprint: Option<u8>,
+    data: Option<u8>,
 }
 
 #[derive(Clone, Debug)]
@@ -74,17 +84,27 @@ fn claim() -> impl Strategy<Value = ClaimOf> {
     )
 }
 
+fn recording() -> impl Strategy<Value = RecordingOf> {
+    let (fingerprint, data) = (option::of(0_u8..2), option::of(0_u8..2));
+    (0..OWNERS, time(), time(), fingerprint, data).prop_map(
+        |(owner, now, retention, fingerprint, data)| RecordingOf {
+            owner,
+            now,
+            retention,
+            fingerprint,
+            data,
+        },
+    )
+}
+
 fn settlement() -> impl Strategy<Value = SettlementOf> {
     let data = || option::of(0_u8..2);
     prop_oneof![
         (0..OWNERS, time(), data())
             .prop_map(|(owner, at, data)| SettlementOf::Complete(owner, at, data)),
         (0..OWNERS).prop_map(SettlementOf::Release),
-        (0..OWNERS, time(), time(), option::of(0_u8..2), data()).prop_map(
-            |(owner, now, retention, fp, data)| {
-                SettlementOf::Record(owner, now, retention, fp, data)
-            }
-        ),
+        recording().prop_map(SettlementOf::Record),
+        recording().prop_map(SettlementOf::Commit),
     ]
 }
 
@@ -154,15 +174,8 @@ impl History {
                 },
             ),
             SettlementOf::Release(by) => (by, Settling::Release),
-            SettlementOf::Record(by, now, retention, checked, data) => (
-                by,
-                Settling::Record(Recording {
-                    now: at(now),
-                    expiration: at(now + retention),
-                    fingerprint: checked.map(fingerprint),
-                    data: data.map(|data| format!("data {data}").into()),
-                }),
-            ),
+            SettlementOf::Record(one) => (one.owner, Settling::Record(recorded(&one))),
+            SettlementOf::Commit(one) => (one.owner, Settling::Commit(recorded(&one))),
         };
         Settlement {
             id: self.id(key),
@@ -188,6 +201,15 @@ impl History {
             owner: item.owner.map(owner),
             fence: item.fence.map(Fence::from_stored),
         }
+    }
+}
+
+fn recorded(one: &RecordingOf) -> Recording {
+    Recording {
+        now: at(one.now),
+        expiration: at(one.now + one.retention),
+        fingerprint: one.fingerprint.map(fingerprint),
+        data: one.data.map(|data| format!("data {data}").into()),
     }
 }
 

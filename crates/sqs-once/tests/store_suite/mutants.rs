@@ -1,5 +1,7 @@
 //! The suite's own test: stores that break one promise each, and must be found out.
 
+mod commits;
+
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Mutex;

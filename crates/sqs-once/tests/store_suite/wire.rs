@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
+use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -34,6 +35,7 @@ struct State {
     turns: VecDeque<Turn>,
     then: Turn,
     seen: Vec<String>,
+    bodies: Vec<String>,
 }
 
 impl Wire {
@@ -56,6 +58,7 @@ impl Wire {
             turns,
             then,
             seen: Vec::new(),
+            bodies: Vec::new(),
         };
         let state = Arc::new(Mutex::new(state));
         let shared = Arc::clone(&state);
@@ -76,6 +79,15 @@ impl Wire {
         std::mem::take(&mut self.state.lock().unwrap().seen)
     }
 
+    /// The bodies of the requests since the last call, in their order.
+    pub(crate) fn bodies(&self) -> Vec<Value> {
+        let bodies = std::mem::take(&mut self.state.lock().unwrap().bodies);
+        let bodies = bodies.iter();
+        bodies
+            .map(|body| serde_json::from_str(body).unwrap())
+            .collect()
+    }
+
     /// The turns of the requests to come; those after them pass.
     pub(crate) fn next(&self, turns: impl IntoIterator<Item = Turn>) {
         self.state.lock().unwrap().turns = turns.into_iter().collect();
@@ -88,6 +100,7 @@ async fn serve(mut connection: TcpStream, state: Arc<Mutex<State>>) {
         let (turn, upstream) = {
             let mut state = state.lock().unwrap();
             state.seen.push(operation(&request));
+            state.bodies.push(body(&request));
             let turn = state.turns.pop_front();
             (
                 turn.unwrap_or_else(|| state.then.clone()),
@@ -151,6 +164,11 @@ fn operation(request: &[u8]) -> String {
         return "an inconsistent read".to_owned();
     }
     operation.to_owned()
+}
+
+fn body(request: &[u8]) -> String {
+    let text = String::from_utf8_lossy(request);
+    text.split_once("\r\n\r\n").unwrap().1.to_owned()
 }
 
 fn response(status: u16, body: &str) -> Vec<u8> {

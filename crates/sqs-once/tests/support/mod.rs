@@ -7,6 +7,7 @@
     reason = "every test file uses another part of this"
 )]
 
+pub mod database;
 pub mod opening;
 pub mod sqs;
 
@@ -16,14 +17,18 @@ use std::sync::{Arc, Mutex, Once};
 use std::time::Duration;
 
 use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
+use futures_util::future::BoxFuture;
 use lambda_runtime::{Context, LambdaEvent};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use sqs_once::key::ItemId;
-use sqs_once::store::{Claim, Claimed, Item, Settled, Settlement, StoreErrorKind, StoreFuture};
+use sqs_once::store::{
+    AtomicWrites, Claim, Claimed, Committed, Item, Settled, Settlement, StoreError, StoreErrorKind,
+    StoreFuture,
+};
 use sqs_once::testing::{self, Operation, TestClock};
-use sqs_once::{Clock, Consumer, EventError, KeyExtractor, MemoryStore, Store, consumer};
+use sqs_once::{Clock, Consumer, EventError, KeyExtractor, MemoryStore, Store, Writes, consumer};
 use tower_service::Service;
 use tracing::field::{Field, Visit};
 use tracing::subscriber::DefaultGuard;
@@ -189,6 +194,7 @@ pub struct TestStore {
     pub inner: MemoryStore,
     kit: testing::TestStore,
     calls: Arc<Mutex<Vec<(&'static str, usize)>>>,
+    commits: Arc<Mutex<Vec<Settlement>>>,
 }
 
 impl Default for TestStore {
@@ -198,12 +204,13 @@ impl Default for TestStore {
             inner: kit.memory().clone(),
             kit,
             calls: Arc::default(),
+            commits: Arc::default(),
         }
     }
 }
 
 impl TestStore {
-    /// Makes the next `times` calls of `claim`, `settle` or `read` fail.
+    /// Makes the next `times` calls of `claim`, `settle` or `commit`, or `read` fail.
     pub fn fail(&self, call: &'static str, kind: StoreErrorKind, times: usize) {
         for operation in operations(call) {
             self.kit.fail(*operation, kind, times);
@@ -217,6 +224,23 @@ impl TestStore {
         }
     }
 
+    /// Makes the condition of the write at this place not be met in the next `times` commits.
+    pub fn fail_condition(&self, write: usize, times: usize) {
+        self.kit.fail_condition(write, times);
+    }
+
+    /// The tables of the writes that were committed, in order.
+    pub fn written(&self) -> Vec<String> {
+        let writes = self.kit.writes().into_iter();
+        let tables = writes.map(|write| write.update().unwrap().table_name().to_owned());
+        tables.collect()
+    }
+
+    /// What was to be committed since the last time.
+    pub fn take_commits(&self) -> Vec<Settlement> {
+        std::mem::take(&mut self.commits.lock().unwrap())
+    }
+
     pub fn item(&self, id: &str) -> Option<Item> {
         let key = sqs_once::BusinessKey::of(id).unwrap();
         self.inner.get(&item_id(&key))
@@ -227,7 +251,7 @@ impl TestStore {
         std::mem::take(&mut self.calls.lock().unwrap())
     }
 
-    fn note(&self, call: &'static str, entries: usize) {
+    pub fn note(&self, call: &'static str, entries: usize) {
         self.calls.lock().unwrap().push((call, entries));
     }
 }
@@ -235,13 +259,13 @@ impl TestStore {
 fn operations(call: &str) -> &'static [Operation] {
     match call {
         "claim" => &[Operation::Claim],
-        "settle" => &[Operation::Complete, Operation::Release],
+        "settle" | "commit" => &[Operation::Complete, Operation::Release],
         "read" => &[Operation::Read],
         _ => panic!("the store has no call {call:?}"),
     }
 }
 
-fn item_id(key: &sqs_once::BusinessKey) -> ItemId {
+pub fn item_id(key: &sqs_once::BusinessKey) -> ItemId {
     sqs_once::key::Namespace::new("test").unwrap().item_id(key)
 }
 
@@ -259,6 +283,22 @@ impl Store for TestStore {
     fn read<'a>(&'a self, ids: &'a [ItemId]) -> StoreFuture<'a, Option<Item>> {
         self.note("read", ids.len());
         self.kit.read(ids)
+    }
+
+    fn atomic_writes(&self) -> Option<&dyn AtomicWrites> {
+        Some(self)
+    }
+}
+
+impl AtomicWrites for TestStore {
+    fn commit<'a>(
+        &'a self,
+        settlement: &'a Settlement,
+        writes: &'a Writes,
+    ) -> BoxFuture<'a, Result<Committed, StoreError>> {
+        self.note("commit", writes.len());
+        self.commits.lock().unwrap().push(settlement.clone());
+        AtomicWrites::commit(&self.kit, settlement, writes)
     }
 }
 

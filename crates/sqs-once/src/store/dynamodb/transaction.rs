@@ -160,23 +160,25 @@ impl Requests {
         writes: &Writes,
     ) -> StoreError {
         let all = writes.all();
-        let own = format!("dynamodb:UpdateItem on {:?}", self.table.name);
+        let own = format!("dynamodb:UpdateItem on `{}`", self.table.name);
         errors::request_and(error, |kind, message| match kind {
             StoreErrorKind::AccessDenied => {
                 let needed = all
                     .iter()
-                    .map(|write| format!("{} on {:?}", write.action(), write.table));
+                    .map(|write| format!("{} on `{}`", write.action(), write.table));
                 let needed: BTreeSet<_> = needed.chain([own]).collect();
                 message.push_str(&format!("; this commit needs {}", listed(needed)));
             }
-            StoreErrorKind::TableNotFound => {
+            // The store's own table was there when the function started.
+            StoreErrorKind::TableNotFound if !all.is_empty() => {
+                *kind = StoreErrorKind::Other;
                 let tables = all
                     .iter()
                     .map(|write| write.table)
                     .chain([&*self.table.name]);
-                let tables: BTreeSet<_> = tables.map(|table| format!("{table:?}")).collect();
+                let tables: BTreeSet<_> = tables.map(|table| format!("`{table}`")).collect();
                 message.push_str(&format!(
-                    "; this commit is of the tables {}",
+                    "; this commit needs the tables {}",
                     listed(tables)
                 ));
             }

@@ -103,8 +103,8 @@ type Rule = Box<dyn Fn(&Conflict) -> Disposition + Send + Sync>;
 /// # What it costs
 ///
 /// One request, two where a condition of the handler's own is not met. DynamoDB counts every write of a transaction
-/// twice: 2 write units for each KiB of each item, the record of the key and the items of checks included, and as many
-/// for a transaction that is refused. The function's role needs `dynamodb:UpdateItem` on the store's table, and for each
+/// twice: 2 write units for each KiB of each item, the record of the key and the items of checks included. A transaction
+/// that is refused is not free either. The function's role needs `dynamodb:UpdateItem` on the store's table, and for each
 /// kind of write `dynamodb:PutItem`, `dynamodb:UpdateItem`, `dynamodb:DeleteItem` or `dynamodb:ConditionCheckItem` on
 /// the tables written. All tables are in the account and the region of the store's.
 #[derive(Default)]
@@ -233,6 +233,17 @@ impl Writes {
         let has_rule = |conflict: &Conflict| self.rule(conflict.index()).is_some();
         let at = conflicts.iter().position(has_rule).unwrap_or_default();
         conflicts.into_iter().nth(at)
+    }
+
+    /// The conflict where the conditions of the writes at these places are not met.
+    #[cfg(feature = "testing")]
+    pub(crate) fn conflict(&self, unmet: &[usize]) -> Option<Conflict> {
+        let unmet = self
+            .all()
+            .into_iter()
+            .filter(|write| unmet.contains(&write.index));
+        let unmet = unmet.map(|write| Conflict::new(write.name(), None));
+        self.decisive(unmet.collect())
     }
 
     pub(super) fn all(&self) -> Vec<Write<'_>> {

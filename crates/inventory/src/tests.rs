@@ -1,0 +1,100 @@
+//! The consumer as Lambda runs it, in memory. What DynamoDB makes of the writes is seen in `tests/inventory` at the top
+//! of the repository.
+
+use sqs_once::aws_sdk_dynamodb::types::AttributeValue;
+use sqs_once::testing::{Bench, Event, Record};
+
+use crate::order::OrderPlaced;
+use crate::reserve;
+use crate::tables::Tables;
+
+fn order(id: &str, pieces: u32) -> OrderPlaced {
+    OrderPlaced {
+        order_id: id.to_owned(),
+        customer_id: "c-7".to_owned(),
+        article: "mug-blue".to_owned(),
+        pieces,
+    }
+}
+
+fn bench() -> Bench {
+    let tables = Tables {
+        orders: "orders".to_owned(),
+        stock: "stock".to_owned(),
+        outbox: "outbox".to_owned(),
+        initial_stock: 0,
+    };
+    Bench::new(reserve::consumer().state(tables))
+}
+
+#[tokio::test]
+async fn an_order_that_comes_twice_is_reserved_once_and_told_once() {
+    let bench = bench();
+    let order = order("o-2001", 2);
+    bench.run(Event::of([&order])).await.assert_processed("m-1");
+
+    let delivered_again = Record::json(&order).receive_count(2);
+    let sent_again = Record::json(&order).message_id("another");
+    bench
+        .run(Event::of([delivered_again, sent_again]))
+        .await
+        .assert_duplicate("m-1")
+        .assert_duplicate("another")
+        .assert_all_acknowledged();
+
+    let writes = bench.store().writes();
+    let [kept, less, message] = &writes[..] else {
+        panic!("three writes should be committed, not {}", writes.len());
+    };
+    let text = |value: &str| AttributeValue::S(value.to_owned());
+    assert_eq!(kept.put().unwrap().item()["order_id"], text("o-2001"));
+    assert_eq!(less.update().unwrap().key()["article"], text("mug-blue"));
+    assert_eq!(message.put().unwrap().item()["id"], text("o-2001"));
+}
+
+#[tokio::test]
+async fn an_order_that_the_stock_can_not_fill_is_terminal() {
+    let bench = bench();
+    bench.store().fail_condition(1, 1);
+    bench
+        .run(Event::of([&order("o-2001", 2)]))
+        .await
+        .assert_terminal("m-1")
+        .assert_reason("m-1", "write 1 (update of table \"stock\")");
+    assert!(bench.store().writes().is_empty());
+}
+
+#[tokio::test]
+async fn an_order_that_is_kept_already_is_terminal() {
+    let bench = bench();
+    bench.store().fail_condition(0, 1);
+    let event = Event::of([&order("o-2001", 2)]);
+    bench.run(&event).await.assert_terminal("m-1");
+}
+
+#[tokio::test]
+async fn an_order_that_says_nothing_is_terminal_and_holds_up_no_other() {
+    let nameless = OrderPlaced {
+        article: String::new(),
+        ..order("o-3", 1)
+    };
+    let orders = [order("o-1", 1), order("o-2", 0), nameless];
+    bench()
+        .run(Event::of(&orders))
+        .await
+        .assert_reason("m-2", "the order is for no pieces")
+        .assert_reason("m-3", "the order names no article")
+        .assert_terminal("m-3")
+        .assert_retried(["m-2", "m-3"]);
+}
+
+#[tokio::test]
+async fn the_sample_events_are_orders() {
+    let samples = include_str!("../../../events/inventory.json");
+    let bench = bench();
+    bench
+        .run(Event::from_json(samples))
+        .await
+        .assert_all_acknowledged();
+    assert_eq!(bench.store().writes().len(), 9);
+}

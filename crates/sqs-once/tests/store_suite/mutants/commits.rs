@@ -1,0 +1,168 @@
+//! Stores that commit wrongly.
+
+use sqs_once::Timestamp;
+use sqs_once::store::{Fence, Item, Settling, Status};
+
+use super::{leaving, settling};
+
+/// What the reference says of a commit, with one mistake; of anything else what it says.
+macro_rules! committing {
+    ($promise:literal, |$now:ident, $mine:ident, $item:ident, $reference:ident| $admits:expr) => {
+        settling(
+            |settlement, existing| {
+                let $reference = settlement.admitted_by(existing);
+                match (&settlement.settling, existing) {
+                    (Settling::Commit(recording), Some($item)) => {
+                        let ($now, $mine) = (recording.now, $item.owner == Some(settlement.owner));
+                        $admits
+                    }
+                    _ => $reference,
+                }
+            },
+            $promise,
+        )
+        .await
+    };
+}
+
+#[tokio::test]
+async fn a_store_that_admits_the_wrong_commits_is_found_out() {
+    // Over its own completion: the effect would happen twice.
+    committing!(
+        "a commit that is sent again",
+        |_now, mine, _item, admitted| mine || admitted
+    );
+    // As an insert would.
+    committing!(
+        "a commit leaves its own fingerprint",
+        |_now, _mine, _item, _admitted| false
+    );
+    // As a recording would.
+    committing!(
+        "up to the last millisecond of its lease",
+        |_now, _mine, item, admitted| item.status == Status::InProgress || admitted
+    );
+    committing!(
+        "up to the last millisecond of its lease",
+        |now, mine, item, admitted| match (&item.status, item.lease_until) {
+            (Status::InProgress, Some(lease)) => lease <= now || mine,
+            _ => admitted,
+        }
+    );
+    // A lease kept in seconds.
+    committing!(
+        "up to the last millisecond of its lease",
+        |now, mine, item, admitted| match (&item.status, item.lease_until) {
+            (Status::InProgress, Some(lease)) => lease.as_secs() < now.as_secs() || mine,
+            _ => admitted,
+        }
+    );
+    committing!(
+        "has lapsed or was released",
+        |_now, _mine, item, admitted| admitted && item.lease_until != Some(Timestamp::default())
+    );
+    // As a claim would.
+    committing!(
+        "be it live, lapsed or released",
+        |now, mine, item, admitted| match item.lease_until {
+            Some(lease) if item.status == Status::InProgress => lease < now && !mine,
+            _ => admitted,
+        }
+    );
+    // As another claim would.
+    committing!(
+        "be it live, lapsed or released",
+        |now, _mine, item, admitted| match item.lease_until {
+            Some(lease) if item.status == Status::InProgress => lease < now,
+            _ => admitted,
+        }
+    );
+    committing!(
+        "a valid completion refuses a commit",
+        |_now, mine, item, admitted| item.status == Status::Completed && !mine || admitted
+    );
+    // Its own, but for the very same commit.
+    committing!(
+        "its own completion refuses a commit that comes later",
+        |now, mine, item, admitted| {
+            let same = item.fence == Some(Fence::first(now));
+            item.status == Status::Completed && mine && !same || admitted
+        }
+    );
+    committing!(
+        "an expired completion makes room",
+        |now, mine, item, admitted| match item.expiration {
+            Some(at) if item.status == Status::Completed && !mine && item.data.is_none() => {
+                at <= now
+            }
+            _ => admitted,
+        }
+    );
+    committing!("until it expires", |_now, _mine, item, admitted| item
+        .lease_until
+        .is_none()
+        && item.status == Status::InProgress
+        || admitted);
+    committing!("until it expires", |_now, _mine, item, admitted| item
+        .owner
+        .is_some()
+        && admitted);
+    committing!(
+        "for ever where it names no end",
+        |_now, _mine, item, admitted| item.status == Status::Completed && item.expiration.is_none()
+            || admitted
+    );
+    committing!(
+        "unknown status refuses a commit",
+        |_now, mine, item, admitted| matches!(item.status, Status::Unknown(_)) && mine || admitted
+    );
+}
+
+#[tokio::test]
+async fn a_store_that_writes_commits_wrongly_is_found_out() {
+    leaving(
+        |settlement, existing, item| match (&settlement.settling, existing) {
+            (Settling::Commit(_), Some(existing)) => Some(Item {
+                fence: existing.fence,
+                ..item
+            }),
+            _ => Some(item),
+        },
+        "a commit leaves its own fingerprint",
+    )
+    .await;
+    leaving(
+        |settlement, existing, item| match (&settlement.settling, existing) {
+            (Settling::Commit(_), Some(existing)) => Some(Item {
+                data: item.data.or(existing.data.clone()),
+                ..item
+            }),
+            _ => Some(item),
+        },
+        "a commit leaves its own fingerprint",
+    )
+    .await;
+    leaving(
+        |settlement, existing, item| match (&settlement.settling, existing) {
+            (Settling::Commit(_), Some(existing)) => Some(Item {
+                fingerprint: item.fingerprint.or(existing.fingerprint.clone()),
+                ..item
+            }),
+            _ => Some(item),
+        },
+        "a commit leaves its own fingerprint",
+    )
+    .await;
+    // Whose it is tells a lost answer from a duplicate.
+    leaving(
+        |settlement, existing, item| match (&settlement.settling, existing) {
+            (Settling::Commit(_), None) => Some(Item {
+                owner: None,
+                ..item
+            }),
+            _ => Some(item),
+        },
+        "an effect commits for a new key",
+    )
+    .await;
+}

@@ -1,0 +1,8 @@
+//! The outbox example, end to end: real process, real Runtime API, real HTTP to DynamoDB.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+mod bench;
+mod door;
+mod killed;
+mod redelivered;
