@@ -61,6 +61,10 @@
 //! | `PGSSLROOTCERT` | the system's | a file (PEM) with the certificates to trust; `sslrootcert` in the URL goes before it |
 //! | `SQS_ONCE_CONCURRENCY` | `10` | how many connections there may be: the consumer runs as many handlers at once |
 //!
+//! A password that changes, such as the tokens of RDS's IAM authentication, which last 15 minutes, wants a pool of your own
+//! that asks for it whenever it opens a connection: [`PostgresStore::new`] with deadpool's
+//! [`Manager::from_connect`](deadpool_postgres::Manager::from_connect).
+//!
 //! # TLS
 //!
 //! `sslmode` in the connection string says when: `prefer`, the default, where the server offers it; `require` always;

@@ -5,13 +5,14 @@
 //! no prepared statement that a proxy would have to keep for it.
 //!
 //! A claim and a recording carry their time in the fence: a key's first fence is the time in milliseconds
-//! ([`Fence::first`](sqs_once::store::Fence::first)). Rows are written in the order of their ids, so that two slices never wait for each other.
+//! ([`Fence::first`]). Rows are written in the order of their ids, so that two slices never deadlock.
+
+use std::sync::Arc;
+use std::time::Duration;
 
 use sqs_once::Timestamp;
 use sqs_once::key::{Fingerprint, ItemId};
 use sqs_once::store::{Claim, Fence, Owner, Recording};
-use std::sync::Arc;
-use std::time::Duration;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Error, Row};
 

@@ -2,7 +2,6 @@
 
 use std::any::Any;
 use std::ops::Deref;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,8 +21,8 @@ use crate::pool::{ANSWER_TIMEOUT, Connection, Connections, Failure};
 use crate::statements::{End, Statements};
 use crate::{PostgresStore, errors, rows};
 
-/// A rollback takes a moment, unless a statement is still running.
-const QUICK: Duration = Duration::from_millis(100);
+/// A rollback takes no longer, unless a statement is still running.
+const SOON: Duration = Duration::from_millis(500);
 
 /// The transaction that a handler works in: an argument of the handler, on a consumer whose store is a
 /// [`PostgresStore`].
@@ -61,6 +60,12 @@ const QUICK: Duration = Duration::from_millis(100);
 /// Beginning and committing are the store's: a handler that sends `COMMIT` or `ROLLBACK` by itself fails, and its
 /// record comes again. So does one that swallows the error of a statement without a savepoint, since PostgreSQL
 /// has then given up the transaction, and one that has left the transaction with something it spawned.
+///
+/// A statement whose future is dropped, as by a timeout around it, may run all the same, and then commits with the
+/// others: fail the handler where that must not be.
+///
+/// An error of the driver shows the values that violated a constraint, and what a handler returns as its error is
+/// logged: turn it into one of your own where these values don't belong into a log.
 ///
 /// The transaction's `lock_timeout`, `statement_timeout` and `idle_in_transaction_session_timeout` are what is left for
 /// the record when it begins. What does not belong to the database (a call to another service, an email) does not
@@ -275,14 +280,16 @@ async fn give_up(connections: Connections, connection: Arc<Connection>) {
     }
 }
 
-/// Whether `statement` was answered, after what still ran on the connection was cancelled.
+/// Whether `statement` was answered soon. If not, what still runs on the connection is cancelled, and it can't be used
+/// again: a cancellation that comes late would end what runs next.
 async fn is_ended(connections: &Connections, connection: &Connection, statement: &str) -> bool {
-    let mut ending = pin!(connection.batch_execute(statement));
-    if let Ok(answer) = timeout(QUICK, &mut ending).await {
-        return answer.is_ok();
+    match timeout(SOON, connection.batch_execute(statement)).await {
+        Ok(answer) => answer.is_ok(),
+        Err(_) => {
+            connections.cancel(connection).await;
+            false
+        }
     }
-    connections.cancel(connection).await;
-    matches!(timeout(ANSWER_TIMEOUT, ending).await, Ok(Ok(())))
 }
 
 fn failed(message: &str) -> StoreError {

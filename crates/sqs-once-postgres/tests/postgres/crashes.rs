@@ -10,7 +10,7 @@ use sqs_once::store::{Claimed, Store};
 use sqs_once_postgres::{PostgresStore, Transaction};
 use tokio::sync::Notify;
 
-use crate::orders::{Order, Orders, insert, invoke};
+use crate::orders::{Order, Orders, insert, invoke, until_somebody_waits};
 use crate::relay::Relay;
 use crate::support::{Database, connect, new_claims};
 
@@ -123,6 +123,44 @@ async fn a_session_that_ends_at_any_step_leaves_nothing_behind() {
         assert_eq!(invoke(&orders.sound(), &["o-1"]).await, ACKNOWLEDGED);
         orders.assert_done_once("o-1").await;
     }
+}
+
+#[tokio::test]
+async fn a_session_that_ends_while_it_waits_for_another_begins_again() {
+    let orders = Orders::new().await;
+    let (reached, goes_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let first = {
+        let (reached, goes_on) = (reached.clone(), goes_on.clone());
+        orders.consumer(move |order, tx| {
+            let (reached, goes_on) = (reached.clone(), goes_on.clone());
+            async move {
+                insert(&order, &tx).await?;
+                reached.notify_one();
+                goes_on.notified().await;
+                Ok(())
+            }
+        })
+    };
+    let second = orders.sound();
+    let (first, second, ()) = tokio::join!(
+        invoke(&first, &["o-1"]),
+        async {
+            reached.notified().await;
+            invoke(&second, &["o-1"]).await
+        },
+        async {
+            let waiting = until_somebody_waits(&orders).await;
+            let end = "SELECT pg_terminate_backend($1, 60000)";
+            let client = &orders.database.client;
+            client.query_one(end, &[&waiting]).await.unwrap();
+            let again = until_somebody_waits(&orders).await;
+            assert_ne!(again, waiting);
+            goes_on.notify_one();
+        }
+    );
+    assert_eq!([first, second], [ACKNOWLEDGED; 2]);
+    assert_eq!(orders.calls(), 1);
+    orders.assert_done_once("o-1").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -9,6 +9,7 @@ mod expired;
 mod model;
 mod orders;
 mod relay;
+mod round_trips;
 mod slices;
 mod support;
 mod transactions;

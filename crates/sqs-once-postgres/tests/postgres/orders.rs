@@ -131,3 +131,16 @@ pub(crate) async fn invoke_for(
     let failures = response.batch_item_failures.into_iter();
     failures.map(|failure| failure.item_identifier).collect()
 }
+
+/// Returns the session that waits for another's transaction to end, once there is one.
+pub(crate) async fn until_somebody_waits(orders: &Orders) -> i32 {
+    let waiting = "SELECT pid FROM pg_stat_activity
+        WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    for _ in 0..100_000 {
+        let waiting = orders.database.client.query_opt(waiting, &[]).await;
+        if let Some(waiting) = waiting.unwrap() {
+            return waiting.get(0);
+        }
+    }
+    panic!("nobody waits");
+}

@@ -22,6 +22,8 @@ struct State {
     /// Connections of this number and below are forgotten: nothing comes through, and nobody is told.
     forgotten: AtomicUsize,
     connections: AtomicUsize,
+    /// How often a client has spoken after its server had.
+    turns: AtomicUsize,
 }
 
 const COMMIT: &[u8] = b"COMMIT\0";
@@ -54,6 +56,11 @@ impl Relay {
         format!("{user}@{}/{database}", self.address)
     }
 
+    /// The round trips so far. A message that is sent before an answer to the one before it is none of its own.
+    pub(crate) fn round_trips(&self) -> usize {
+        self.state.turns.load(Ordering::SeqCst)
+    }
+
     pub(crate) fn lose_the_answer_to_the_next_commit(&self) {
         self.state.loses_commit.store(true, Ordering::SeqCst);
     }
@@ -74,10 +81,14 @@ async fn hand_on(client: TcpStream, server: SocketAddr, state: Arc<State>, numbe
     let (mut from_server, mut to_server) = server.into_split();
     let is_forgotten = || state.forgotten.load(Ordering::SeqCst) >= number;
     let answer_is_lost = AtomicBool::new(false);
+    let server_spoke = AtomicBool::new(true);
     let there = async {
         while let Some(said) = heard(&mut from_client).await {
             if is_forgotten() {
                 std::future::pending::<()>().await;
+            }
+            if server_spoke.swap(false, Ordering::SeqCst) {
+                state.turns.fetch_add(1, Ordering::SeqCst);
             }
             if contains(&said, COMMIT) {
                 if state.loses_before_commit.swap(false, Ordering::SeqCst) {
@@ -95,6 +106,7 @@ async fn hand_on(client: TcpStream, server: SocketAddr, state: Arc<State>, numbe
             if is_forgotten() {
                 std::future::pending::<()>().await;
             }
+            server_spoke.store(true, Ordering::SeqCst);
             if answer_is_lost.load(Ordering::SeqCst) {
                 // The answer to the COMMIT may come behind the one to the completion.
                 if contains(&said, COMMIT) || contains(&said, b"ROLLBACK\0") {

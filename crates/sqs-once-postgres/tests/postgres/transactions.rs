@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use tokio::sync::oneshot;
 use tokio_postgres::error::SqlState;
 
-use crate::orders::{Order, Orders, insert, invoke, invoke_for};
+use crate::orders::{Order, Orders, insert, invoke, invoke_for, until_somebody_waits};
 use crate::support::{Database, connect, new_claims};
 
 const ACKNOWLEDGED: [&str; 0] = [];
@@ -38,18 +38,6 @@ async fn what_a_handler_records_is_kept_with_the_completion() {
     let data = "SELECT convert_from(data, 'UTF8') FROM processed_events";
     let data: String = database.client.query_one(data, &[]).await.unwrap().get(0);
     assert_eq!(data, "\"receipt\"");
-}
-
-/// Returns when somebody waits for a transaction to end.
-async fn until_somebody_waits(orders: &Orders) {
-    let waiting = "SELECT count(*) FROM pg_stat_activity
-        WHERE datname = current_database() AND wait_event_type = 'Lock'";
-    loop {
-        let waiting = orders.database.client.query_one(waiting, &[]).await;
-        if waiting.unwrap().get::<_, i64>(0) > 0 {
-            return;
-        }
-    }
 }
 
 /// A handler that has had its effect, says so, and waits.
@@ -323,19 +311,16 @@ async fn what_a_handler_has_spawned_can_neither_commit_nor_go_on() {
             tokio::spawn(async move {
                 let _ = going_on.await;
                 // The session ends a moment after the record; until then there is nothing to see of it.
-                let late = loop {
-                    if let Err(error) = insert(&order, &tx).await {
-                        break error;
-                    }
-                };
-                let _ = done.send(late.to_string());
+                let mut tries = 0..100_000;
+                while insert(&order, &tx).await.is_ok() && tries.next().is_some() {}
+                let _ = done.send(tries.next().is_some());
             });
             Ok(())
         }
     });
     assert_eq!(invoke(&consumer, &["o-1"]).await, ["o-1"]);
     goes_on.send(()).unwrap();
-    end.recv().await.unwrap();
+    assert!(end.recv().await.unwrap(), "the session goes on");
     orders.assert_nothing_happened("o-1").await;
     assert_eq!(invoke(&orders.sound(), &["o-1"]).await, ACKNOWLEDGED);
     orders.assert_done_once("o-1").await;
@@ -359,20 +344,17 @@ async fn a_connection_serves_one_record_after_the_other_the_failed_ones_too() {
             }
         }
     });
-    let consumer = consumer.concurrency(1);
+    let store = orders.database.store.clone();
+    let store = store.connections(1.try_into().unwrap());
+    let consumer = consumer.store(store);
     for order in ["good", "bad", "worse", "bad", "well"] {
         invoke(&consumer, &[order]).await;
     }
-    let mut seen = Vec::new();
-    while let Ok(pid) = pids.try_recv() {
-        seen.push(pid);
-    }
+    let mut seen: Vec<_> = std::iter::from_fn(|| pids.try_recv().ok()).collect();
     assert_eq!(seen.len(), 5);
     seen.dedup();
-    // A rollback may still be under way when the next record comes, which then gets another connection.
-    seen.sort_unstable();
-    seen.dedup();
-    assert!(seen.len() <= 2, "{seen:?}");
+    // With a session for each after a failed one it would be four. One rollback may take so long that it is closed.
+    assert!(seen.len() < 4, "{seen:?}");
 }
 
 #[tokio::test]
