@@ -1,10 +1,11 @@
 //! The command line's arguments.
 
 use clap::{Args, Parser, Subcommand};
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Run a Lambda function that consumes SQS on this machine
+/// Run a Lambda function that consumes SQS on this machine, and keep its table small
 #[derive(Parser)]
 #[command(name = "cargo-sqs-once", bin_name = "cargo sqs-once", version)]
 pub(crate) struct Cli {
@@ -15,6 +16,7 @@ pub(crate) struct Cli {
 #[derive(Subcommand)]
 pub(crate) enum Command {
     Invoke(InvokeArgs),
+    DeleteExpired(DeleteExpiredArgs),
 }
 
 /// Send one event to the function and show what becomes of its records
@@ -53,4 +55,28 @@ pub(crate) struct InvokeArgs {
     /// The SAM template that describes table and function [default: template.yaml, if there is one]
     #[arg(long, value_name = "FILE")]
     pub(crate) template: Option<PathBuf>,
+}
+
+/// Delete what has expired from the table of a PostgreSQL database
+///
+/// Deletes the rows of `processed_events` that expired a day ago or earlier, in small batches that each commit on their
+/// own, until none is left. Rows with a live lease, and rows that somebody is writing, stay. It can be interrupted and
+/// run again at any time, while functions use the table.
+///
+/// The role needs SELECT, UPDATE and DELETE on the table.
+#[derive(Args)]
+pub(crate) struct DeleteExpiredArgs {
+    /// The database, such as postgresql://USER@HOST/DATABASE [default: SQS_ONCE_POSTGRES_URL, or else DATABASE_URL]
+    ///
+    /// Others on this machine can read it, as they can every argument: a password is better kept in the variable.
+    #[arg(long, value_name = "URL")]
+    pub(crate) database: Option<String>,
+
+    /// The schema that has the table [default: the first of the connection's search_path that has it]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) schema: Option<String>,
+
+    /// How many rows to delete at once
+    #[arg(long, value_name = "ROWS", default_value = "1000")]
+    pub(crate) batch: NonZeroU32,
 }

@@ -39,9 +39,18 @@ pub(crate) enum Error {
     Invoke(#[from] InvokeError),
     #[error("Lambda would not accept the function's answer, and would retry the whole batch")]
     Response(#[from] ResponseError),
-    #[error("the response can't be written")]
+    #[cfg(not(feature = "postgres"))]
+    #[error("this build of cargo-sqs-once knows no PostgreSQL")]
+    NoPostgres,
+    #[cfg(feature = "postgres")]
+    #[error(transparent)]
+    Database(#[from] sqs_once_postgres::ConfigError),
+    #[cfg(feature = "postgres")]
+    #[error("the expired rows could not all be deleted; those of finished batches are gone")]
+    DeleteExpired(#[source] sqs_once::store::StoreError),
+    #[error("the result can't be written")]
     Output(#[source] io::Error),
-    #[error("interrupted: the function was ended")]
+    #[error("interrupted")]
     Interrupted,
 }
 
@@ -56,6 +65,17 @@ impl Error {
             Error::Invoke(InvokeError::Exited { .. }) => Some(
                 "what it had claimed stays claimed until the lease ends; --reset forgets it at once",
             ),
+            #[cfg(not(feature = "postgres"))]
+            Error::NoPostgres => Some(
+                "`cargo run -p cargo-sqs-once -- delete-expired` builds one that does; \
+                 so does `cargo install cargo-sqs-once`",
+            ),
+            #[cfg(feature = "postgres")]
+            Error::DeleteExpired(error)
+                if error.kind() == sqs_once::store::StoreErrorKind::AccessDenied =>
+            {
+                Some("a role that deletes needs SELECT, UPDATE and DELETE on processed_events")
+            }
             _ => None,
         }
     }

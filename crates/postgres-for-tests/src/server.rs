@@ -18,8 +18,11 @@ use tokio_postgres::NoTls;
 
 /// A PostgreSQL of this test process alone, on a port of 127.0.0.1. Dropped, it ends, and its data goes.
 ///
-/// Its settings are PostgreSQL's own, `fsync` included: what reaches the disk, and how long a commit takes, is as in
-/// production.
+/// Its settings are PostgreSQL's own, `fsync` included. A process that is killed loses nothing that it had written, so
+/// without `fsync` every commit would survive as well; but a commit would be done sooner than in production, and a
+/// kill would seldom fall between its write and its answer. A test with thousands of commits may still do
+/// `ALTER SYSTEM SET fsync = off` and `SELECT pg_reload_conf()`. (`synchronous_commit` is another matter: what it
+/// answers early is in the server's memory alone.)
 pub struct Server {
     guardian: Mutex<Guardian>,
     port: Port,

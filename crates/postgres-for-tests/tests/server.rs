@@ -26,6 +26,8 @@ async fn text(client: &Client, query: &str) -> String {
 struct Parts {
     processes: Vec<Pid>,
     data: PathBuf,
+    /// The piece of System V memory that says that somebody uses the data.
+    memory: String,
     port: u16,
 }
 
@@ -41,11 +43,14 @@ impl Parts {
             .collect();
         let data = PathBuf::from(text(&client, "SHOW data_directory").await);
         let lock = std::fs::read_to_string(data.join("postmaster.pid")).unwrap();
-        processes.push(lock.lines().next().unwrap().parse().unwrap());
+        let lock: Vec<_> = lock.lines().collect();
+        processes.push(lock[0].parse().unwrap());
+        let memory = lock[6].split_whitespace().nth(1).unwrap().to_owned();
         let port = url.parse::<Config>().unwrap().get_ports()[0];
         Self {
             processes,
             data,
+            memory,
             port,
         }
     }
@@ -60,7 +65,16 @@ impl Parts {
         self.processes.iter().filter(runs).collect()
     }
 
+    fn has_memory(&self) -> bool {
+        let ipcs = Command::new("ipcs").arg("-m").output().unwrap();
+        let table = String::from_utf8(ipcs.stdout).unwrap();
+        table
+            .lines()
+            .any(|line| line.split_whitespace().nth(1) == Some(&self.memory))
+    }
+
     fn assert_gone(&self) {
+        assert!(!self.has_memory(), "memory {} is left", self.memory);
         assert_eq!(self.running(), Vec::<&Pid>::new());
         assert!(!self.data.exists(), "{} is left", self.data.display());
         TcpStream::connect(("127.0.0.1", self.port)).unwrap_err();
@@ -119,6 +133,7 @@ async fn a_kill_ends_every_process_and_a_restart_takes_the_same_port() {
     let before = Parts::of(&server.connection_string()).await;
     assert!(before.processes.len() > 3, "{before:?}");
     assert_eq!(before.running().len(), before.processes.len());
+    assert!(before.has_memory());
 
     server.kill();
     assert_eq!(before.running(), Vec::<&Pid>::new());
@@ -127,6 +142,26 @@ async fn a_kill_ends_every_process_and_a_restart_takes_the_same_port() {
     server.restart();
     let after = Parts::of(&server.connection_string()).await;
     assert_eq!((after.port, &after.data), (before.port, &before.data));
+}
+
+/// Only one that waits for something notices by itself that the server is gone.
+#[tokio::test]
+async fn a_kill_ends_a_query_that_computes() {
+    let server = Server::start();
+    let busy = connect(&server.connection_string()).await.unwrap();
+    let process = text(&busy, "SELECT pg_backend_pid()::text").await;
+    let for_ever = "DO $$ BEGIN LOOP END LOOP; END $$";
+    let query = tokio::spawn(async move { busy.batch_execute(for_ever).await });
+    let observer = connect(&server.connection_string()).await.unwrap();
+    let state = format!("SELECT state FROM pg_stat_activity WHERE pid = {process}");
+    while text(&observer, &state).await != "active" {}
+    let parts = Parts::of(&server.connection_string()).await;
+    assert!(parts.processes.contains(&process.parse().unwrap()));
+
+    server.kill();
+
+    assert_eq!(parts.running(), Vec::<&Pid>::new());
+    query.await.unwrap().unwrap_err();
 }
 
 #[tokio::test]

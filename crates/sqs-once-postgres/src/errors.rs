@@ -12,7 +12,10 @@ use tokio_postgres::error::{DbError, SqlState};
 /// The error of a request.
 pub(crate) fn request(error: Error) -> StoreError {
     let Some(db) = error.as_db_error() else {
-        let (kind, message) = (without_code(&error), chain(&error));
+        let (kind, mut message) = (without_code(&error), chain(&error));
+        if message.contains("invalid peer certificate") {
+            message.push_str("; name the authority to trust by `sslrootcert` or PGSSLROOTCERT");
+        }
         return StoreError::new(kind, message).with_source(error);
     };
     let (kind, fix) = by_code(db.code());

@@ -6,6 +6,7 @@ use std::time::Duration;
 use sqs_once::store::StoreError;
 
 use crate::PostgresStore;
+use crate::pool::Failure;
 
 /// How long a batch may take: no invocation waits for it.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -43,7 +44,7 @@ impl PostgresStore {
     async fn delete_batch(&self, batch: i64) -> Result<u64, StoreError> {
         let request = self.connections.request(TIMEOUT, |connection| async move {
             let deleted = self.statements.delete_expired(&connection, batch).await;
-            (deleted, connection)
+            (deleted.map_err(Failure::from), connection)
         });
         let (rows, connection) = request.await?;
         connection.release();

@@ -1,4 +1,139 @@
-//! sqs-once on PostgreSQL.
+//! [sqs-once](sqs_once) on PostgreSQL: handlers whose rows commit together with the record of their business key.
+//!
+//! ```no_run
+//! use serde::Deserialize;
+//! use sqs_once::{Error, HandlerError};
+//! use sqs_once_postgres::{PostgresStore, Transaction};
+//!
+//! #[derive(Deserialize)]
+//! struct OrderPlaced { id: String, sku: String }
+//!
+//! /// Reserves one piece for an order, once.
+//! #[sqs_once::handler(key = order.id)]
+//! async fn reserve(order: OrderPlaced, tx: Transaction) -> Result<(), HandlerError> {
+//!     let take = "UPDATE stock SET pieces = pieces - 1 WHERE sku = $1 AND pieces > 0";
+//!     if tx.execute(take, &[&order.sku]).await? == 0 {
+//!         return Err(HandlerError::terminal("out of stock"));     // no retry helps: to the dead-letter queue
+//!     }
+//!     tx.execute("INSERT INTO reservations (id) VALUES ($1)", &[&order.id]).await?;
+//!     Ok(())                                                      // both rows commit with the key, or nothing does
+//! }
+//!
+//! #[tokio::main]
+//! async fn main() -> Result<(), Error> {
+//!     let store = PostgresStore::from_env()?;                     // DATABASE_URL
+//!     sqs_once::run(reserve::consumer().store(store)).await
+//! }
+//! ```
+//!
+//! # What is promised
+//!
+//! - Of a handler that takes a [`Transaction`]: *effectively once*. Its rows and the record of its key are there, or
+//!   neither is, whatever dies when and whichever answer is lost; for as long as the record is kept (`retention`), and as
+//!   durably as the database keeps a commit. Two deliveries at the same time never both commit: the second waits for the
+//!   first, and then is a duplicate or runs.
+//! - Of any other handler on a [`PostgresStore`]: what sqs-once promises on every store, *at least once, deduplicated*.
+//!   The key is claimed before the handler runs and completed after it, in requests of their own.
+//!
+//! # The table
+//!
+//! [`SCHEMA_V1`] makes it (`schema/v1.sql` in the package): apply it once, as any migration, to PostgreSQL 13 or newer.
+//! The table lies in the schema that the connection's `search_path` finds, or that [`PostgresStore::schema`] names. The
+//! function's role needs `USAGE` on the schema and `SELECT`, `INSERT` and `UPDATE` on the table, besides what its handlers
+//! need.
+//!
+//! Rows stay when they expire, and are deleted by a scheduler: `cargo sqs-once delete-expired`,
+//! [`PostgresStore::delete_expired`] from a function of your own, or [`DELETE_EXPIRED`] inside the database, such as
+//!
+//! ```sql
+//! SELECT cron.schedule('delete expired keys', '* * * * *', $$ ...schema/delete-expired.sql... $$);
+//! ```
+//!
+//! which deletes a thousand rows a minute at most; a queue with more than sixteen new keys a second needs it more often.
+//!
+//! # Configuration
+//!
+//! [`PostgresStore::from_env`] reads, once at the start:
+//!
+//! | variable | default | meaning |
+//! |---|---|---|
+//! | `SQS_ONCE_POSTGRES_URL` | `DATABASE_URL` | the database: `postgresql://USER:PASSWORD@HOST/DATABASE?sslmode=require`, or `key=value` pairs |
+//! | `PGSSLROOTCERT` | the system's | a file (PEM) with the certificates to trust; `sslrootcert` in the URL goes before it |
+//! | `SQS_ONCE_CONCURRENCY` | `10` | how many connections there may be: the consumer runs as many handlers at once |
+//!
+//! A password that changes, such as the tokens of RDS's IAM authentication, which last 15 minutes, wants a pool of your own
+//! that asks for it whenever it opens a connection: [`PostgresStore::new`] with deadpool's
+//! [`Manager::from_connect`](deadpool_postgres::Manager::from_connect).
+//!
+//! # TLS
+//!
+//! `sslmode` in the connection string says when: `prefer`, the default, where the server offers it; `require` always;
+//! `disable` never. Wherever there is TLS, the server's certificate and name are verified, so that `require` is what libpq
+//! calls `verify-full` (which is understood as well). Set `require`: who can answer in the server's place can also say that
+//! it has no TLS.
+//!
+//! The certificates of Amazon RDS come from an authority of its own that no system trusts. Put AWS's bundle into the
+//! package and name it: `sslrootcert=/var/task/global-bundle.pem`. RDS Proxy has certificates of a public authority.
+//!
+//! # Connections
+//!
+//! A connection is opened when one is needed and none is free, and lives as long as the process. One handler's transaction
+//! has one connection; so a function needs `concurrency` of them in each of its execution environments, and a database
+//! `concurrency` times the event source's `MaximumConcurrency`. What the pool can't give within 4 s fails as throttled, and
+//! is tried again.
+//!
+//! Lambda freezes a process between invocations, and connections may die meanwhile. One that has idled for more than a
+//! minute is not used again. A request that finds its connection dead, or has no answer after 4 s, is repeated once on a new
+//! one, which is safe: the store recognises its own claims and completions, and a transaction that was only begun has not
+//! happened. A commit is never repeated.
+//!
+//! What a handler does to its session outlives its record: a `SET` without `LOCAL`, a temporary table, an advisory lock of
+//! the session. The next record that gets the connection has it too, `search_path` included. Use `SET LOCAL` and
+//! `pg_advisory_xact_lock`, which end with the transaction.
+//!
+//! ## RDS Proxy and PgBouncer
+//!
+//! The store itself leaves nothing on a connection that outlives a transaction, neither a prepared statement nor a setting,
+//! so that proxies can share connections between transactions: PgBouncer in transaction mode, and RDS Proxy without
+//! *pinning* them. (Neither is part of our tests.) It sends `SET LOCAL`, but only inside of a transaction, for which the
+//! proxy keeps the connection anyway.
+//!
+//! A handler's own statements may pin. A plain `tx.execute("…", …)` prepares its statement under a name, which RDS Proxy
+//! can follow since it supports PostgreSQL's extended query protocol, and PgBouncer since 1.21 with
+//! `max_prepared_statements`; [`execute_typed`](tokio_postgres::Client::execute_typed) and
+//! [`query_typed`](tokio_postgres::Client::query_typed) use no name, and one round trip where the others take two. `SET`,
+//! temporary tables, cursors, `LISTEN`, sequences by `nextval` and locks of the session pin. The metric
+//! `DatabaseConnectionsCurrentlySessionPinned` tells.
+//!
+//! With a proxy, many small functions share few connections. A transaction still has one of the database's for as long as
+//! it is open, so keep calls to other services out of it where you can.
+//!
+//! # What it costs
+//!
+//! In round trips to the database, those of the handler apart:
+//!
+//! | | a new key | a duplicate |
+//! |---|---|---|
+//! | a handler with a [`Transaction`] | 2: begin and claim, complete and commit | 2: refused, and shown by what |
+//! | any other handler, for all records of a request together | 2: claim, complete | 2, for all of them together |
+//! | where a connection has to be opened | 3 to 5 more, with TLS | the same |
+//!
+//! A new key writes its row twice, and the table's indexes once: the comments in `schema/v1.sql` say how. Without recorded
+//! data it takes about 400 bytes of the table, room that is kept free included, and 110 of the indexes; four weeks at one new
+//! key a second are 1.2 GB.
+//!
+//! # When it goes wrong
+//!
+//! | what happens | what the record does |
+//! |---|---|
+//! | the handler fails, panics, or is cancelled | rolled back; comes again |
+//! | the answer to the commit is lost | comes again, and is a duplicate if the commit went through |
+//! | a deferred constraint fails, or the transaction can't be serialized | rolled back at the commit; comes again |
+//! | a statement fails and the handler goes on | PostgreSQL has given the transaction up: comes again |
+//! | the handler sends `COMMIT` or `ROLLBACK` | is not acknowledged, and comes again when the claim's lease has lapsed |
+//! | something that the handler has spawned still has the transaction | its session is ended; comes again |
+//! | the function is frozen or killed in the middle | the server rolls back: at once when it sees the connection close, or else when the transaction has been idle for as long as the record had left |
+//! | another delivery's transaction has the key | waits for it until shortly before the deadline; then comes again |
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
@@ -11,14 +146,23 @@ mod rows;
 mod statements;
 mod store;
 mod tls;
+mod transaction;
 
 pub use config::ConfigError;
 pub use deadpool_postgres;
 pub use expired::Deleted;
 pub use store::PostgresStore;
+pub use transaction::Transaction;
 
-/// The statements that make the table: `schema/v1.sql`.
+/// The statements that make the table: `schema/v1.sql`. Its comments say how the table is laid out, and why.
 pub const SCHEMA_V1: &str = include_str!("../schema/v1.sql");
 
 /// The statement that deletes expired rows, for a scheduler such as pg_cron: `schema/delete-expired.sql`.
 pub const DELETE_EXPIRED: &str = include_str!("../schema/delete-expired.sql");
+
+/// Compiles what the guide shows. It lies outside of the package, which is built without it.
+#[cfg(doctest)]
+mod guides {
+    #[doc = include_str!("../../../docs/exactly-once.md")]
+    mod exactly_once {}
+}

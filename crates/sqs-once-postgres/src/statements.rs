@@ -5,13 +5,15 @@
 //! no prepared statement that a proxy would have to keep for it.
 //!
 //! A claim and a recording carry their time in the fence: a key's first fence is the time in milliseconds
-//! ([`Fence::first`](sqs_once::store::Fence::first)). Rows are written in the order of their ids, so that two slices never wait for each other.
+//! ([`Fence::first`]). Rows are written in the order of their ids, so that two slices never deadlock.
+
+use std::sync::Arc;
+use std::time::Duration;
 
 use sqs_once::Timestamp;
 use sqs_once::key::{Fingerprint, ItemId};
 use sqs_once::store::{Claim, Fence, Owner, Recording};
-use std::sync::Arc;
-use tokio_postgres::types::Type;
+use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Error, Row};
 
 use crate::DELETE_EXPIRED;
@@ -113,7 +115,8 @@ impl Statements {
                  RETURNING kept.id"
             ),
             read: format!("SELECT {COLUMNS} FROM {table} WHERE id = ANY ($1)"),
-            // `xmin` is the transaction that wrote the row: only the one that claimed the key completes it.
+            // `xmin` is the transaction that wrote the row: only the one that claimed the key completes it. No
+            // row is a division by zero, which makes the COMMIT behind it a rollback.
             complete: format!(
                 "WITH completed AS ( \
                      UPDATE {table} SET status = 'COMPLETED', expiration = $3, data = coalesce($4, data) \
@@ -211,9 +214,37 @@ impl Statements {
 
     /// Reads the rows that there are.
     pub(crate) async fn read(&self, client: &Client, ids: &[&str]) -> Result<Vec<Row>, Error> {
-        let parameters: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 1] =
-            [(&ids, Type::TEXT_ARRAY)];
+        let parameters: [(&(dyn ToSql + Sync), Type); 1] = [(&ids, Type::TEXT_ARRAY)];
         client.query_typed(&self.read, &parameters).await
+    }
+
+    /// Begins a transaction that does not outlive its record for long, whatever becomes of who began it. A
+    /// process that is frozen or dead keeps its locks only until the server ends the session, and a statement
+    /// that hangs only until the server ends the statement.
+    pub(crate) async fn begin(&self, client: &Client, limit: Duration) -> Result<(), Error> {
+        // Zero would be no limit. Statements have a moment more, so that a lock is named as what took too long.
+        let limit = limit.as_millis().clamp(1, i32::MAX as u128 - 1000);
+        let begin = format!(
+            "BEGIN; SET LOCAL lock_timeout = {limit}; SET LOCAL statement_timeout = {}; \
+             SET LOCAL idle_in_transaction_session_timeout = {limit}",
+            limit + 1000
+        );
+        client.batch_execute(&begin).await
+    }
+
+    /// Completes the claim that was written in this very transaction, or fails.
+    pub(crate) async fn complete(&self, client: &Client, end: &End<'_>) -> Result<(), Error> {
+        let (id, owner) = (end.id.as_str(), end.owner.to_string());
+        let expiration = end.completion.map(|(at, _)| whole_secs(at));
+        let data = end.completion.and_then(|(_, data)| bytes(data));
+        let parameters: [(&(dyn ToSql + Sync), Type); 4] = [
+            (&id, Type::TEXT),
+            (&owner, Type::TEXT),
+            (&expiration, Type::INT8),
+            (&data, Type::BYTEA),
+        ];
+        client.query_typed(&self.complete, &parameters).await?;
+        Ok(())
     }
 
     /// Deletes up to `limit` rows that have expired, and gives their number.

@@ -9,12 +9,12 @@ use futures_util::future::join3;
 use sqs_once::key::ItemId;
 use sqs_once::store::{
     Claim, Claimed, Item, Settled, Settlement, Settling, Store, StoreError, StoreErrorKind,
-    StoreFuture,
+    StoreFuture, Transactions,
 };
 use tokio_postgres::{Client, Error, Row};
 
 use crate::config::{self, ConfigError, Settings};
-use crate::pool::{ANSWER_TIMEOUT, Connections};
+use crate::pool::{ANSWER_TIMEOUT, Connections, Failure};
 use crate::rows;
 use crate::statements::{End, Over, Record, Statements};
 
@@ -90,11 +90,13 @@ impl PostgresStore {
     /// Sets how many connections there may be. Default: what `SQS_ONCE_CONCURRENCY` says where the environment is
     /// read, or else 10. With transactional handlers it takes one for each handler that runs at once.
     ///
-    /// Clones of this store get as many.
+    /// The store that this returns shares no connection with the one it was. A pool of your own stays as it is.
     #[must_use]
     pub fn connections(self, connections: NonZeroUsize) -> Self {
-        self.connections.resize(connections.get());
-        self
+        Self {
+            connections: self.connections.with(connections.get()),
+            ..self
+        }
     }
 
     /// Finds the table in this schema. Default: the first of the connection's `search_path` that has it,
@@ -121,7 +123,7 @@ impl PostgresStore {
                         let written = statements.claim(&connection, claims).await?;
                         let refused = refused(claims.iter().map(|claim| &claim.id), &written);
                         let found = self.found(&connection, &refused).await?;
-                        Ok((written, found))
+                        Ok::<_, Failure>((written, found))
                     };
                     (answer.await, connection)
                 });
@@ -168,7 +170,7 @@ impl PostgresStore {
                     let written = sorted.write(&self.statements, &connection).await?;
                     let ids = settlements.iter().map(|settlement| &settlement.id);
                     let found = self.found(&connection, &refused(ids, &written)).await?;
-                    Ok((written, found))
+                    Ok::<_, Failure>((written, found))
                 };
                 (answer.await, connection)
             });
@@ -191,11 +193,11 @@ impl PostgresStore {
     }
 
     /// The items of these ids; there may be none to look for.
-    async fn found(
+    pub(crate) async fn found(
         &self,
         client: &Client,
         ids: &[&str],
-    ) -> Result<HashMap<ItemId, Result<Item, StoreError>>, Error> {
+    ) -> Result<HashMap<ItemId, Result<Item, StoreError>>, Failure> {
         if ids.is_empty() {
             return Ok(HashMap::new());
         }
@@ -227,6 +229,10 @@ impl Store for PostgresStore {
             }
             in_order(answers)
         })
+    }
+
+    fn transactions(&self) -> Option<&dyn Transactions> {
+        Some(self)
     }
 
     fn read<'a>(&'a self, ids: &'a [ItemId]) -> StoreFuture<'a, Option<Item>> {

@@ -159,22 +159,22 @@ fn two_writes_to_one_item_are_named() {
             writes()
                 .update(update("orders", key()))
                 .delete(delete("orders", key())),
-            "write 0 (update of table \"orders\")",
-            "write 1 (delete from table \"orders\")",
+            "write 0 (update of table `orders`)",
+            "write 1 (delete from table `orders`)",
         ),
         (
             writes()
                 .check(check("orders", key()))
                 .put_item(put("orders", item())),
-            "write 0 (check of table \"orders\")",
-            "write 1 (put into table \"orders\")",
+            "write 0 (check of table `orders`)",
+            "write 1 (put into table `orders`)",
         ),
         (
             writes()
                 .put_item(put("orders", row))
                 .update(update("orders", pair)),
-            "write 0 (put into table \"orders\")",
-            "write 1 (update of table \"orders\")",
+            "write 0 (put into table `orders`)",
+            "write 1 (update of table `orders`)",
         ),
         (
             // Another write of that table shows what its key is.
@@ -182,8 +182,8 @@ fn two_writes_to_one_item_are_named() {
                 .put_item(put("orders", item()))
                 .update(update("orders", [("id", text("o-2"))]))
                 .put_item(put("orders", key())),
-            "write 0 (put into table \"orders\")",
-            "write 2 (put into table \"orders\")",
+            "write 0 (put into table `orders`)",
+            "write 2 (put into table `orders`)",
         ),
     ] {
         let said = refused(writes);
@@ -205,6 +205,13 @@ fn writes_to_different_items_are_none_to_one() {
             .check(check("orders", key("o-3")))
             .delete(delete("orders", [("id", number("1"))])),
     );
+    let keyless = || [("total", number("7"))];
+    accepted(
+        Writes::new()
+            .put_item(put("orders", keyless()))
+            .put_item(put("orders", keyless()))
+            .update(update("orders", key("o-1"))),
+    );
     let of = |sk: &str| [("pk", text("o")), ("sk", text(sk))];
     accepted(
         Writes::new()
@@ -219,12 +226,12 @@ fn writes_that_name_nothing_are_refused() {
     let nameless = Writes::new().put_item(put("", [("id", text("o-1"))]));
     assert_eq!(
         refused(nameless),
-        "write 0 (put into table \"\") names no table"
+        "write 0 (put into table ``) names no table"
     );
     let keyless = Writes::new().update(update("stock", []));
     assert_eq!(
         refused(keyless),
-        "write 0 (update of table \"stock\") has no key"
+        "write 0 (update of table `stock`) has no key"
     );
     let ruled = Writes::new().delete(delete("stock", [("id", text("a-7"))]));
     let said = "`on_conflict` is set for write 1, but there are 1 writes, counted from 0";
@@ -265,7 +272,7 @@ fn a_value_that_is_no_item_is_an_error_that_names_the_write() {
     assert!(matches!(error, WritesError::NotAnItem { .. }));
     let error = HandlerError::from(error);
     assert!(!error.is_terminal(), "the handler says what it means");
-    let said = "write 0 (put into table \"orders\"): the value is not an item";
+    let said = "write 0 (put into table `orders`): the value is not an item";
     assert!(error.chain().starts_with(said), "{}", error.chain());
 }
 
@@ -356,7 +363,7 @@ fn told(outcome: &str, reason: &str, requests: &str) -> (String, String, String)
     (outcome.to_owned(), reason.to_owned(), requests.to_owned())
 }
 
-const NOT_MET: &str = "write 0 (update of table \"stock\"): its condition was not met";
+const NOT_MET: &str = "write 0 (update of table `stock`): its condition was not met";
 
 #[tokio::test(start_paused = true)]
 async fn the_writes_of_a_handler_happen_once_for_a_key() {

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use sqs_once::conformance;
 use sqs_once::store::{Claimed, Fence, Settled, Settling, Store};
+use sqs_once_postgres::deadpool_postgres::{Manager, Pool};
 use sqs_once_postgres::{PostgresStore, SCHEMA_V1};
+use tokio_postgres::NoTls;
 
 use crate::support::{Database, NOW, completion, connect, new_claims, server, settlement};
 
@@ -61,6 +63,20 @@ async fn the_table_may_be_in_any_schema_of_any_name() {
     let by_path = PostgresStore::from_url(&by_path).unwrap();
     let claimed = by_path.claim(&claims).await;
     assert!(matches!(claimed[0], Ok(Claimed::Refused(_))), "{claimed:?}");
+}
+
+#[tokio::test]
+async fn a_pool_of_ones_own_does_as_well() {
+    let database = Database::new().await;
+    let config = database.url.parse().unwrap();
+    let pool = Pool::builder(Manager::new(config, NoTls)).max_size(1);
+    let store = PostgresStore::new(pool.build().unwrap());
+    let claims = new_claims(3);
+    let claimed = store.claim(&claims).await;
+    let fence = Fence::first(NOW);
+    for claimed in claimed {
+        assert_eq!(claimed.unwrap(), Claimed::Written { fence });
+    }
 }
 
 #[tokio::test]

@@ -3,7 +3,13 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod conformance;
+mod crashes;
+mod errors;
 mod expired;
 mod model;
+mod orders;
+mod relay;
+mod round_trips;
 mod slices;
 mod support;
+mod transactions;

@@ -236,7 +236,7 @@ async fn a_condition_that_is_not_met_writes_nothing_and_shows_the_item_it_asked_
         assert_eq!(conflict.item().unwrap()["pieces"], number(0));
         assert_eq!(
             conflict.to_string(),
-            "write 1 (update of table \"stock\"): its condition was not met"
+            "write 1 (update of table `stock`): its condition was not met"
         );
         assert!(shop.get("orders", "o-1").await.is_none());
         assert_eq!(shop.table.peek(&settlement.id).await, None);

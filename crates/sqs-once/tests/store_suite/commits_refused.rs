@@ -73,10 +73,7 @@ async fn what_a_moment_may_change_is_tried_again_whatever_else_is_wrong() {
         "RequestLimitExceeded",
     ] {
         for (reasons, whose) in [
-            (
-                [code, "None", "None"],
-                "write 0 (put into table \"orders\")",
-            ),
+            ([code, "None", "None"], "write 0 (put into table `orders`)"),
             (
                 ["ConditionalCheckFailed", code, "None"],
                 "write 1 (update of",
@@ -158,11 +155,11 @@ async fn a_write_that_is_wrong_is_named_and_holds_up_no_other_message() {
     for (reasons, named) in [
         (
             ["None", "ValidationError", "None"],
-            "write 1 (update of table \"stock\")",
+            "write 1 (update of table `stock`)",
         ),
         (
             ["Validation of a key", "None", "None"],
-            "write 0 (put into table \"orders\")",
+            "write 0 (put into table `orders`)",
         ),
         (
             ["ItemCollectionSizeLimitExceeded", "None", "None"],
@@ -181,6 +178,31 @@ async fn a_write_that_is_wrong_is_named_and_holds_up_no_other_message() {
         let committed = shop.commit(&settlement, &writes()).await;
         assert_eq!(committed, Committed::Refused(item));
     }
+}
+
+/// DynamoDB does not promise to show every reason.
+#[tokio::test]
+async fn a_duplicate_of_which_only_its_own_condition_is_told_is_a_duplicate() {
+    let shop = shop().await;
+    let settlement = settlement();
+    let item = shop.completed(&settlement).await;
+    let told = ["ConditionalCheckFailed", "None", "None"];
+    shop.wire.next([cancelled(told)]);
+    let committed = shop.commit(&settlement, &writes()).await;
+    assert_eq!(committed, Committed::Refused(item));
+    let expected = ["TransactWriteItems", "BatchGetItem"];
+    assert_eq!(shop.wire.seen(), expected);
+}
+
+#[tokio::test]
+async fn a_request_that_is_wrong_holds_up_no_other_message() {
+    let shop = shop().await;
+    let said = "One of the required keys was not given a value";
+    let refused = answer("ValidationException", &json!({ "Message": said }));
+    shop.wire.next([refused]);
+    let error = shop.fails(&settlement(), &writes()).await;
+    assert_eq!(error.kind(), StoreErrorKind::Other);
+    assert!(error.to_string().contains(said), "{error}");
 }
 
 #[tokio::test]
@@ -270,9 +292,9 @@ async fn denied_access_names_every_action_that_the_commit_needs() {
     let shown = error.to_string();
     for part in [
         said,
-        "dynamodb:PutItem on \"orders\"",
-        "dynamodb:UpdateItem on \"stock\"",
-        &format!("dynamodb:UpdateItem on \"{TABLE}\""),
+        "dynamodb:PutItem on `orders`",
+        "dynamodb:UpdateItem on `stock`",
+        &format!("dynamodb:UpdateItem on `{TABLE}`"),
     ] {
         assert!(shown.contains(part), "{shown}");
     }
@@ -286,7 +308,7 @@ async fn a_missing_table_is_one_of_those_named() {
     let error = shop.fails(&settlement(), &writes).await;
     assert_eq!(error.kind(), StoreErrorKind::Other);
     assert!(!error.is_permanent(), "it may be one message that is wrong");
-    let named = format!("\"ordrs\", \"{TABLE}\"");
+    let named = format!("`ordrs`, `{TABLE}`");
     assert!(error.to_string().contains(&named), "{error}");
 }
 
@@ -299,7 +321,7 @@ async fn puts_that_only_dynamodb_can_tell_to_be_of_one_item_are_named() {
     };
     let error = shop.fails(&settlement(), &of_one_item()).await;
     assert_eq!(error.kind(), StoreErrorKind::Other);
-    let names = "write 1 (put into table \"orders\"), write 2 (put into table \"orders\")";
+    let names = "write 1 (put into table `orders`), write 2 (put into table `orders`)";
     assert!(error.to_string().contains(names), "{error}");
     assert!(!error.to_string().contains("o-1"), "{error}");
     assert!(!error.to_string().contains("write 0"), "{error}");

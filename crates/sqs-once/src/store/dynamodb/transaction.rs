@@ -85,26 +85,32 @@ impl Requests {
         }
     }
 
-    /// Tells the reasons apart. One that a moment may change comes before those that it may not, except for the
-    /// key's own item, which decides by itself.
     fn cancelled(
         &self,
         error: SdkError<TransactWriteItemsError, HttpResponse>,
         writes: &Writes,
     ) -> Result<Cancelled, StoreError> {
-        let reasons = match error.as_service_error() {
+        match error.as_service_error() {
             Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) => {
-                cancelled.cancellation_reasons()
+                self.told_apart(cancelled.cancellation_reasons(), writes)
             }
             // An earlier copy was carried out, and the item of the key knows it.
             Some(TransactWriteItemsError::IdempotentParameterMismatchException(_)) => {
                 let text =
                     "another request of this very attempt was carried out in the last ten minutes";
                 let error = other(text.to_owned()).with_source(error);
-                return Ok(Cancelled::ByWrites(Err(error)));
+                Ok(Cancelled::ByWrites(Err(error)))
             }
-            _ => return Err(self.failed(error, writes)),
-        };
+            _ => Err(self.failed(error, writes)),
+        }
+    }
+
+    /// The key's own item decides by itself. Of the other reasons those that a moment may change come first.
+    fn told_apart(
+        &self,
+        reasons: &[CancellationReason],
+        writes: &Writes,
+    ) -> Result<Cancelled, StoreError> {
         let all = writes.all();
         let Some((own, others)) = reasons
             .split_last()
@@ -160,12 +166,12 @@ impl Requests {
         writes: &Writes,
     ) -> StoreError {
         let all = writes.all();
-        let own = format!("dynamodb:UpdateItem on {:?}", self.table.name);
+        let own = format!("dynamodb:UpdateItem on `{}`", self.table.name);
         errors::request_and(error, |kind, message| match kind {
             StoreErrorKind::AccessDenied => {
                 let needed = all
                     .iter()
-                    .map(|write| format!("{} on {:?}", write.action(), write.table));
+                    .map(|write| format!("{} on `{}`", write.action(), write.table));
                 let needed: BTreeSet<_> = needed.chain([own]).collect();
                 message.push_str(&format!("; this commit needs {}", listed(needed)));
             }
@@ -176,7 +182,7 @@ impl Requests {
                     .iter()
                     .map(|write| write.table)
                     .chain([&*self.table.name]);
-                let tables: BTreeSet<_> = tables.map(|table| format!("{table:?}")).collect();
+                let tables: BTreeSet<_> = tables.map(|table| format!("`{table}`")).collect();
                 message.push_str(&format!(
                     "; this commit needs the tables {}",
                     listed(tables)
@@ -188,8 +194,10 @@ impl Requests {
                 let may_be = all
                     .iter()
                     .filter(|write| write.is_put() && of_table(write.table) > 1);
-                let names = may_be.map(|write| write.name().to_string());
-                message.push_str(&format!("; these may be: {}", listed(names)));
+                let names: Vec<_> = may_be.map(|write| write.name().to_string()).collect();
+                if !names.is_empty() {
+                    message.push_str(&format!("; these may be: {}", listed(names)));
+                }
             }
             _ => *kind = of_write(*kind),
         })

@@ -103,8 +103,8 @@ type Rule = Box<dyn Fn(&Conflict) -> Disposition + Send + Sync>;
 /// # What it costs
 ///
 /// One request, two where a condition of the handler's own is not met. DynamoDB counts every write of a transaction
-/// twice: 2 write units for each KiB of each item, the record of the key and the items of checks included, and as many
-/// for a transaction that is refused. The function's role needs `dynamodb:UpdateItem` on the store's table, and for each
+/// twice: 2 write units for each KiB of each item, the record of the key and the items of checks included. A transaction
+/// that is refused is not free either. The function's role needs `dynamodb:UpdateItem` on the store's table, and for each
 /// kind of write `dynamodb:PutItem`, `dynamodb:UpdateItem`, `dynamodb:DeleteItem` or `dynamodb:ConditionCheckItem` on
 /// the tables written. All tables are in the account and the region of the store's.
 #[derive(Default)]

@@ -40,7 +40,7 @@ impl WriteName {
     }
 }
 
-/// `write 1 (update of table "stock")`
+/// ``write 1 (update of table `stock`)``
 impl fmt::Display for WriteName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
@@ -49,9 +49,10 @@ impl fmt::Display for WriteName {
             table,
         } = self;
         let (operation, preposition, _) = operation.names();
+        let table = table.escape_debug();
         write!(
             f,
-            "write {index} ({operation} {preposition} table {table:?})"
+            "write {index} ({operation} {preposition} table `{table}`)"
         )
     }
 }
@@ -146,8 +147,6 @@ impl<'a> Write<'a> {
     /// Whether it is of the item that has this key.
     pub(crate) fn is_of(&self, table: &str, key: &Attributes) -> bool {
         let has = |(name, value)| self.attributes.get(name) == Some(value);
-        self.table == table
-            && (self.is_put() || self.attributes.len() == key.len())
-            && key.iter().all(has)
+        self.table == table && key.iter().all(has)
     }
 }

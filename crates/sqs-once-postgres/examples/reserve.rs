@@ -1,0 +1,32 @@
+//! A function that reserves one piece for an order, in PostgreSQL, exactly once.
+//!
+//! It needs the tables `stock (sku text PRIMARY KEY, pieces bigint)` and `reservations (order_id text, sku text)` beside
+//! the one of `schema/v1.sql`, and `SQS_ONCE_POSTGRES_URL`.
+
+use serde::Deserialize;
+use sqs_once::{Error, HandlerError};
+use sqs_once_postgres::{PostgresStore, Transaction};
+
+#[derive(Deserialize)]
+struct OrderPlaced {
+    order_id: String,
+    sku: String,
+}
+
+/// Takes the piece from the stock and writes the reservation down, or neither.
+#[sqs_once::handler(key = order.order_id)]
+async fn reserve(order: OrderPlaced, tx: Transaction) -> Result<(), HandlerError> {
+    let take = "UPDATE stock SET pieces = pieces - 1 WHERE sku = $1 AND pieces > 0";
+    if tx.execute(take, &[&order.sku]).await? == 0 {
+        // No retry brings a piece back: to the dead-letter queue.
+        return Err(HandlerError::terminal("out of stock"));
+    }
+    let reserve = "INSERT INTO reservations (order_id, sku) VALUES ($1, $2)";
+    tx.execute(reserve, &[&order.order_id, &order.sku]).await?;
+    Ok(())
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Error> {
+    sqs_once::run(reserve::consumer().store(PostgresStore::from_env()?)).await
+}

@@ -1,0 +1,114 @@
+//! Rows that commit with the record of their key are written exactly once, whatever breaks or dies at
+//! whichever message; and the same rows written apart from it are not, which shows that these tests would notice.
+//!
+//! `SQS_ONCE_SEEDS` sets how many random stories are told, `SQS_ONCE_FIRST_SEED` where they begin. What chance
+//! decides comes from the seed; which of two processes is faster does not.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+#[path = "../../../sqs-once/tests/exactly_once/chance.rs"]
+mod chance;
+mod killed;
+mod proxy;
+mod world;
+
+use std::sync::LazyLock;
+
+use futures_util::StreamExt;
+use futures_util::stream;
+use postgres_for_tests::Server;
+
+use proxy::{Fault, Weather};
+use world::{Place, Told, Way, tell};
+
+const SEEDS: u64 = 1000;
+/// Each of these messages meets each fault. A process that handles one record sends about as many.
+const STEPS: usize = 40;
+/// How many stories are told at a time.
+const AT_ONCE: usize = 8;
+
+static SERVER: LazyLock<Server> = LazyLock::new(Server::start);
+
+fn number(variable: &str, default: u64) -> u64 {
+    let text = std::env::var(variable).ok();
+    text.map_or(default, |text| text.parse().unwrap())
+}
+
+async fn tell_all(
+    way: Way,
+    weathers: impl IntoIterator<Item = (String, Weather, u64)>,
+) -> Vec<(String, Told)> {
+    let place = Place::new(&SERVER.create_database()).await;
+    let client = place.connect().await;
+    let (place, client) = (&place, &client);
+    let stories = weathers.into_iter().map(async |(name, weather, seed)| {
+        let told = tell(place, client, way, weather, seed, &name).await;
+        (name, told)
+    });
+    stream::iter(stories)
+        .buffer_unordered(AT_ONCE)
+        .collect()
+        .await
+}
+
+/// Every fault at every message, each in a story of its own.
+fn one_fault_each() -> Vec<(String, Weather, u64)> {
+    let steps = Fault::ALL
+        .into_iter()
+        .flat_map(|fault| (0..STEPS).map(move |step| (fault, step)));
+    let named = steps.map(|(fault, step)| {
+        let name = format!("{fault:?} at message {step}");
+        (name, Weather::Once(step, fault), step as u64)
+    });
+    named.collect()
+}
+
+fn storms(count: u64) -> impl Iterator<Item = (String, Weather, u64)> {
+    let first = number("SQS_ONCE_FIRST_SEED", 0);
+    (first..first + count).map(|seed| {
+        let weather = Weather::Storm {
+            once_in: 20,
+            messages: 150,
+        };
+        ("storm".to_owned(), weather, seed)
+    })
+}
+
+fn all_are_exactly_once(stories: &[(String, Told)]) {
+    assert!(!stories.is_empty());
+    for (name, told) in stories {
+        assert!(
+            told.is_exactly_once(),
+            "{name}: effects {:?}, acknowledged without an effect: {:?}\n{}",
+            told.effects,
+            told.lost,
+            told.story
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_are_written_exactly_once_whatever_befalls_any_message() {
+    let stories = tell_all(Way::Together, one_fault_each()).await;
+    all_are_exactly_once(&stories);
+    let reached = stories.iter().map(|(_, told)| told.messages).min();
+    assert!(
+        reached > Some(STEPS / 2),
+        "the faults met too few messages: {reached:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_are_written_exactly_once_in_any_storm() {
+    let seeds = number("SQS_ONCE_SEEDS", SEEDS);
+    all_are_exactly_once(&tell_all(Way::Together, storms(seeds)).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_apart_from_their_record_are_never_lost_but_written_twice() {
+    let stories = tell_all(Way::Apart, storms(50)).await;
+    assert!(stories.iter().all(|(_, told)| told.lost.is_empty()));
+    let twice = |told: &Told| told.effects.iter().any(|times| *times > 1);
+    let count = stories.iter().filter(|(_, told)| twice(told)).count();
+    assert!(count > 0, "these stories would not notice a second effect");
+}

@@ -1,0 +1,240 @@
+//! What lies between a process and its database: connections that break at a message of choice.
+
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+use crate::chance::Chance;
+
+/// What happens at one message from a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// The connection breaks before it is sent.
+    LoseRequest,
+    /// The connection breaks once it is sent, and the server does what it says.
+    LoseAnswer,
+    /// The connection breaks for the client. What it says reaches the server a while later.
+    Delay,
+    /// The process dies before it is sent.
+    DieBefore,
+    /// The process dies once it is sent.
+    DieAfter,
+}
+
+impl Fault {
+    pub(crate) const ALL: [Self; 5] = [
+        Self::LoseRequest,
+        Self::LoseAnswer,
+        Self::Delay,
+        Self::DieBefore,
+        Self::DieAfter,
+    ];
+}
+
+/// When faults come.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Weather {
+    /// This one, at this message, counted from 0.
+    Once(usize, Fault),
+    /// Any of them, once in so many messages, for so many messages.
+    Storm { once_in: u64, messages: usize },
+}
+
+/// The weather of one story, for all its processes.
+#[derive(Clone)]
+pub(crate) struct Sky(Arc<Shared>);
+
+struct Shared {
+    weather: Weather,
+    chance: Chance,
+    messages: AtomicUsize,
+    log: Mutex<Vec<String>>,
+    struck: watch::Sender<bool>,
+}
+
+impl Sky {
+    pub(crate) fn new(weather: Weather, chance: Chance) -> Self {
+        Self(Arc::new(Shared {
+            weather,
+            chance,
+            messages: AtomicUsize::new(0),
+            log: Mutex::default(),
+            struck: watch::Sender::new(false),
+        }))
+    }
+
+    /// How many messages clients have sent so far.
+    pub(crate) fn messages(&self) -> usize {
+        self.0.messages.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn note(&self, line: String) {
+        self.0.log.lock().unwrap().push(line);
+    }
+
+    /// What happened, for the message of a test that failed.
+    pub(crate) fn story(&self) -> String {
+        self.0.log.lock().unwrap().join("\n")
+    }
+
+    /// Ends when a fault has come.
+    pub(crate) async fn struck(&self) {
+        let mut struck = self.0.struck.subscribe();
+        // An error would be a sender that is gone, which this is.
+        let _ = struck.wait_for(|struck| *struck).await;
+    }
+
+    fn fault(&self, kind: char) -> Option<Fault> {
+        let at = self.0.messages.fetch_add(1, Ordering::Relaxed);
+        let fault = match self.0.weather {
+            Weather::Once(when, fault) => (at == when).then_some(fault),
+            Weather::Storm { once_in, messages } => {
+                let comes = at < messages && self.0.chance.once_in(once_in);
+                comes.then(|| Fault::ALL[self.0.chance.index(Fault::ALL.len())])
+            }
+        };
+        if let Some(fault) = fault {
+            self.0.struck.send_replace(true);
+            self.note(format!("message {at} ({kind}): {fault:?}"));
+        }
+        fault
+    }
+}
+
+/// The way from one process to its database.
+pub(crate) struct Proxy {
+    pub(crate) port: u16,
+    death: Arc<watch::Sender<bool>>,
+}
+
+impl Proxy {
+    /// To the server on `port`.
+    pub(crate) async fn to(port: u16, sky: &Sky) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let proxy = Self {
+            port: listener.local_addr().unwrap().port(),
+            death: Arc::new(watch::Sender::new(false)),
+        };
+        let (sky, death) = (sky.clone(), Arc::clone(&proxy.death));
+        tokio::spawn(async move {
+            let mut dead = death.subscribe();
+            loop {
+                let client = tokio::select! {
+                    client = listener.accept() => client,
+                    _ = dead.wait_for(|dead| *dead) => return,
+                };
+                let Ok((client, _)) = client else { return };
+                let way = Way {
+                    sky: sky.clone(),
+                    death: Arc::clone(&death),
+                };
+                tokio::spawn(async move {
+                    // An error is a connection that has ended.
+                    let _ = way.pass(client, port).await;
+                });
+            }
+        });
+        proxy
+    }
+
+    /// Nothing goes through any more, in either direction, as if the process was killed.
+    pub(crate) fn die(&self) {
+        self.death.send_replace(true);
+    }
+
+    /// Ends when the process is dead.
+    pub(crate) async fn death(&self) {
+        let mut dead = self.death.subscribe();
+        // An error would be a sender that is gone, which this is.
+        let _ = dead.wait_for(|dead| *dead).await;
+    }
+
+    pub(crate) fn is_dead(&self) -> bool {
+        *self.death.borrow()
+    }
+}
+
+struct Way {
+    sky: Sky,
+    death: Arc<watch::Sender<bool>>,
+}
+
+impl Way {
+    async fn pass(self, client: TcpStream, port: u16) -> io::Result<()> {
+        let server = TcpStream::connect(("127.0.0.1", port)).await?;
+        client.set_nodelay(true)?;
+        server.set_nodelay(true)?;
+        let (from_client, to_client) = client.into_split();
+        let (from_server, to_server) = server.into_split();
+        let mut dead = self.death.subscribe();
+        let back = tokio::spawn(drain(from_server, to_client));
+        let there = self.requests(from_client, to_server);
+        tokio::select! {
+            ended = there => ended?,
+            _ = dead.wait_for(|dead| *dead) => {}
+        }
+        // The client hears nothing more.
+        back.abort();
+        Ok(())
+    }
+
+    /// Passes message after message, until the client ends or a fault comes.
+    async fn requests(&self, mut from: OwnedReadHalf, mut to: OwnedWriteHalf) -> io::Result<()> {
+        // The first message has no kind.
+        let first = body(&mut from).await?;
+        to.write_all(&first).await?;
+        loop {
+            let kind = from.read_u8().await?;
+            let mut message = vec![kind];
+            message.extend(body(&mut from).await?);
+            match self.sky.fault(kind.into()) {
+                None => to.write_all(&message).await?,
+                Some(Fault::LoseRequest) => return Ok(()),
+                Some(Fault::LoseAnswer) => return to.write_all(&message).await,
+                Some(Fault::DieBefore) => {
+                    self.death.send_replace(true);
+                    return Ok(());
+                }
+                Some(Fault::DieAfter) => {
+                    to.write_all(&message).await?;
+                    self.death.send_replace(true);
+                    return Ok(());
+                }
+                Some(Fault::Delay) => {
+                    let late = self.sky.0.chance.millis(1..200);
+                    tokio::spawn(async move {
+                        sleep(late).await;
+                        // The rest of what the client had sent with it.
+                        let mut rest = vec![0; 64 * 1024];
+                        let len = from.try_read(&mut rest).unwrap_or(0);
+                        message.extend(&rest[..len]);
+                        // A server that is gone gets nothing.
+                        let _ = to.write_all(&message).await;
+                        sleep(Duration::from_millis(5)).await;
+                    });
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
+
+/// A message without its kind: its length, which counts itself, and the rest.
+async fn body(from: &mut OwnedReadHalf) -> io::Result<Vec<u8>> {
+    let len = from.read_u32().await?;
+    let mut message = len.to_be_bytes().to_vec();
+    message.resize(usize::try_from(len).unwrap(), 0);
+    from.read_exact(&mut message[4..]).await?;
+    Ok(message)
+}
+
+async fn drain(mut from: OwnedReadHalf, mut to: OwnedWriteHalf) -> io::Result<u64> {
+    tokio::io::copy(&mut from, &mut to).await
+}

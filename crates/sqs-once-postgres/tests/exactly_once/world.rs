@@ -1,0 +1,301 @@
+//! A queue that delivers at least once, and processes that come and go.
+
+use std::time::Duration;
+
+use lambda_runtime::{Context, LambdaEvent};
+use serde::Deserialize;
+use serde_json::json;
+use sqs_once::{Clock, Consumer, HandlerError, SystemClock, Timestamp};
+use sqs_once_postgres::{PostgresStore, Transaction};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+use tokio_postgres::{Client, NoTls};
+use tower_service::Service;
+
+use crate::chance::Chance;
+use crate::proxy::{Proxy, Sky, Weather};
+
+/// The pause between two rounds where a claim may have been left behind.
+const PAUSE: Duration = Duration::from_millis(50);
+/// No message of these tests needs more deliveries, once the weather is fair.
+const MOST_ROUNDS: usize = 60;
+
+/// How the effect and the record of its key are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// In one transaction.
+    Together,
+    /// The effect by the handler itself, and the record after it.
+    Apart,
+}
+
+impl Way {
+    /// How long an invocation may take, and so how long a claim holds that is left behind.
+    fn invocation(self) -> Duration {
+        match self {
+            Self::Together => Duration::from_secs(5),
+            Self::Apart => Duration::from_millis(500),
+        }
+    }
+}
+
+const ONE_MORE: &str = "INSERT INTO effects VALUES ($1, 1)
+    ON CONFLICT (id) DO UPDATE SET times = effects.times + 1";
+
+/// A database with the tables, and how to reach it.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) port: u16,
+    /// A URL whose port is to be filled in.
+    url: (String, String),
+    superuser: String,
+}
+
+impl Place {
+    /// Makes the tables.
+    pub(crate) async fn new(url: &str) -> Self {
+        // One round of hashing: the password is no secret, and thousands of connections are made.
+        let quick = "CREATE TABLE effects (id text PRIMARY KEY, times bigint);
+            DO $$ BEGIN
+                PERFORM set_config('scram_iterations', '1', false);
+                IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'quick') THEN
+                    CREATE ROLE quick LOGIN PASSWORD 'quick';
+                END IF;
+            END $$;
+            GRANT ALL ON effects, processed_events TO quick";
+        let (head, tail) = url.split_once("@127.0.0.1:").unwrap();
+        assert!(head.starts_with("postgresql://"));
+        let (port, database) = tail.split_once('/').unwrap();
+        let place = Self {
+            port: port.parse().unwrap(),
+            url: (
+                "postgresql://quick:quick@127.0.0.1:".to_owned(),
+                format!("/{database}?sslmode=disable"),
+            ),
+            superuser: url.to_owned(),
+        };
+        place.administer(sqs_once_postgres::SCHEMA_V1).await;
+        place.administer(quick).await;
+        place
+    }
+
+    /// Runs statements as the superuser.
+    pub(crate) async fn administer(&self, statements: &str) {
+        let client = connect(&self.superuser).await.unwrap();
+        client.batch_execute(statements).await.unwrap();
+    }
+
+    /// How a client connects through a port.
+    pub(crate) fn through(&self, port: u16) -> String {
+        let (head, tail) = &self.url;
+        format!("{head}{port}{tail}")
+    }
+
+    pub(crate) async fn connect(&self) -> Client {
+        connect(&self.through(self.port)).await.unwrap()
+    }
+}
+
+async fn connect(url: &str) -> Result<Client, tokio_postgres::Error> {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
+    tokio::spawn(connection);
+    Ok(client)
+}
+
+/// How often the effect of `key` happened.
+pub(crate) async fn effects(client: &Client, key: &str) -> i64 {
+    let select = "SELECT times FROM effects WHERE id = $1";
+    let row = client.query_opt(select, &[&key]).await.unwrap();
+    row.map_or(0, |row| row.get(0))
+}
+
+#[derive(Deserialize)]
+struct Order {
+    id: String,
+}
+
+#[derive(Clone)]
+struct Message {
+    id: String,
+    key: String,
+}
+
+/// The time of a process, which differs from that of others.
+struct SkewedClock(Duration);
+
+impl Clock for SkewedClock {
+    fn now(&self) -> Timestamp {
+        SystemClock.now() + self.0
+    }
+}
+
+/// What one story of messages and processes came to.
+pub(crate) struct Told {
+    /// How often the effect of each key happened.
+    pub(crate) effects: Vec<i64>,
+    /// The messages that were acknowledged while their effect had not happened.
+    pub(crate) lost: Vec<String>,
+    pub(crate) messages: usize,
+    pub(crate) story: String,
+}
+
+impl Told {
+    pub(crate) fn is_exactly_once(&self) -> bool {
+        self.lost.is_empty() && self.effects.iter().all(|times| *times == 1)
+    }
+}
+
+/// Tells one story: every message is delivered until it is acknowledged.
+pub(crate) async fn tell(
+    place: &Place,
+    client: &Client,
+    way: Way,
+    weather: Weather,
+    seed: u64,
+    story: &str,
+) -> Told {
+    let chance = Chance::from_seed(seed);
+    let keys: Vec<_> = (0..=chance.below(2))
+        .map(|key| format!("{story}-{seed}-{key}"))
+        .collect();
+    let mut queue = Vec::new();
+    for key in &keys {
+        for copy in 0..=chance.below(2) {
+            let (id, key) = (format!("{key}-{copy}"), key.clone());
+            queue.push(Message { id, key });
+        }
+    }
+    let sky = Sky::new(weather, chance.clone());
+    let mut lost = Vec::new();
+    for round in 0.. {
+        assert!(
+            round < MOST_ROUNDS,
+            "{story}, seed {seed}: {} messages never end\n{}",
+            queue.len(),
+            sky.story()
+        );
+        if queue.is_empty() {
+            break;
+        }
+        // Two processes at a time; a message may be delivered to both.
+        let mut processes = JoinSet::new();
+        for _ in 0..2 {
+            let batch: Vec<_> = queue
+                .iter()
+                .filter(|_| !chance.once_in(3))
+                .cloned()
+                .collect();
+            if batch.is_empty() {
+                continue;
+            }
+            let skew = chance.millis(0..2000);
+            let (place, sky, chance) = (place.clone(), sky.clone(), chance.clone());
+            processes.spawn(async move { invoke(&place, &sky, way, skew, chance, batch).await });
+        }
+        while let Some(acknowledged) = processes.join_next().await {
+            for message in acknowledged.unwrap() {
+                sky.note(format!("{} is acknowledged", message.id));
+                if effects(client, &message.key).await == 0 {
+                    lost.push(message.id.clone());
+                }
+                queue.retain(|other| other.id != message.id);
+            }
+        }
+        if way == Way::Apart {
+            sleep(PAUSE).await;
+        }
+    }
+    let mut times = Vec::new();
+    for key in &keys {
+        times.push(effects(client, key).await);
+    }
+    Told {
+        effects: times,
+        lost,
+        messages: sky.messages(),
+        story: sky.story(),
+    }
+}
+
+/// One process handles one batch. Gives the messages that SQS may delete.
+async fn invoke(
+    place: &Place,
+    sky: &Sky,
+    way: Way,
+    skew: Duration,
+    chance: Chance,
+    mut batch: Vec<Message>,
+) -> Vec<Message> {
+    let proxy = Proxy::to(place.port, sky).await;
+    let url = place.through(proxy.port);
+    let store = PostgresStore::from_url(&url).unwrap();
+    let clock = SkewedClock(skew);
+    let deadline = (clock.now() + way.invocation()).as_millis();
+    let mut consumer = consumer(way, url, chance.clone())
+        .store(store)
+        .namespace("exactly-once")
+        .clock(clock)
+        // A claim that is left behind, in the way that claims, should not be waited for.
+        .lease_margin(Duration::ZERO)
+        .random(chance.clone());
+    let records: Vec<_> = batch
+        .iter()
+        .map(|message| {
+            json!({
+                "messageId": message.id,
+                "body": json!({ "id": message.key }).to_string(),
+                "eventSourceARN": "arn:aws:sqs:eu-central-1:123456789012:orders",
+            })
+        })
+        .collect();
+    let event = serde_json::from_value(json!({ "Records": records })).unwrap();
+    let mut context = Context::default();
+    context.deadline = deadline;
+    let answer = consumer.call(LambdaEvent::new(event, context));
+    let answer = timeout(way.invocation(), async {
+        tokio::select! {
+            answer = answer => Some(answer),
+            () = proxy.death() => None,
+        }
+    });
+    let answer = answer.await.ok().flatten();
+    // It may also die while it answers.
+    if chance.once_in(20) {
+        proxy.die();
+    }
+    // A process that is dead acknowledges nothing, nor does one that fails.
+    let (false, Some(Ok(answer))) = (proxy.is_dead(), answer) else {
+        return Vec::new();
+    };
+    proxy.die();
+    let failures = answer.batch_item_failures;
+    batch.retain(|message| {
+        !failures
+            .iter()
+            .any(|failure| failure.item_identifier == message.id)
+    });
+    batch
+}
+
+fn consumer(way: Way, url: String, chance: Chance) -> Consumer {
+    let keyed = sqs_once::consumer::<Order>().key(|order: &Order| order.id.clone());
+    match way {
+        Way::Together => keyed.handler(move |order: Order, tx: Transaction| {
+            let chance = chance.clone();
+            async move {
+                sleep(chance.millis(0..5)).await;
+                tx.execute(ONE_MORE, &[&order.id]).await?;
+                sleep(chance.millis(0..5)).await;
+                Ok::<_, HandlerError>(())
+            }
+        }),
+        Way::Apart => keyed.handler(move |order: Order| {
+            let url = url.clone();
+            async move {
+                let client = connect(&url).await?;
+                client.execute(ONE_MORE, &[&order.id]).await?;
+                Ok::<_, HandlerError>(())
+            }
+        }),
+    }
+}

@@ -1,0 +1,71 @@
+//! How often a store asks and waits for the answer. On one thread, so that what is sent together arrives together.
+
+use std::time::Duration;
+
+use sqs_once::store::{Begun, Claimed, Settled, Store, Transactions};
+use sqs_once_postgres::PostgresStore;
+
+use crate::relay::Relay;
+use crate::support::{Database, completion, new_claims, settlement};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A store whose connection is open, behind a relay.
+async fn warm(database: &Database) -> (Relay, PostgresStore) {
+    let relay = Relay::before(&database.url).await;
+    let store = PostgresStore::from_url(&relay.url(&database.url)).unwrap();
+    let read = store.read(&[new_claims(1).remove(0).id]).await;
+    assert_eq!(read[0].as_ref().unwrap(), &None);
+    (relay, store)
+}
+
+#[tokio::test]
+async fn a_transaction_begins_in_one_round_trip_and_commits_in_one() {
+    let database = Database::new().await;
+    let (relay, store) = warm(&database).await;
+    let claim = new_claims(1).remove(0);
+    let before = relay.round_trips();
+    let begun = store.begin(&claim, PATIENCE).await.unwrap();
+    let Begun::Open { transaction, .. } = begun else {
+        panic!("a new key was refused");
+    };
+    assert_eq!(relay.round_trips() - before, 1);
+    transaction
+        .commit(settlement(&claim, completion()))
+        .await
+        .unwrap();
+    assert_eq!(relay.round_trips() - before, 2);
+}
+
+#[tokio::test]
+async fn a_hundred_claims_take_one_round_trip_and_so_do_their_completions() {
+    let database = Database::new().await;
+    let (relay, store) = warm(&database).await;
+    let claims = new_claims(100);
+    let before = relay.round_trips();
+    let claimed = store.claim(&claims).await;
+    assert!(
+        claimed
+            .iter()
+            .all(|one| matches!(one, Ok(Claimed::Written { .. })))
+    );
+    assert_eq!(relay.round_trips() - before, 1);
+
+    let settle = |claim| settlement(claim, completion());
+    let settlements: Vec<_> = claims.iter().map(settle).collect();
+    let settled = store.settle(&settlements).await;
+    assert!(
+        settled
+            .iter()
+            .all(|one| matches!(one, Ok(Settled::Written)))
+    );
+    assert_eq!(relay.round_trips() - before, 2);
+
+    let again = store.claim(&claims).await;
+    assert!(
+        again
+            .iter()
+            .all(|one| matches!(one, Ok(Claimed::Refused(_))))
+    );
+    assert_eq!(relay.round_trips() - before, 4);
+}

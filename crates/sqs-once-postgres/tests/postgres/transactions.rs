@@ -1,0 +1,407 @@
+//! Handlers that work in the transaction in which their key is claimed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqs_once::store::{Begun, StoreErrorKind, Transactions};
+use sqs_once::{HandlerError, Recorded};
+use sqs_once_postgres::{PostgresStore, Transaction};
+use tokio::sync::Notify;
+use tokio::sync::oneshot;
+use tokio_postgres::error::SqlState;
+
+use crate::orders::{Order, Orders, insert, invoke, invoke_for, until_somebody_waits};
+use crate::support::{Database, connect, new_claims};
+
+const ACKNOWLEDGED: [&str; 0] = [];
+
+#[tokio::test]
+async fn the_effect_and_the_record_of_its_key_are_there_together() {
+    let orders = Orders::new().await;
+    let consumer = orders.sound();
+    assert_eq!(invoke(&consumer, &["o-1"]).await, ACKNOWLEDGED);
+    orders.assert_done_once("o-1").await;
+    assert_eq!(invoke(&consumer, &["o-1"]).await, ACKNOWLEDGED);
+    orders.assert_done_once("o-1").await;
+    assert_eq!(orders.calls(), 1);
+}
+
+#[tokio::test]
+async fn what_a_handler_records_is_kept_with_the_completion() {
+    let database = Database::new().await;
+    let consumer = sqs_once::consumer::<Order>()
+        .key(|order: &Order| order.id.clone())
+        .namespace("orders")
+        .store(database.store.clone())
+        .handler(async |_order: Order, _tx: Transaction| Recorded("receipt"));
+    assert_eq!(invoke(&consumer, &["o-1"]).await, ACKNOWLEDGED);
+    let data = "SELECT convert_from(data, 'UTF8') FROM processed_events";
+    let data: String = database.client.query_one(data, &[]).await.unwrap().get(0);
+    assert_eq!(data, "\"receipt\"");
+}
+
+/// A handler that has had its effect, says so, and waits.
+#[derive(Clone, Default)]
+struct Halfway {
+    reached: Arc<Notify>,
+    goes_on: Arc<Notify>,
+}
+
+#[tokio::test]
+async fn a_delivery_at_the_same_time_waits_and_then_is_a_duplicate() {
+    let orders = Orders::new().await;
+    let halfway = Halfway::default();
+    let there = halfway.clone();
+    let first = orders.consumer(move |order, tx| {
+        let there = there.clone();
+        async move {
+            insert(&order, &tx).await?;
+            there.reached.notify_one();
+            there.goes_on.notified().await;
+            Ok(())
+        }
+    });
+    let second = orders.sound();
+    let (first, second, ()) = tokio::join!(
+        invoke(&first, &["o-1"]),
+        async {
+            halfway.reached.notified().await;
+            invoke(&second, &["o-1"]).await
+        },
+        async {
+            until_somebody_waits(&orders).await;
+            halfway.goes_on.notify_one();
+        }
+    );
+    assert_eq!([first, second], [ACKNOWLEDGED; 2]);
+    assert_eq!(orders.calls(), 1);
+    orders.assert_done_once("o-1").await;
+}
+
+#[tokio::test]
+async fn a_delivery_at_the_same_time_waits_and_then_runs_if_the_first_one_fails() {
+    let orders = Orders::new().await;
+    let halfway = Halfway::default();
+    let there = halfway.clone();
+    let first = orders.consumer(move |order, tx| {
+        let there = there.clone();
+        async move {
+            insert(&order, &tx).await?;
+            there.reached.notify_one();
+            there.goes_on.notified().await;
+            Err(HandlerError::retry("not this time"))
+        }
+    });
+    let second = orders.sound();
+    let (first, second, ()) = tokio::join!(
+        invoke(&first, &["o-1"]),
+        async {
+            halfway.reached.notified().await;
+            invoke(&second, &["o-1"]).await
+        },
+        async {
+            until_somebody_waits(&orders).await;
+            halfway.goes_on.notify_one();
+        }
+    );
+    assert_eq!(first, ["o-1"]);
+    assert_eq!(second, ACKNOWLEDGED);
+    assert_eq!(orders.calls(), 2);
+    orders.assert_done_once("o-1").await;
+}
+
+#[tokio::test]
+async fn a_key_that_another_transaction_has_for_too_long_is_neither_done_nor_free() {
+    let database = Database::new().await;
+    let claims = new_claims(2);
+    let patience = Duration::from_secs(60);
+    let first = database.store.begin(&claims[0], patience).await.unwrap();
+    let rival = sqs_once::store::Claim {
+        id: claims[0].id.clone(),
+        ..claims[1].clone()
+    };
+    let second = database.store.begin(&rival, Duration::from_millis(5)).await;
+    let error = second.err().unwrap();
+    assert_eq!(error.kind(), StoreErrorKind::Throttled, "{error}");
+    drop(first);
+    let third = database.store.begin(&rival, patience).await.unwrap();
+    assert!(matches!(third, Begun::Open { .. }));
+}
+
+/// Every way in which a handler can end badly after its effect.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    Error,
+    Panic,
+    Deadline,
+    RecordTimeout,
+    SwallowedError,
+    Rollback,
+    RollbackAndBegin,
+    OwnConnectionKilled,
+}
+
+#[tokio::test]
+async fn however_a_handler_ends_badly_nothing_has_happened_and_the_next_delivery_runs() {
+    for end in [
+        End::Error,
+        End::Panic,
+        End::Deadline,
+        End::RecordTimeout,
+        End::SwallowedError,
+        End::Rollback,
+        End::RollbackAndBegin,
+        End::OwnConnectionKilled,
+    ] {
+        let orders = Orders::new().await;
+        let consumer = orders.consumer(move |order, tx: Transaction| async move {
+            insert(&order, &tx).await?;
+            match end {
+                End::Error => Err(HandlerError::retry("not this time")),
+                End::Panic => panic!("on purpose"),
+                End::Deadline | End::RecordTimeout => {
+                    tx.batch_execute("SELECT pg_sleep(3600)").await?;
+                    Ok(())
+                }
+                End::SwallowedError => {
+                    let wrong = tx.batch_execute("SELECT 1 / 0").await;
+                    assert!(wrong.is_err());
+                    Ok(())
+                }
+                End::Rollback => Ok(tx.batch_execute("ROLLBACK").await?),
+                End::RollbackAndBegin => Ok(tx.batch_execute("ROLLBACK; BEGIN").await?),
+                End::OwnConnectionKilled => {
+                    let kill = "SELECT pg_terminate_backend(pg_backend_pid())";
+                    assert!(tx.batch_execute(kill).await.is_err());
+                    Ok(())
+                }
+            }
+        });
+        let consumer = match end {
+            End::RecordTimeout => consumer.record_timeout(Duration::from_millis(200)),
+            _ => consumer,
+        };
+        let timeout = match end {
+            End::Deadline => Duration::from_secs(2),
+            _ => Duration::from_secs(60),
+        };
+        let failed = invoke_for(timeout, &consumer, &["o-1"]).await;
+        assert_eq!(failed, ["o-1"], "{end:?}");
+        assert_eq!(orders.rows("o-1").await, (0, None), "{end:?}");
+
+        let acknowledged = invoke(&orders.sound(), &["o-1"]).await;
+        assert_eq!(acknowledged, ACKNOWLEDGED, "{end:?}");
+        orders.assert_done_once("o-1").await;
+    }
+}
+
+#[tokio::test]
+async fn a_handler_that_commits_by_itself_is_never_acknowledged() {
+    for by_itself in [
+        "COMMIT",
+        "COMMIT; BEGIN",
+        "COMMIT AND CHAIN",
+        // Without looking twice this one would be acknowledged, with its effect rolled back.
+        "COMMIT; BEGIN; DELETE FROM orders; COMMIT; BEGIN; SAVEPOINT mine",
+    ] {
+        let orders = Orders::new().await;
+        let consumer = orders.consumer(move |order, tx| async move {
+            insert(&order, &tx).await?;
+            Ok(tx.batch_execute(by_itself).await?)
+        });
+        let failed = invoke(&consumer, &["o-1"]).await;
+        assert_eq!(failed, ["o-1"], "{by_itself}");
+        let (_, status) = orders.rows("o-1").await;
+        assert_eq!(status.as_deref(), Some("INPROGRESS"), "{by_itself}");
+    }
+}
+
+#[tokio::test]
+async fn a_constraint_that_fails_at_the_commit_fails_the_record() {
+    let orders = Orders::new().await;
+    let constraint = "CREATE TABLE customers (id text PRIMARY KEY);
+        ALTER TABLE orders ADD FOREIGN KEY (id) REFERENCES customers DEFERRABLE INITIALLY DEFERRED";
+    let client = &orders.database.client;
+    client.batch_execute(constraint).await.unwrap();
+    let consumer = orders.sound();
+    assert_eq!(invoke(&consumer, &["o-1"]).await, ["o-1"]);
+    orders.assert_nothing_happened("o-1").await;
+
+    let customer = "INSERT INTO customers VALUES ('o-1')";
+    client.batch_execute(customer).await.unwrap();
+    assert_eq!(invoke(&consumer, &["o-1"]).await, ACKNOWLEDGED);
+    orders.assert_done_once("o-1").await;
+}
+
+#[tokio::test]
+async fn handlers_that_lock_each_other_out_fail_alone_and_run_the_next_time() {
+    let orders = Orders::new().await;
+    let rows = "CREATE TABLE stock (id text PRIMARY KEY, left_over int);
+        INSERT INTO stock VALUES ('o-1', 9), ('o-2', 9)";
+    orders.database.client.batch_execute(rows).await.unwrap();
+    let both = Arc::new(tokio::sync::Barrier::new(2));
+    let at_first = Arc::new(std::sync::atomic::AtomicBool::new(true));
+    let consumer = {
+        let at_first = Arc::clone(&at_first);
+        orders.consumer(move |order: Order, tx| {
+            let (both, at_first) = (Arc::clone(&both), Arc::clone(&at_first));
+            async move {
+                insert(&order, &tx).await?;
+                let take = "UPDATE stock SET left_over = left_over - 1 WHERE id = $1";
+                let other = if order.id == "o-1" { "o-2" } else { "o-1" };
+                tx.execute(take, &[&order.id]).await?;
+                if at_first.load(std::sync::atomic::Ordering::SeqCst) {
+                    both.wait().await;
+                }
+                tx.execute(take, &[&other]).await?;
+                Ok(())
+            }
+        })
+    };
+    let failed = invoke(&consumer, &["o-1", "o-2"]).await;
+    assert_eq!(failed.len(), 1, "{failed:?}");
+    at_first.store(false, std::sync::atomic::Ordering::SeqCst);
+    assert_eq!(invoke(&consumer, &["o-1", "o-2"]).await, ACKNOWLEDGED);
+    let left = "SELECT sum(left_over) FROM stock";
+    let left = orders.database.client.query_one(left, &[]).await;
+    assert_eq!(left.unwrap().get::<_, i64>(0), 18 - 4);
+    assert_eq!(orders.calls(), 3);
+}
+
+#[tokio::test]
+async fn a_serialization_failure_fails_the_record_and_nothing_has_happened() {
+    let orders = Orders::new().await;
+    let database = &orders.database;
+    let serializable = "ALTER ROLE CURRENT_USER IN DATABASE current SET default_transaction_isolation = 'serializable'";
+    let name = "SELECT quote_ident(current_database())";
+    let name: String = database.client.query_one(name, &[]).await.unwrap().get(0);
+    let serializable = serializable.replace("current SET", &format!("{name} SET"));
+    database.client.batch_execute(&serializable).await.unwrap();
+    let beside = Arc::new(connect(&database.url).await);
+    let consumer = {
+        let beside = Arc::clone(&beside);
+        orders.consumer(move |order, tx| {
+            let beside = Arc::clone(&beside);
+            async move {
+                let read = "SELECT count(*) FROM orders";
+                tx.query_one(read, &[]).await?;
+                let meanwhile = "BEGIN; SELECT count(*) FROM processed_events;
+                    SELECT count(*) FROM orders; INSERT INTO orders VALUES ('meanwhile'); COMMIT";
+                beside.batch_execute(meanwhile).await?;
+                insert(&order, &tx).await
+            }
+        })
+    };
+    assert_eq!(invoke(&consumer, &["o-1"]).await, ["o-1"]);
+    orders.assert_nothing_happened("o-1").await;
+    assert_eq!(invoke(&orders.sound(), &["o-1"]).await, ACKNOWLEDGED);
+    orders.assert_done_once("o-1").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_handler_has_spawned_can_neither_commit_nor_go_on() {
+    let orders = Orders::new().await;
+    let (done, mut end) = tokio::sync::mpsc::unbounded_channel();
+    let (goes_on, going_on) = oneshot::channel::<()>();
+    let going_on = Arc::new(std::sync::Mutex::new(Some(going_on)));
+    let consumer = orders.consumer(move |order, tx| {
+        let (done, going_on) = (done.clone(), going_on.lock().unwrap().take().unwrap());
+        async move {
+            insert(&order, &tx).await?;
+            tokio::spawn(async move {
+                let _ = going_on.await;
+                // The session ends a moment after the record; until then there is nothing to see of it.
+                let mut tries = 0..100_000;
+                while insert(&order, &tx).await.is_ok() && tries.next().is_some() {}
+                let _ = done.send(tries.next().is_some());
+            });
+            Ok(())
+        }
+    });
+    assert_eq!(invoke(&consumer, &["o-1"]).await, ["o-1"]);
+    goes_on.send(()).unwrap();
+    assert!(end.recv().await.unwrap(), "the session goes on");
+    orders.assert_nothing_happened("o-1").await;
+    assert_eq!(invoke(&orders.sound(), &["o-1"]).await, ACKNOWLEDGED);
+    orders.assert_done_once("o-1").await;
+}
+
+#[tokio::test]
+async fn a_connection_serves_one_record_after_the_other_the_failed_ones_too() {
+    let orders = Orders::new().await;
+    let (seen, mut pids) = tokio::sync::mpsc::unbounded_channel();
+    let consumer = orders.consumer(move |order: Order, tx| {
+        let seen = seen.clone();
+        async move {
+            let pid = "SELECT pg_backend_pid()";
+            let pid: i32 = tx.query_one(pid, &[]).await?.get(0);
+            seen.send(pid).unwrap();
+            insert(&order, &tx).await?;
+            match order.id.as_str() {
+                "bad" => Err(HandlerError::retry("not this time")),
+                "worse" => panic!("on purpose"),
+                _ => Ok(()),
+            }
+        }
+    });
+    let store = orders.database.store.clone();
+    let store = store.connections(1.try_into().unwrap());
+    let consumer = consumer.store(store);
+    for order in ["good", "bad", "worse", "bad", "well"] {
+        invoke(&consumer, &[order]).await;
+    }
+    let mut seen: Vec<_> = std::iter::from_fn(|| pids.try_recv().ok()).collect();
+    assert_eq!(seen.len(), 5);
+    seen.dedup();
+    // With a session for each after a failed one it would be four. One rollback may take so long that it is closed.
+    assert!(seen.len() < 4, "{seen:?}");
+}
+
+#[tokio::test]
+async fn a_savepoint_keeps_what_is_before_it() {
+    let orders = Orders::new().await;
+    let consumer = orders.consumer(async |order, tx: Transaction| {
+        insert(&order, &tx).await?;
+        tx.batch_execute("SAVEPOINT before").await?;
+        let wrong = tx.execute("INSERT INTO orders VALUES (NULL)", &[]).await;
+        let code = wrong.unwrap_err().code().cloned();
+        assert_eq!(code, Some(SqlState::NOT_NULL_VIOLATION));
+        tx.batch_execute("ROLLBACK TO SAVEPOINT before; SAVEPOINT open_at_the_end")
+            .await?;
+        let again = tx.prepare_cached("SELECT $1::text").await?;
+        tx.query_one(&again, &[&order.id]).await?;
+        Ok(())
+    });
+    assert_eq!(invoke(&consumer, &["o-1"]).await, ACKNOWLEDGED);
+    orders.assert_done_once("o-1").await;
+}
+
+#[tokio::test]
+async fn a_consumer_whose_store_has_no_transactions_refuses_to_start() {
+    let consumer = sqs_once::consumer::<Order>()
+        .key(|order: &Order| order.id.clone())
+        .namespace("orders")
+        .store(sqs_once::MemoryStore::new())
+        .handler(async |_order: Order, _tx: Transaction| {});
+    let error = consumer.init().await.unwrap_err().to_string();
+    assert!(error.contains("no transaction"), "{error}");
+}
+
+#[tokio::test]
+async fn a_batch_larger_than_the_pool_runs_with_the_connections_there_are() {
+    let orders = Orders::new().await;
+    let store = PostgresStore::from_url(&orders.database.url).unwrap();
+    let store = store.connections(3.try_into().unwrap());
+    let consumer = sqs_once::consumer::<Order>()
+        .key(|order: &Order| order.id.clone())
+        .namespace("orders")
+        .concurrency(3)
+        .store(store)
+        .handler(async |order: Order, tx: Transaction| insert(&order, &tx).await);
+    let names: Vec<_> = (0..40).map(|n| format!("o-{n}")).collect();
+    let names: Vec<_> = names.iter().map(String::as_str).collect();
+    assert_eq!(invoke(&consumer, &names).await, ACKNOWLEDGED);
+    let counts = "SELECT (SELECT count(*) FROM orders), count(*) FROM processed_events";
+    let counts = orders.database.client.query_one(counts, &[]).await.unwrap();
+    assert_eq!((counts.get::<_, i64>(0), counts.get::<_, i64>(1)), (40, 40));
+}
