@@ -16,16 +16,20 @@ pub(crate) fn request(error: Error) -> StoreError {
         if message.contains("invalid peer certificate") {
             message.push_str("; name the authority to trust by `sslrootcert` or PGSSLROOTCERT");
         }
-        return StoreError::new(kind, message).with_source(error);
+        let error_of = match kind {
+            StoreErrorKind::Unanswered => unanswered(message),
+            kind => StoreError::new(kind, message),
+        };
+        return error_of.with_source(error);
     };
     let (kind, fix) = by_code(db.code());
-    let mut message = format!("{}: {}", db.code().code(), db.message());
-    if let Some(fix) = fix {
-        message.push_str("; ");
-        message.push_str(fix);
-    }
+    let message = format!("{}: {}", db.code().code(), db.message());
     let has_details = has_details(db);
-    let error_of = StoreError::new(kind, message);
+    let error_of = match (kind, fix) {
+        (kind, Some(fix)) => StoreError::new(kind, message).with_fix(fix),
+        (StoreErrorKind::Unanswered, None) => unanswered(message),
+        (kind, None) => StoreError::new(kind, message),
+    };
     // The details of a violated constraint hold the values of its columns, and whoever logs an error logs its
     // sources: no key goes that way.
     if has_details {
@@ -44,8 +48,10 @@ pub(crate) fn pool(error: PoolError) -> StoreError {
         PoolError::Backend(error) => request(error),
         PoolError::Timeout(TimeoutType::Wait) => StoreError::new(
             StoreErrorKind::Throttled,
-            "all connections of the pool are in use; it takes one for each handler that runs at once, and one \
-             more for the others' claims",
+            "all connections of the pool are in use",
+        )
+        .with_fix(
+            "it takes one for each handler that runs at once, and one more for the others' claims",
         ),
         PoolError::Timeout(_) => unanswered("no connection in time"),
         error => StoreError::new(StoreErrorKind::Other, error.to_string()).with_source(error),
@@ -59,6 +65,7 @@ pub(crate) fn too_late(waited: Duration) -> StoreError {
 
 pub(crate) fn unanswered(message: impl Into<String>) -> StoreError {
     StoreError::new(StoreErrorKind::Unanswered, message)
+        .with_fix("check the database's address and the function's network")
 }
 
 /// Whether the connection is of no use any more: no answer came over it, or one that ends it.

@@ -271,6 +271,7 @@ async fn give_up(connections: Connections, connection: Arc<Connection>) {
         }
         Err(shared) => {
             warn!(
+                target: "sqs_once::store",
                 "something that a handler has spawned still has its transaction: the session is ended"
             );
             // After a ROLLBACK its next statement would be one of no transaction, and stay.

@@ -159,7 +159,10 @@ async fn a_handler_that_ended_its_transaction_is_not_acknowledged() {
     );
     assert_eq!(database.effects(), [""; 0]);
     let reasons = reasons(&bench);
-    assert!(reasons[0].contains("could not be recorded"), "{reasons:?}");
+    assert!(
+        reasons[0].contains("its effect did not commit"),
+        "{reasons:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -337,7 +340,7 @@ async fn a_commit_whose_answer_was_lost_fails_its_record_which_comes_back_as_a_d
     assert_eq!(bench.clock.now(), begun);
     let reasons = reasons(&bench);
     assert!(
-        reasons[0].contains("could not be recorded: the store did not answer"),
+        reasons[0].contains("its next delivery will find whether its effect committed"),
         "{reasons:?}"
     );
     assert_eq!(bench.invoke(&consumer, event([order("a")])).await, [""; 0]);

@@ -8,9 +8,10 @@ use thiserror::Error;
 /// The store could not say whether it did what was asked. The records concerned are reported as
 /// failed: unknown is never taken for done.
 #[derive(Clone, Debug, Error)]
-#[error("{kind} ({fix}): {message}", fix = kind.fix())]
+#[error("{kind} ({fix}): {message}", fix = fix.unwrap_or(kind.fix()))]
 pub struct StoreError {
     kind: StoreErrorKind,
+    fix: Option<&'static str>,
     message: String,
     #[source]
     source: Option<Arc<dyn StdError + Send + Sync>>,
@@ -47,7 +48,7 @@ pub enum StoreErrorKind {
 }
 
 impl StoreErrorKind {
-    /// What to do about it.
+    /// What to do about it, where the store does not know better.
     pub const fn fix(self) -> &'static str {
         match self {
             Self::AccessDenied => "grant the function's role the actions that template.yaml lists",
@@ -72,6 +73,7 @@ impl StoreError {
     pub fn new(kind: StoreErrorKind, message: impl Into<String>) -> Self {
         Self {
             kind,
+            fix: None,
             message: message.into(),
             source: None,
         }
@@ -81,6 +83,14 @@ impl StoreError {
     #[must_use]
     pub fn with_source(mut self, source: impl StdError + Send + Sync + 'static) -> Self {
         self.source = Some(Arc::new(source));
+        self
+    }
+
+    /// The same error with what to do about it on this store. Default: what is said of its kind, which has DynamoDB in
+    /// mind.
+    #[must_use]
+    pub fn with_fix(mut self, fix: &'static str) -> Self {
+        self.fix = Some(fix);
         self
     }
 
