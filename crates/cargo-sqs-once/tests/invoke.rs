@@ -352,6 +352,28 @@ fn a_table_whose_keys_have_changed_is_an_error_that_a_reset_cures() {
 }
 
 #[test]
+fn every_table_of_the_template_is_made() {
+    let project = Project::new();
+    let with_stock = |key: &str| {
+        let stock = "
+  Stock:
+    Type: AWS::DynamoDB::Table
+    Properties:
+      KeySchema: [{ AttributeName: KEY, KeyType: HASH }]
+      AttributeDefinitions: [{ AttributeName: KEY, AttributeType: S }]
+";
+        format!("{TEMPLATE}{}", stock.replace("KEY", key))
+    };
+    project.write("template.yaml", &with_stock("article"));
+    assert_eq!(project.send(&event(&[]), &[]).status, Some(0));
+    // It is there, and has other keys than these.
+    project.write("template.yaml", &with_stock("sku"));
+    project
+        .send(&event(&[]), &[])
+        .assert_failed_with("help: --reset starts with an empty database");
+}
+
+#[test]
 fn a_reader_that_goes_away_is_no_error() {
     let project = Project::new();
     project.write("event.json", &event(&[("m-1", "good")]));

@@ -94,13 +94,22 @@ async fn a_store_that_can_not_commit_the_handlers_effect_is_refused() {
         ),
         (
             booking(),
-            "the consumer's store has no transaction for the handler: expected the store that the handler's \
-             transaction belongs to",
+            "the consumer's store has no transaction for the handler: expected the store that has it, such as \
+             `PostgresStore`",
         ),
     ] {
         let consumer = bench.consumer(consumer).store(MemoryStore::new());
         assert_eq!(refusal(&consumer).await, says);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_transaction_without_a_store_asks_for_one_and_not_for_a_table() {
+    assert_eq!(
+        refusal(&booking()).await,
+        "the consumer's store is not set, but the handler takes a transaction of one: expected `.store(…)` with the \
+         store that has it, such as `PostgresStore::from_env()?`"
+    );
 }
 
 #[tokio::test(start_paused = true)]

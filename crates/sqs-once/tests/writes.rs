@@ -185,6 +185,13 @@ fn two_writes_to_one_item_are_named() {
             "write 0 (put into table `orders`)",
             "write 2 (put into table `orders`)",
         ),
+        (
+            writes()
+                .put_item(put("orders", item()))
+                .put_item(put("orders", item())),
+            "write 0 (put into table `orders`)",
+            "write 1 (put into table `orders`)",
+        ),
     ] {
         let said = refused(writes);
         let expected = format!("{first} and {second} are of the same item");
@@ -205,11 +212,11 @@ fn writes_to_different_items_are_none_to_one() {
             .check(check("orders", key("o-3")))
             .delete(delete("orders", [("id", number("1"))])),
     );
-    let keyless = || [("total", number("7"))];
+    let keyless = |total: &str| [("total", number(total))];
     accepted(
         Writes::new()
-            .put_item(put("orders", keyless()))
-            .put_item(put("orders", keyless()))
+            .put_item(put("orders", keyless("7")))
+            .put_item(put("orders", keyless("8")))
             .update(update("orders", key("o-1"))),
     );
     let of = |sk: &str| [("pk", text("o")), ("sk", text(sk))];

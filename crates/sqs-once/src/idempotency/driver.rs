@@ -231,6 +231,11 @@ impl Driver {
         self.mode == Mode::ClaimFirst
     }
 
+    /// Whether effects commit together with their record.
+    pub(crate) fn commits_effects(&self) -> bool {
+        self.effect != Effect::APART
+    }
+
     /// Whether it opens transactions, which are as few as there are handlers running.
     pub(crate) fn opens_transactions(&self) -> bool {
         self.effect.transaction

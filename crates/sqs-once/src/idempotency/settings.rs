@@ -62,6 +62,13 @@ impl DriverSettings {
                 Arc::new(OffStore)
             }
             Some(store) => Arc::clone(store),
+            None if effect.transaction => {
+                return Err(unusable(
+                    "the consumer's store",
+                    "is not set, but the handler takes a transaction of one",
+                    "`.store(…)` with the store that has it, such as `PostgresStore::from_env()?`",
+                ));
+            }
             None => Arc::new(DynamoDbStore::from_env().await?) as Arc<dyn Store>,
         };
         check(&*store, effect)?;
@@ -122,7 +129,7 @@ fn check(store: &dyn Store, effect: Effect) -> Result<(), ConfigError> {
         return Err(unusable(
             "the consumer's store",
             "has no transaction for the handler",
-            "the store that the handler's transaction belongs to",
+            "the store that has it, such as `PostgresStore`",
         ));
     }
     Ok(())

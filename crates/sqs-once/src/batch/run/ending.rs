@@ -10,7 +10,7 @@ use crate::error::chain;
 use crate::handler::{Done, HandlerError, IdempotencyToken};
 use crate::idempotency::{Conclusion, Refusal, Work};
 use crate::record::CorrelationId;
-use crate::store::{Claim, StoreError};
+use crate::store::{Claim, StoreError, StoreErrorKind};
 use crate::time::Timestamp;
 
 use super::super::engine::{FifoFailure, PayloadMismatch};
@@ -163,13 +163,16 @@ impl Run<'_> {
                         "the handler succeeded, but another worker had taken over its key meanwhile",
                     ),
                 ),
-                Err(error) => self.end(
-                    record,
-                    Report::new(Outcome::Failed).because(format!(
-                        "the handler succeeded, but that could not be recorded: {}",
-                        error.kind()
-                    )),
-                ),
+                Err(error) => {
+                    let reason = match self.engine.idempotency.commits_effects() {
+                        true => uncommitted(&error),
+                        false => format!(
+                            "the handler succeeded, but that could not be recorded: {}",
+                            error.kind()
+                        ),
+                    };
+                    self.end(record, Report::new(Outcome::Failed).because(reason));
+                }
             }
         }
     }
@@ -363,6 +366,19 @@ impl Run<'_> {
         if self.logged.insert(error.kind()) {
             error!(target: "sqs_once::store", %error, "the store could not answer");
         }
+    }
+}
+
+/// Why an effect did not commit with its record. What is no trouble of the store's is this record's alone, and told
+/// in full.
+fn uncommitted(error: &StoreError) -> String {
+    match error.kind() {
+        StoreErrorKind::Unanswered => format!(
+            "{}, and its next delivery will find whether its effect committed",
+            error.kind()
+        ),
+        StoreErrorKind::Other => format!("its effect did not commit: {error}"),
+        kind => format!("its effect did not commit: {kind}"),
     }
 }
 

@@ -68,8 +68,12 @@ fn same_item(writes: &[Write<'_>]) -> Option<(WriteName, WriteName)> {
         .map(|(first, second)| (first.name(), second.name()))
 }
 
-/// A put does not say which of its attributes are the key: another write of the table may.
+/// A put does not say which of its attributes are the key: another write of the table may, and so do two puts that are
+/// the same.
 fn are_put_to_one_item(first: &Write<'_>, second: &Write<'_>, writes: &[Write<'_>]) -> bool {
+    if first.attributes == second.attributes {
+        return true;
+    }
     let shows_key = |write: &&Write<'_>| !write.is_put() && write.table == first.table;
     writes.iter().find(shows_key).is_some_and(|write| {
         write.attributes.keys().all(|name| {
