@@ -91,6 +91,10 @@
 //! the session. The next record that gets the connection has it too, `search_path` included. Use `SET LOCAL` and
 //! `pg_advisory_xact_lock`, which end with the transaction.
 //!
+//! The claim's completion is the last statement of that transaction, under what the handler has set by then. Where that is
+//! another `search_path`, name the table's schema by [`PostgresStore::schema`]; where it is another `ROLE`, that role needs
+//! `SELECT` and `UPDATE` on the table too. Otherwise every such record fails, and nothing of it is committed.
+//!
 //! ## RDS Proxy and PgBouncer
 //!
 //! The store itself leaves nothing on a connection that outlives a transaction, neither a prepared statement nor a setting,

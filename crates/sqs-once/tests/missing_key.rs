@@ -10,8 +10,8 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sqs_once::{
-    Attempt, BusinessKey, Consumer, HandlerError, IdempotencyToken, JsonPointer, Key, MessageId,
-    MissingKey, ResultExt, State, consumer,
+    Attempt, Batch, BusinessKey, Consumer, Done, HandlerError, IdempotencyToken, IntoOutcome,
+    JsonPointer, Key, MessageId, MissingKey, ResultExt, State, Writes, consumer,
 };
 use support::{Bench, FIFO, body, event, outcomes};
 
@@ -231,4 +231,41 @@ async fn ten_thousand_unprotected_records_all_run() {
     let records = (0..10_000).map(|_| body("{}"));
     assert!(bench.invoke(&consumer, event(records)).await.is_empty());
     assert_eq!(seen.take().len(), 10_000);
+}
+
+/// An outcome of the user's own, whose type does not say that there are writes in it.
+struct Reserved(Writes);
+
+impl IntoOutcome for Reserved {
+    fn into_outcome(self) -> Result<Done, HandlerError> {
+        self.0.into_outcome()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn writes_without_a_key_are_never_acknowledged_unwritten() {
+    let bench = Bench::new();
+    let key = |order: &Order| order.id.clone();
+    let alone = consumer::<Order>()
+        .key(key)
+        .handler(async |_: Order| Reserved(Writes::new()));
+    let together = consumer::<Order>()
+        .key(key)
+        .batch_handler(async |orders: Batch<Order>| {
+            let mut outcome = orders.outcome();
+            for order in &orders {
+                outcome.ended(order, Writes::new());
+            }
+            outcome
+        });
+    for (consumer, id) in [(alone, "a"), (together, "b")] {
+        let consumer = bench.consumer(consumer);
+        let consumer = consumer.missing_key(MissingKey::ProcessUnprotected);
+        let keyed = body(&json!({ "id": id }).to_string());
+        let failed = bench.invoke(&consumer, event([body("{}"), keyed])).await;
+        assert_eq!(failed, ["m-0"]);
+        let ended = outcomes([("m-0", "terminal"), ("m-1", "processed")]);
+        assert_eq!(bench.outcomes(), ended);
+        assert_eq!(bench.store.take_commits().len(), 1);
+    }
 }

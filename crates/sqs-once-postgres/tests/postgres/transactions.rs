@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use sqs_once::store::{Begun, StoreErrorKind, Transactions};
 use sqs_once::{HandlerError, Recorded};
 use sqs_once_postgres::{PostgresStore, Transaction};
@@ -11,7 +12,7 @@ use tokio::sync::oneshot;
 use tokio_postgres::error::SqlState;
 
 use crate::orders::{Order, Orders, insert, invoke, invoke_for, until_somebody_waits};
-use crate::support::{Database, connect, new_claims};
+use crate::support::{Database, completion, connect, new_claims, settlement};
 
 const ACKNOWLEDGED: [&str; 0] = [];
 
@@ -126,6 +127,27 @@ async fn a_key_that_another_transaction_has_for_too_long_is_neither_done_nor_fre
     drop(first);
     let third = database.store.begin(&rival, patience).await.unwrap();
     assert!(matches!(third, Begun::Open { .. }));
+}
+
+#[tokio::test]
+async fn the_transaction_of_a_process_that_is_frozen_holds_its_key_no_longer_than_it_had() {
+    let database = Database::new().await;
+    let claims = new_claims(2);
+    // From here on it does nothing, and its connection lives.
+    let had = Duration::from_millis(500);
+    let frozen = database.store.begin(&claims[0], had).await.unwrap();
+    let rival = sqs_once::store::Claim {
+        id: claims[0].id.clone(),
+        ..claims[1].clone()
+    };
+    let patience = Duration::from_secs(10);
+    let next = database.store.begin(&rival, patience).await.unwrap();
+    assert!(matches!(next, Begun::Open { .. }));
+    let Begun::Open { transaction, .. } = frozen else {
+        panic!("nobody else had the key");
+    };
+    let late = settlement(&claims[0], completion());
+    assert!(transaction.commit(late).await.is_err());
 }
 
 /// Every way in which a handler can end badly after its effect.
@@ -404,4 +426,134 @@ async fn a_batch_larger_than_the_pool_runs_with_the_connections_there_are() {
     let counts = "SELECT (SELECT count(*) FROM orders), count(*) FROM processed_events";
     let counts = orders.database.client.query_one(counts, &[]).await.unwrap();
     assert_eq!((counts.get::<_, i64>(0), counts.get::<_, i64>(1)), (40, 40));
+}
+
+#[tokio::test]
+async fn where_transactions_are_stricter_by_default_a_delivery_at_the_same_time_is_a_duplicate_too()
+{
+    for isolation in ["repeatable read", "serializable"] {
+        let orders = Orders::new().await;
+        let stricter = format!(
+            "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_isolation = %L', \
+             current_database(), '{isolation}'); END $$"
+        );
+        orders
+            .database
+            .client
+            .batch_execute(&stricter)
+            .await
+            .unwrap();
+        let halfway = Halfway::default();
+        let there = halfway.clone();
+        let first = orders.consumer(move |order, tx| {
+            let there = there.clone();
+            async move {
+                insert(&order, &tx).await?;
+                there.reached.notify_one();
+                there.goes_on.notified().await;
+                Ok(())
+            }
+        });
+        let second = orders.sound();
+        let (first, second, ()) = tokio::join!(
+            invoke(&first, &["o-1"]),
+            async {
+                halfway.reached.notified().await;
+                invoke(&second, &["o-1"]).await
+            },
+            async {
+                until_somebody_waits(&orders).await;
+                halfway.goes_on.notify_one();
+            }
+        );
+        assert_eq!([first, second], [ACKNOWLEDGED; 2], "{isolation}");
+        assert_eq!(orders.calls(), 1, "{isolation}");
+        orders.assert_done_once("o-1").await;
+    }
+}
+
+#[tokio::test]
+async fn a_statement_that_the_handler_did_not_wait_for_is_part_of_what_commits() {
+    let orders = Orders::new().await;
+    let consumer = orders.consumer(async |order: Order, tx: Transaction| {
+        insert(&order, &tx).await?;
+        let sent = tx.batch_execute("DELETE FROM orders").now_or_never();
+        assert!(sent.is_none());
+        insert(&order, &tx).await?;
+        let sent = tx.batch_execute("SAVEPOINT last").now_or_never();
+        assert!(sent.is_none());
+        Ok(())
+    });
+    assert_eq!(invoke(&consumer, &["o-1"]).await, ACKNOWLEDGED);
+    orders.assert_done_once("o-1").await;
+}
+
+#[tokio::test]
+async fn a_handler_may_look_elsewhere_for_its_tables_where_the_store_names_its_schema() {
+    let orders = Orders::new().await;
+    // Another table of the store's, as every schema has one that was made by the same migrations.
+    let tenant = format!(
+        "CREATE SCHEMA tenant; SET search_path = tenant; {}; CREATE TABLE orders (id text); RESET search_path",
+        sqs_once_postgres::SCHEMA_V1
+    );
+    orders.database.client.batch_execute(&tenant).await.unwrap();
+    let consumer = |store| {
+        sqs_once::consumer::<Order>()
+            .key(|order: &Order| order.id.clone())
+            .namespace("orders")
+            .store(store)
+            .handler(async |order: Order, tx: Transaction| {
+                tx.batch_execute("SET LOCAL search_path = tenant").await?;
+                insert(&order, &tx).await
+            })
+    };
+    let store = || PostgresStore::from_url(&orders.database.url).unwrap();
+    assert_eq!(invoke(&consumer(store()), &["o-1"]).await, ["o-1"]);
+    let named = consumer(store().schema("public"));
+    for _ in 0..2 {
+        assert_eq!(invoke(&named, &["o-1"]).await, ACKNOWLEDGED);
+    }
+    let counts = "SELECT (SELECT count(*) FROM tenant.orders),
+        (SELECT count(*) FROM tenant.processed_events), (SELECT count(*) FROM processed_events)";
+    let counts = orders.database.client.query_one(counts, &[]).await.unwrap();
+    assert_eq!([0, 1, 2].map(|at| counts.get::<_, i64>(at)), [1, 0, 1]);
+}
+
+#[tokio::test]
+async fn a_database_that_takes_no_writes_acknowledges_nothing() {
+    let orders = Orders::new().await;
+    let read_only = "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_read_only = on', \
+        current_database()); END $$";
+    orders
+        .database
+        .client
+        .batch_execute(read_only)
+        .await
+        .unwrap();
+    let consumer = orders.sound();
+    assert_eq!(
+        invoke_for(Duration::from_secs(2), &consumer, &["o-1"]).await,
+        ["o-1"]
+    );
+    assert_eq!(orders.calls(), 0);
+}
+
+#[tokio::test]
+async fn fewer_connections_than_handlers_lose_nothing_and_do_nothing_twice() {
+    let orders = Orders::new().await;
+    let store = PostgresStore::from_url(&orders.database.url).unwrap();
+    let consumer = sqs_once::consumer::<Order>()
+        .key(|order: &Order| order.id.clone())
+        .namespace("orders")
+        .concurrency(20)
+        .store(store.connections(1.try_into().unwrap()))
+        .handler(async |order: Order, tx: Transaction| insert(&order, &tx).await);
+    let names: Vec<_> = (0..40).map(|n| format!("o-{n}")).collect();
+    let names: Vec<_> = names.iter().map(String::as_str).collect();
+    for _ in 0..2 {
+        assert_eq!(invoke(&consumer, &names).await, ACKNOWLEDGED);
+    }
+    let count = "SELECT count(*) FROM orders";
+    let count = orders.database.client.query_one(count, &[]).await.unwrap();
+    assert_eq!(count.get::<_, i64>(0), 40);
 }

@@ -31,6 +31,8 @@ pub(crate) const EFFECTS: &str = "effects";
 pub(crate) enum Fault {
     /// It never arrives, and nobody says so.
     LoseRequest,
+    /// Its process has no network any more: neither it nor what is sent after it arrives.
+    CutOff,
     /// It is carried out, and its answer never arrives.
     LoseAnswer,
     /// The connection breaks before it is carried out, which happens much later all the same.
@@ -48,8 +50,9 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::LoseRequest,
+        Self::CutOff,
         Self::LoseAnswer,
         Self::Delay,
         Self::DieBefore,
@@ -206,15 +209,18 @@ fn broken() -> ConnectorError {
 
 /// A process: what it does ends when it dies, but not what it has sent.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Process(Arc<AtomicBool>);
+pub(crate) struct Process {
+    dead: Arc<AtomicBool>,
+    cut_off: Arc<AtomicBool>,
+}
 
 impl Process {
     pub(crate) fn die(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.dead.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn is_dead(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.dead.load(Ordering::Relaxed)
     }
 
     /// Where a process that is dead does not get past.
@@ -256,6 +262,9 @@ impl HttpConnector for Wire {
         let body = request.body().bytes().unwrap_or_default().to_vec();
         HttpConnectorFuture::new(async move {
             process.goes_on().await;
+            if process.cut_off.load(Ordering::Relaxed) {
+                return Err(broken());
+            }
             let fault = network.fault();
             network.note(format!("{operation}: {fault:?}"));
             if fault == Some(Fault::DieBefore) {
@@ -266,6 +275,10 @@ impl HttpConnector for Wire {
             let (there, back) = (chance.millis(1..20), chance.millis(1..20));
             match fault {
                 Some(Fault::LoseRequest) => std::future::pending().await,
+                Some(Fault::CutOff) => {
+                    process.cut_off.store(true, Ordering::Relaxed);
+                    return Err(broken());
+                }
                 Some(Fault::Throttle) => {
                     let error =
                         r#"{"__type":"com.amazonaws.dynamodb.v20120810#ThrottlingException"}"#;

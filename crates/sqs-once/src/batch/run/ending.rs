@@ -122,6 +122,13 @@ impl Run<'_> {
                 let completion = self.engine.idempotency.completion(&claim, done.data, work);
                 self.settler.push(Some(record), completion);
             }
+            // A signature does not always say that there are some.
+            None if done.writes.is_some() => {
+                let error = HandlerError::terminal(
+                    "its writes commit with the record of a business key, and it has none",
+                );
+                self.failed(record, Failure::of(&error));
+            }
             None => self.end_done(record, Report::new(Outcome::Processed)),
         }
     }
