@@ -137,8 +137,10 @@ impl Run<'_> {
         for Answered { record, answer } in answered {
             if let Err(error) = &answer {
                 self.log_once(error);
-                // Effects that can't be recorded would happen again with every delivery.
-                if error.is_permanent() && self.returning.is_none() {
+                // Effects that can't be recorded would happen again with every delivery. One that commits with its
+                // record has not happened, and may be refused for what this record alone writes.
+                let repeats = !self.engine.idempotency.commits_effects();
+                if error.is_permanent() && repeats && self.returning.is_none() {
                     self.return_rest("completions can't be recorded: it was not started");
                 }
             }
