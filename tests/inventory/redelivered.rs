@@ -57,7 +57,7 @@ async fn an_order_that_the_stock_can_not_fill_is_terminal_and_writes_nothing() {
         assert_eq!(outcomes(&lines), [Outcome::Terminal]);
         let reason = lines[0].reason.as_deref().unwrap();
         assert!(
-            reason.contains("write 1 (update of table \"StockTable\")"),
+            reason.contains("write 1 (update of table `StockTable`)"),
             "{reason}"
         );
     }

@@ -60,7 +60,7 @@ async fn an_order_that_the_stock_can_not_fill_is_terminal() {
         .run(Event::of([&order("o-2001", 2)]))
         .await
         .assert_terminal("m-1")
-        .assert_reason("m-1", "write 1 (update of table \"stock\")");
+        .assert_reason("m-1", "write 1 (update of table `stock`)");
     assert!(bench.store().writes().is_empty());
 }
 

@@ -207,10 +207,7 @@ async fn a_conflict_writes_nothing_and_its_record_is_tried_again() {
     let lines = bench.log.take("sqs_once::record");
     assert_eq!(lines[0]["outcome"], "failed");
     let reason = &lines[0]["reason"];
-    assert!(
-        reason.contains("write 0 (update of table \"a\")"),
-        "{reason}"
-    );
+    assert!(reason.contains("write 0 (update of table `a`)"), "{reason}");
     assert_eq!(bench.store.item("a"), None);
     assert_eq!(bench.store.written(), [""; 0]);
 

@@ -8,10 +8,10 @@ mod support;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use sqs_once::store::{Item, Owner, Status, StoreErrorKind};
+use sqs_once::store::{Fence, Item, Owner, Status, StoreErrorKind};
 use sqs_once::{
     Attempt, Cache, Clock, Consumer, HandlerError, InProgress, PayloadMismatch, RecordEnd,
-    Recorded, ResultExt, consumer,
+    Recorded, ResultExt, Timestamp, consumer,
 };
 use support::database::{Database, Ledger, Turn};
 use support::{Bench, Order, Seen, body, event, order, outcomes};
@@ -331,8 +331,15 @@ async fn a_database_that_never_answers_does_not_hold_up_the_answer() {
 async fn a_commit_whose_answer_was_lost_fails_its_record_which_comes_back_as_a_duplicate() {
     let (bench, database, consumer, seen) = setup();
     database.commits([Turn::LoseAnswer]);
+    let begun = bench.clock.now();
     assert_eq!(bench.invoke(&consumer, event([order("a")])).await, ["m-0"]);
-    assert_eq!(bench.outcomes(), outcomes([("m-0", "failed")]));
+    // It is not sent again: there is no transaction any more.
+    assert_eq!(bench.clock.now(), begun);
+    let reasons = reasons(&bench);
+    assert!(
+        reasons[0].contains("could not be recorded: the store did not answer"),
+        "{reasons:?}"
+    );
     assert_eq!(bench.invoke(&consumer, event([order("a")])).await, [""; 0]);
     assert_eq!(bench.outcomes(), outcomes([("m-0", "duplicate")]));
     assert_eq!(database.effects(), ["a"]);
@@ -477,5 +484,20 @@ async fn the_handlers_fence_is_that_of_its_claim() {
     let consumer = bench.consumer(consumer).store(database);
     bench.invoke(&consumer, event([order("a")])).await;
     let item = bench.store.item("a").unwrap();
-    assert_eq!(fences.lock().unwrap().first(), item.fence.as_ref());
+    assert_eq!(fences.lock().unwrap().last(), item.fence.as_ref());
+
+    // A later claim's is larger than that of the claim before, whatever the clock says.
+    let large = Some(Fence::from_stored(u64::MAX - 7));
+    let lapsed = Some(Timestamp::default());
+    bench.store.inner.put(Item {
+        fence: large,
+        status: Status::InProgress,
+        lease_until: lapsed,
+        ..item
+    });
+    bench.invoke(&consumer, event([order("a")])).await;
+    assert_eq!(
+        fences.lock().unwrap().last(),
+        large.map(Fence::next).as_ref()
+    );
 }

@@ -163,6 +163,10 @@ impl Attempt {
     /// The fencing token of this claim: a later claim of the same key always has a larger one. Store
     /// it with what the handler writes, and refuse writes with a smaller one, to keep out a worker
     /// that was presumed dead.
+    ///
+    /// Where nothing is claimed before the handler, in [`Mode::RecordAfter`](crate::Mode::RecordAfter) or for
+    /// [`Writes`](crate::Writes), two attempts at the same time may have the same one. Writes need none: those of a worker
+    /// that was presumed dead are refused by the record of the key.
     pub fn fence(&self) -> Fence {
         self.fence
     }
