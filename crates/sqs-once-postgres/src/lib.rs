@@ -142,6 +142,45 @@
 //! | something that the handler has spawned still has the transaction | its session is ended; comes again |
 //! | the function is frozen or killed in the middle | the server rolls back: at once when it sees the connection close, or else when the transaction has been idle for as long as the record had left |
 //! | another delivery's transaction has the key | waits for it until shortly before the deadline; then comes again |
+//!
+//! # Testing
+//!
+//! A handler with a [`Transaction`] is tested on a PostgreSQL of your own with [`SCHEMA_V1`] and your tables in it: the
+//! consumer is a service, and is called as Lambda does.
+//!
+//! ```no_run
+//! use aws_lambda_events::event::sqs::SqsEvent;
+//! use lambda_runtime::{Context, Error, LambdaEvent};
+//! use sqs_once::{Clock, SystemClock};
+//! use sqs_once_postgres::PostgresStore;
+//! use tower_service::Service;
+//! # use {serde::Deserialize, sqs_once::HandlerError, sqs_once_postgres::Transaction};
+//! # #[derive(Deserialize)] struct OrderPlaced { id: String }
+//! # #[sqs_once::handler(key = order.id)]
+//! # async fn reserve(order: OrderPlaced, tx: Transaction) -> Result<(), HandlerError> { Ok(()) }
+//!
+//! async fn an_order_that_comes_twice_is_reserved_once(url: &str) -> Result<(), Error> {
+//!     let mut consumer = reserve::consumer().store(PostgresStore::from_url(url)?);
+//!     for message_id in ["m-1", "m-2"] {
+//!         let event: SqsEvent = serde_json::from_value(serde_json::json!({ "Records": [{
+//!             "messageId": message_id,
+//!             "body": r#"{ "id": "o-1" }"#,
+//!             "eventSource": "aws:sqs",
+//!             "eventSourceARN": "arn:aws:sqs:eu-central-1:123456789012:orders",
+//!             "receiptHandle": "handle",
+//!         }] }))?;
+//!         let mut context = Context::default();
+//!         context.deadline = SystemClock.now().as_millis() + 30_000;
+//!         let answer = consumer.call(LambdaEvent::new(event, context)).await?;
+//!         assert!(answer.batch_item_failures.is_empty());
+//!     }
+//!     // And then: one row in `reservations`.
+//!     Ok(())
+//! }
+//! ```
+//!
+//! The real binary, from the shell: `DATABASE_URL=postgresql://… cargo sqs-once invoke events/orders.json`. It hands on its
+//! own environment, all but `AWS_…`.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
