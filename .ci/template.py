@@ -1,4 +1,4 @@
-"""Transforms template.yaml as AWS would, lints the result, and asserts what linters overlook."""
+"""Transforms the templates as AWS would, lints the results, and asserts what linters overlook."""
 
 import json
 import subprocess
@@ -10,19 +10,19 @@ from local import AWS_ENV, OUT, ROOT
 
 
 class NoManagedPolicies:
-    """The template's role is explicit, so the transformation has no AWS policy to look up."""
+    """The templates' roles are explicit, so the transformation has no AWS policy to look up."""
 
     def load(self):
         return {}
 
 
-def transform():
-    """The CloudFormation template that SAM makes of template.yaml, as resources by logical id."""
-    template = yaml_parse((ROOT / "template.yaml").read_text())
+def transform(path="template.yaml"):
+    """The CloudFormation template that SAM makes of one of ours, as resources by logical id."""
+    template = yaml_parse((ROOT / path).read_text())
     for resource in template["Resources"].values():
         if resource["Type"] == "AWS::Serverless::Function":
             # `sam package` would have uploaded it.
-            resource["Properties"]["CodeUri"] = "s3://bucket/orders.zip"
+            resource["Properties"]["CodeUri"] = "s3://bucket/function.zip"
     return sam.transform(template, {"AWS::Region": AWS_ENV["AWS_REGION"]}, NoManagedPolicies())
 
 
@@ -41,12 +41,30 @@ def only(template, kind):
     return name, properties
 
 
-def check(template):
-    """Asserts the deployment's promises, one a line."""
+def check_inventory(template):
+    """Asserts what the inventory's deployment promises beside the same things."""
+    table_name, queue_name, dlq_name, group_name = check_both(template, "IdempotencyTable")
+    tables = of_type(template, "DynamoDB::Table")
+    assert tables["OutboxTable"]["TimeToLiveSpecification"] == {"AttributeName": "expires_at", "Enabled": True}
+    assert tables["OutboxTable"]["StreamSpecification"] == {"StreamViewType": "NEW_IMAGE"}
+    put = {"dynamodb:PutItem"}
+    assert granted(template) == {
+        arn(table_name): {"dynamodb:UpdateItem", "dynamodb:BatchGetItem"},
+        arn("OrdersTable"): put,
+        arn("OutboxTable"): put,
+        arn("StockTable"): {"dynamodb:UpdateItem"},
+        arn(queue_name): POLLING,
+        arn(dlq_name): {"sqs:SendMessage"},
+        arn(group_name): {"logs:CreateLogStream", "logs:PutLogEvents"},
+    }, granted(template)
+
+
+def check_both(template, table_name):
+    """Asserts what both deployments promise, one a line."""
     resources = template["Resources"]
     function_name, function = only(template, "Lambda::Function")
     _, mapping = only(template, "Lambda::EventSourceMapping")
-    table_name, table = only(template, "DynamoDB::Table")
+    table = of_type(template, "DynamoDB::Table")[table_name]
     role_name, role = only(template, "IAM::Role")
     group_name, group = only(template, "Logs::LogGroup")
     queues = of_type(template, "SQS::Queue")
@@ -56,10 +74,7 @@ def check(template):
 
     # The function.
     assert function["Runtime"] == "provided.al2023"
-    assert function["Architectures"] == [{"Ref": "Architecture"}]
-    assert template["Parameters"]["Architecture"]["Default"] == "arm64"
     assert function["Role"] == {"Fn::GetAtt": [role_name, "Arn"]}
-    assert function["TracingConfig"] == {"Mode": "Active"}
     assert function["LoggingConfig"]["LogFormat"] == "JSON"
     assert function["LoggingConfig"]["LogGroup"] == {"Ref": group_name}
     assert "ReservedConcurrentExecutions" not in function, "throttled deliveries count towards the dead-letter queue"
@@ -80,52 +95,71 @@ def check(template):
     assert queue["VisibilityTimeout"] >= 6 * function["Timeout"] + window
     assert queue["RedrivePolicy"]["deadLetterTargetArn"] == {"Fn::GetAtt": [dlq_name, "Arn"]}
     assert queue["RedrivePolicy"]["maxReceiveCount"] == 5
-    assert dlq["RedriveAllowPolicy"]["redrivePermission"] == "byQueue"
-    (source,) = dlq["RedriveAllowPolicy"]["sourceQueueArns"]
-    name_in_arn = source["Fn::Sub"].rpartition(":sqs:${AWS::Region}:${AWS::AccountId}:")[2]
-    assert queue["QueueName"] == {"Fn::Sub": name_in_arn}, "the redrive policy names another queue"
     assert dlq["MessageRetentionPeriod"] == 14 * 24 * 3600
     assert queue["MessageRetentionPeriod"] < dlq["MessageRetentionPeriod"]
     assert all(queue["SqsManagedSseEnabled"] is True for queue in queues.values())
 
-    # The table.
-    assert table["BillingMode"] == "PAY_PER_REQUEST"
+    # The tables.
     assert table["KeySchema"] == [{"AttributeName": "id", "KeyType": "HASH"}]
     assert table["AttributeDefinitions"] == [{"AttributeName": "id", "AttributeType": "S"}]
     assert table["TimeToLiveSpecification"] == {"AttributeName": "expiration", "Enabled": True}
     assert table["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
-    for name in (table_name, dlq_name):
+    for name, one in of_type(template, "DynamoDB::Table").items():
+        assert one["BillingMode"] == "PAY_PER_REQUEST", name
+    for name in (*of_type(template, "DynamoDB::Table"), dlq_name):
         for policy in ("DeletionPolicy", "UpdateReplacePolicy"):
             assert resources[name].get(policy) == "Retain", f"{name} must have {policy}: Retain"
 
-    # The role: these actions on these resources, and nothing else.
     assert "ManagedPolicyArns" not in role
-    granted = {}
+    assert group["RetentionInDays"] > 0
+    return table_name, queue_name, dlq_name, group_name
+
+
+POLLING = {"sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ChangeMessageVisibility"}
+
+
+def granted(template):
+    """What the role may do, by resource."""
+    _, role = only(template, "IAM::Role")
+    actions = {}
     for policy in role["Policies"]:
         for statement in policy["PolicyDocument"]["Statement"]:
             assert statement["Effect"] == "Allow"
-            target = json.dumps(statement["Resource"])
-            granted.setdefault(target, set()).update(as_list(statement["Action"]))
-    assert granted == {
+            for target in as_list(statement["Resource"]):
+                actions.setdefault(json.dumps(target), set()).update(as_list(statement["Action"]))
+    return actions
+
+
+def check_orders(template):
+    """Asserts what the orders' deployment promises beside the same things."""
+    only_table, _ = only(template, "DynamoDB::Table")
+    table_name, queue_name, dlq_name, group_name = check_both(template, only_table)
+    function_name, function = only(template, "Lambda::Function")
+    assert function["Architectures"] == [{"Ref": "Architecture"}]
+    assert template["Parameters"]["Architecture"]["Default"] == "arm64"
+    assert function["TracingConfig"] == {"Mode": "Active"}
+    queues = of_type(template, "SQS::Queue")
+    queue, dlq = queues[queue_name], queues[dlq_name]
+    assert dlq["RedriveAllowPolicy"]["redrivePermission"] == "byQueue"
+    (source,) = dlq["RedriveAllowPolicy"]["sourceQueueArns"]
+    name_in_arn = source["Fn::Sub"].rpartition(":sqs:${AWS::Region}:${AWS::AccountId}:")[2]
+    assert queue["QueueName"] == {"Fn::Sub": name_in_arn}, "the redrive policy names another queue"
+
+    # The role: these actions on these resources, and nothing else.
+    assert granted(template) == {
         arn(table_name): {
             "dynamodb:PartiQLInsert",
             "dynamodb:PartiQLUpdate",
             "dynamodb:UpdateItem",
             "dynamodb:BatchGetItem",
         },
-        arn(queue_name): {
-            "sqs:ReceiveMessage",
-            "sqs:DeleteMessage",
-            "sqs:GetQueueAttributes",
-            "sqs:ChangeMessageVisibility",
-        },
+        arn(queue_name): POLLING,
         arn(dlq_name): {"sqs:SendMessage"},
         arn(group_name): {"logs:CreateLogStream", "logs:PutLogEvents"},
         '"*"': {"xray:PutTraceSegments", "xray:PutTelemetryRecords"},
-    }, granted
+    }, granted(template)
 
     # Watching it.
-    assert group["RetentionInDays"] > 0
     alarms = {
         (alarm["Namespace"], alarm["MetricName"], json.dumps(alarm["Dimensions"][0]["Value"])): alarm
         for alarm in of_type(template, "CloudWatch::Alarm").values()
@@ -145,12 +179,16 @@ def arn(name, attribute="Arn"):
 
 
 def main():
-    template = transform()
-    path = OUT / "template.transformed.json"
-    path.write_text(json.dumps(template, indent=2))
-    subprocess.run(["cfn-lint", "--regions", AWS_ENV["AWS_REGION"], "--", str(path)], check=True)
-    check(template)
-    print(f"{len(template['Resources'])} resources, as they should be")
+    for path, name, check in (
+        ("template.yaml", "template", check_orders),
+        ("crates/inventory/template.yaml", "inventory", check_inventory),
+    ):
+        template = transform(path)
+        transformed = OUT / f"{name}.transformed.json"
+        transformed.write_text(json.dumps(template, indent=2))
+        subprocess.run(["cfn-lint", "--regions", AWS_ENV["AWS_REGION"], "--", str(transformed)], check=True)
+        check(template)
+        print(f"{path}: {len(template['Resources'])} resources, as they should be")
 
 
 if __name__ == "__main__":

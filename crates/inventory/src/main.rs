@@ -7,6 +7,8 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
+use std::time::SystemTime;
+
 use sqs_once::{Disposition, Error, HandlerError, ResultExt, State, Writes};
 
 use order::{OrderPlaced, OutboxMessage};
@@ -17,7 +19,7 @@ use tables::Tables;
 #[sqs_once::handler(key = order.order_id, namespace = "inventory")]
 async fn reserve(order: OrderPlaced, State(tables): State<Tables>) -> Result<Writes, HandlerError> {
     order.check().terminal()?; // it will be as wrong the next time
-    let message = OutboxMessage::about(&order)?;
+    let message = OutboxMessage::about(&order, SystemTime::now())?;
     let writes = Writes::new()
         .put_item(tables.new_order(&order)?)
         .on_conflict(0, |_| Disposition::Terminal) // kept already, longer ago than keys are remembered

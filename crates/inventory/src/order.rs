@@ -1,7 +1,12 @@
 //! The message that comes in, and the one that goes out.
 
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+
+/// How long a message lies in the outbox: longer than whatever sends it is ever down.
+const KEPT: Duration = Duration::from_secs(14 * 24 * 60 * 60);
 
 /// Some pieces of an article were ordered.
 #[derive(Debug, Deserialize, Serialize)]
@@ -41,14 +46,21 @@ pub(crate) struct OutboxMessage {
     kind: &'static str,
     /// What is sent, in JSON.
     body: String,
+    /// When the table forgets it, in seconds since the epoch: days after it was sent.
+    expires_at: u64,
 }
 
 impl OutboxMessage {
-    pub(crate) fn about(order: &OrderPlaced) -> Result<Self, serde_json::Error> {
+    pub(crate) fn about(order: &OrderPlaced, now: SystemTime) -> Result<Self, serde_json::Error> {
+        let expires = now + KEPT;
         Ok(Self {
             id: order.order_id.clone(),
             kind: "stock-reserved",
             body: serde_json::to_string(order)?,
+            expires_at: expires
+                .duration_since(UNIX_EPOCH)
+                .unwrap_or_default()
+                .as_secs(),
         })
     }
 }

@@ -1,6 +1,8 @@
 //! The consumer as Lambda runs it, in memory. What DynamoDB makes of the writes is seen in `tests/inventory` at the top
 //! of the repository.
 
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
 use sqs_once::aws_sdk_dynamodb::types::AttributeValue;
 use sqs_once::testing::{Bench, Event, Record};
 
@@ -49,7 +51,11 @@ async fn an_order_that_comes_twice_is_reserved_once_and_told_once() {
     let text = |value: &str| AttributeValue::S(value.to_owned());
     assert_eq!(kept.put().unwrap().item()["order_id"], text("o-2001"));
     assert_eq!(less.update().unwrap().key()["article"], text("mug-blue"));
-    assert_eq!(message.put().unwrap().item()["id"], text("o-2001"));
+    let message = message.put().unwrap().item();
+    assert_eq!(message["id"], text("o-2001"));
+    let expires_at: u64 = message["expires_at"].as_n().unwrap().parse().unwrap();
+    let in_a_week = SystemTime::now() + Duration::from_secs(7 * 24 * 60 * 60);
+    assert!(expires_at > in_a_week.duration_since(UNIX_EPOCH).unwrap().as_secs());
 }
 
 #[tokio::test]

@@ -45,7 +45,8 @@ use crate::signature::Kind;
 /// `State<T>`, `IdempotencyToken`, `Attempt`, `MessageMeta`, `Remaining`, `Key`, `CorrelationId`, what an
 /// envelope says (`SnsMeta`, `EventBridgeMeta`, `S3Object`), or a type of your own. The function returns
 /// `Result<(), HandlerError>`, with a `Recorded` result in place of the `()` where there is one, or with
-/// `Writes` that commit together with the record of its key, or `()` when it can't fail.
+/// `Writes` that commit together with the record of its key, or `()` when it can't fail. A `Transaction` of
+/// `sqs-once-postgres` among the arguments is PostgreSQL's counterpart of `Writes`.
 ///
 /// # Options
 ///
@@ -56,7 +57,7 @@ use crate::signature::Kind;
 /// | `envelope = (Sns, EventBridge)` | what is wrapped around the payload: `Sns`, `EventBridge`, `S3`, a tuple of them, outermost first, `Auto`, or an `Envelope` of your own | none: the body is the payload |
 /// | `correlation_id = request_id` | the record's correlation id: a function of the `Message` that gives an `Option<String>` | an attribute, else the envelope's id, else the trace |
 /// | `namespace = "payments"` | keeps this consumer's keys apart from others in the table; 1 to 255 bytes, no `#` | `SQS_ONCE_NAMESPACE`, else the crate's name and the function's: `payments.charge` |
-/// | `concurrency = 16` | how many records run at once, at least 1 | `SQS_ONCE_CONCURRENCY`, else 10 |
+/// | `concurrency = 16` | how many records run at once, at least 1; with a transaction each, where the handler takes one | `SQS_ONCE_CONCURRENCY`, else 10 |
 /// | `lease_margin = "3s"` | how long a claim outlives the function's deadline | `SQS_ONCE_LEASE_MARGIN`, else `3s` |
 /// | `deadline_margin = "1s"` | how long before the function's deadline handlers are cancelled, so that the answer goes out in time; more than zero | `SQS_ONCE_DEADLINE_MARGIN`, else `1s` or a tenth of the time, whichever is less |
 /// | `record_timeout = "10s"` | how long one handler may run; more than zero | until the deadline is near |
@@ -65,7 +66,7 @@ use crate::signature::Kind;
 /// | `claim = first` | for a handler that returns `Writes`: claims the key before, so that its computation runs for one delivery at a time, and costs one more write | the key is claimed with the writes |
 /// | `fingerprint = order.amount_cents` | what tells two messages with one key apart: an expression over the payload, like the key, or a function of it | the whole body |
 /// | `payload_mismatch = reject` | what becomes of a message that differs: `warn`: a duplicate, with a warning; `reject`: failed; `ignore`: nothing is compared or stored | `warn` |
-/// | `missing_key = retry` | what becomes of a record without a key: `terminal`; `retry`; `process_unprotected`: it runs, without a claim, on every delivery | `terminal` |
+/// | `missing_key = retry` | what becomes of a record without a key: `terminal`; `retry`; `process_unprotected`: it runs, without a claim, on every delivery, which a handler that returns `Writes` or takes a transaction can't have | `terminal` |
 /// | `readable_keys = true` | whether the table shows keys as they are; switching forgets every key | `false`: it holds hashes |
 /// | `cache = 1000` | how many completed keys a process remembers, for 5 minutes each, so that their duplicates cost no request; at least 1. `cache = (1000, "1m")`: for another time | none |
 /// | `requests = single` | how many keys a request to the store carries: `batched`: up to 25; `single`: one | `batched` |
@@ -154,7 +155,8 @@ pub fn handler(attribute: TokenStream, item: TokenStream) -> TokenStream {
 /// The first argument is a `Batch` of the payload. `State<T>`, `Remaining` or a `FromBatch` of your own may
 /// follow; what belongs to one record is asked of that record: `record.token()`, `record.attempt()`,
 /// `record.key()`, `record.message()`. The function returns `Result<BatchOutcome, HandlerError>`, or
-/// `BatchOutcome` when it can't fail as a whole: `orders.all_succeeded()` when all went well.
+/// `BatchOutcome` when it can't fail as a whole: `orders.all_succeeded()` when all went well. `Writes` and
+/// transactions of a store are for `handler` alone, where each record's effect commits with its own key.
 ///
 /// It takes the options of [`handler`](macro@handler). `concurrency` has no meaning for the handler's one
 /// call. `key` and `fingerprint` are made of one record's payload, and since no argument names that, they

@@ -5,7 +5,7 @@
 
 use serde::Deserialize;
 use sqs_once::{Error, HandlerError};
-use sqs_once_postgres::{PostgresStore, Transaction};
+use sqs_once_postgres::{PostgresStore, Transaction, without_values};
 
 #[derive(Deserialize)]
 struct OrderPlaced {
@@ -17,12 +17,15 @@ struct OrderPlaced {
 #[sqs_once::handler(key = order.order_id)]
 async fn reserve(order: OrderPlaced, tx: Transaction) -> Result<(), HandlerError> {
     let take = "UPDATE stock SET pieces = pieces - 1 WHERE sku = $1 AND pieces > 0";
-    if tx.execute(take, &[&order.sku]).await? == 0 {
+    let taken = tx.execute(take, &[&order.sku]).await;
+    if taken.map_err(without_values)? == 0 {
         // No retry brings a piece back: to the dead-letter queue.
         return Err(HandlerError::terminal("out of stock"));
     }
     let reserve = "INSERT INTO reservations (order_id, sku) VALUES ($1, $2)";
-    tx.execute(reserve, &[&order.order_id, &order.sku]).await?;
+    tx.execute(reserve, &[&order.order_id, &order.sku])
+        .await
+        .map_err(without_values)?;
     Ok(())
 }
 

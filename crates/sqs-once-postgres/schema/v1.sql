@@ -1,4 +1,4 @@
--- sqs-once on PostgreSQL 13 or newer, schema version 1: one row a business key.
+-- sqs-once on PostgreSQL, schema version 1: one row a business key. Needs what PostgreSQL 13 has; tested with 18.
 --
 -- Apply it once, in the schema that the store uses:
 --
@@ -14,8 +14,8 @@
 -- * No indexed column changes: `expiration` moves by the seconds that the handler took, so it is not indexed itself;
 --   the day it falls on is, which stays the same.
 -- * The page has room: `fillfactor = 50` keeps half of it for the second versions, even if a whole batch that was claimed
---   in one statement is completed in one. What that costs in size it saves elsewhere: with 100, two updates of three are
---   not HOT, their new versions fill other pages, and the table becomes four fifths as large with larger indexes.
+--   in one statement is completed in one. With 100, second versions would go into other pages, and into the indexes once
+--   more.
 -- * Rows leave by the thousand once they expire. Autovacuum waits for a fifth of a table to be dead before it makes room
 --   for others; of a table that holds four weeks that is a week, so here it does not wait as long.
 --

@@ -51,7 +51,7 @@ pub(crate) fn pool(error: PoolError) -> StoreError {
             "all connections of the pool are in use",
         )
         .with_fix(
-            "it takes one for each handler that runs at once, and one more for the others' claims",
+            "give the store one for each handler that runs at once, by `.connections(…)` or SQS_ONCE_CONCURRENCY",
         ),
         PoolError::Timeout(_) => unanswered("no connection in time"),
         error => StoreError::new(StoreErrorKind::Other, error.to_string()).with_source(error),
@@ -122,10 +122,22 @@ fn by_code(code: &SqlState) -> (StoreErrorKind, Option<&'static str>) {
         );
     }
     match code.code() {
-        // Deadlock, serialization failure, lock timeout: others were at the same rows.
-        "40P01" | "40001" | "55P03" => (Kind::Throttled, None),
-        // No connections, disk or memory left.
-        other if other.starts_with("53") => (Kind::Throttled, None),
+        // Deadlock, serialization failure, lock timeout.
+        "40P01" | "40001" | "55P03" => fixed(
+            Kind::Throttled,
+            "others were at the same rows and it is tried again; if it lasts, lock rows in one order and keep \
+             transactions short",
+        ),
+        "53300" => fixed(
+            Kind::Throttled,
+            "lower the functions' concurrency or their event sources' MaximumConcurrency, raise the database's \
+             max_connections or the role's limit, or put a proxy before it",
+        ),
+        // No disk or memory left.
+        other if other.starts_with("53") => fixed(
+            Kind::Throttled,
+            "give the database more of what it says is used up, or lower the functions' concurrency",
+        ),
         _ => (Kind::Other, None),
     }
 }

@@ -23,7 +23,8 @@ pub struct Deleted {
 impl PostgresStore {
     /// Deletes the rows that expired a day ago or earlier, by the server's clock, until there are none: `batch`
     /// rows a statement (1000 is a good number), each of which commits on its own. Rows whose lease is alive, and
-    /// rows that somebody is writing, stay. The role needs the privilege DELETE.
+    /// rows that somebody is writing, stay. The role needs the privileges SELECT, UPDATE (it locks what it deletes) and
+    /// DELETE.
     ///
     /// This is what [`DELETE_EXPIRED`](crate::DELETE_EXPIRED) does for a scheduler inside the database.
     ///

@@ -3,7 +3,7 @@
 //! ```no_run
 //! use serde::Deserialize;
 //! use sqs_once::{Error, HandlerError};
-//! use sqs_once_postgres::{PostgresStore, Transaction};
+//! use sqs_once_postgres::{PostgresStore, Transaction, without_values};
 //!
 //! #[derive(Deserialize)]
 //! struct OrderPlaced { id: String, sku: String }
@@ -12,10 +12,11 @@
 //! #[sqs_once::handler(key = order.id)]
 //! async fn reserve(order: OrderPlaced, tx: Transaction) -> Result<(), HandlerError> {
 //!     let take = "UPDATE stock SET pieces = pieces - 1 WHERE sku = $1 AND pieces > 0";
-//!     if tx.execute(take, &[&order.sku]).await? == 0 {
+//!     if tx.execute(take, &[&order.sku]).await.map_err(without_values)? == 0 {
 //!         return Err(HandlerError::terminal("out of stock"));     // no retry helps: to the dead-letter queue
 //!     }
-//!     tx.execute("INSERT INTO reservations (id) VALUES ($1)", &[&order.id]).await?;
+//!     let reserve = "INSERT INTO reservations (id) VALUES ($1)";
+//!     tx.execute(reserve, &[&order.id]).await.map_err(without_values)?;
 //!     Ok(())                                                      // both rows commit with the key, or nothing does
 //! }
 //!
@@ -37,7 +38,8 @@
 //!
 //! # The table
 //!
-//! [`SCHEMA_V1`] makes it (`schema/v1.sql` in the package): apply it once, as any migration, to PostgreSQL 13 or newer.
+//! [`SCHEMA_V1`] makes it (`schema/v1.sql` in the package): apply it once, as any migration. It is tested with PostgreSQL
+//! 18. By what it uses it needs 13 (`pg_current_xact_id`; generated columns are older, of 12).
 //! The table lies in the schema that the connection's `search_path` finds, or that [`PostgresStore::schema`] names. The
 //! function's role needs `USAGE` on the schema and `SELECT`, `INSERT` and `UPDATE` on the table, besides what its handlers
 //! need.
@@ -59,7 +61,10 @@
 //! |---|---|---|
 //! | `SQS_ONCE_POSTGRES_URL` | `DATABASE_URL` | the database: `postgresql://USER:PASSWORD@HOST/DATABASE?sslmode=require`, or `key=value` pairs |
 //! | `PGSSLROOTCERT` | the system's | a file (PEM) with the certificates to trust; `sslrootcert` in the URL goes before it |
-//! | `SQS_ONCE_CONCURRENCY` | `10` | how many connections there may be: the consumer runs as many handlers at once |
+//! | `SQS_ONCE_CONCURRENCY` | `10` | how many connections there may be: the consumer, which reads it too, runs as many handlers at once |
+//!
+//! A consumer whose concurrency is set in its code, `.concurrency(16)` or `concurrency = 16`, does not tell the store:
+//! [`.connections(16)`](PostgresStore::connections) on the store does.
 //!
 //! A password that changes, such as the tokens of RDS's IAM authentication, which last 15 minutes, wants a pool of your own
 //! that asks for it whenever it opens a connection: [`PostgresStore::new`] with deadpool's
@@ -78,8 +83,9 @@
 //! # Connections
 //!
 //! A connection is opened when one is needed and none is free, and lives as long as the process. One handler's transaction
-//! has one connection; so a function needs `concurrency` of them in each of its execution environments, and a database
-//! `concurrency` times the event source's `MaximumConcurrency`. What the pool can't give within 4 s fails as throttled, and
+//! has one connection, and so has a record that waits for another delivery's; so a function needs `concurrency` of them in
+//! each of its execution environments, no more, and a database `concurrency` times the event source's
+//! `MaximumConcurrency`. What the pool can't give within 4 s fails as throttled, and
 //! is tried again.
 //!
 //! Lambda freezes a process between invocations, and connections may die meanwhile. One that has idled for more than a
@@ -118,13 +124,15 @@
 //!
 //! | | a new key | a duplicate |
 //! |---|---|---|
-//! | a handler with a [`Transaction`] | 2: begin and claim, complete and commit | 2: refused, and shown by what |
+//! | a handler with a [`Transaction`] | 2: begin and claim, complete and commit | 2: refused, and shown by what; nobody waits for the rollback |
 //! | any other handler, for all records of a request together | 2: claim, complete | 2, for all of them together |
-//! | where a connection has to be opened | 3 to 5 more, with TLS | the same |
+//!
+//! Opening a connection takes more of them, for TCP, TLS and the password; it is kept for the records that follow.
 //!
 //! A new key writes its row twice, and the table's indexes once: the comments in `schema/v1.sql` say how. Without recorded
-//! data it takes about 400 bytes of the table, room that is kept free included, and 110 of the indexes; four weeks at one new
-//! key a second are 1.2 GB.
+//! data, and with the default fingerprint, it takes about 1000 bytes of the table, room that is kept free included, and 150
+//! of the indexes (`cargo test -p sqs-once-postgres --test postgres room`): four weeks at one new key a second are less
+//! than 3 GB. What is left between the rows goes to later keys once autovacuum has come by, and the table is smaller then.
 //!
 //! # When it goes wrong
 //!
@@ -138,6 +146,45 @@
 //! | something that the handler has spawned still has the transaction | its session is ended; comes again |
 //! | the function is frozen or killed in the middle | the server rolls back: at once when it sees the connection close, or else when the transaction has been idle for as long as the record had left |
 //! | another delivery's transaction has the key | waits for it until shortly before the deadline; then comes again |
+//!
+//! # Testing
+//!
+//! A handler with a [`Transaction`] is tested on a PostgreSQL of your own with [`SCHEMA_V1`] and your tables in it: the
+//! consumer is a service, and is called as Lambda does.
+//!
+//! ```no_run
+//! use aws_lambda_events::event::sqs::SqsEvent;
+//! use lambda_runtime::{Context, Error, LambdaEvent};
+//! use sqs_once::{Clock, SystemClock};
+//! use sqs_once_postgres::PostgresStore;
+//! use tower_service::Service;
+//! # use {serde::Deserialize, sqs_once::HandlerError, sqs_once_postgres::Transaction};
+//! # #[derive(Deserialize)] struct OrderPlaced { id: String }
+//! # #[sqs_once::handler(key = order.id)]
+//! # async fn reserve(order: OrderPlaced, tx: Transaction) -> Result<(), HandlerError> { Ok(()) }
+//!
+//! async fn an_order_that_comes_twice_is_reserved_once(url: &str) -> Result<(), Error> {
+//!     let mut consumer = reserve::consumer().store(PostgresStore::from_url(url)?);
+//!     for message_id in ["m-1", "m-2"] {
+//!         let event: SqsEvent = serde_json::from_value(serde_json::json!({ "Records": [{
+//!             "messageId": message_id,
+//!             "body": r#"{ "id": "o-1" }"#,
+//!             "eventSource": "aws:sqs",
+//!             "eventSourceARN": "arn:aws:sqs:eu-central-1:123456789012:orders",
+//!             "receiptHandle": "handle",
+//!         }] }))?;
+//!         let mut context = Context::default();
+//!         context.deadline = SystemClock.now().as_millis() + 30_000;
+//!         let answer = consumer.call(LambdaEvent::new(event, context)).await?;
+//!         assert!(answer.batch_item_failures.is_empty());
+//!     }
+//!     // And then: one row in `reservations`.
+//!     Ok(())
+//! }
+//! ```
+//!
+//! The real binary, from the shell: `DATABASE_URL=postgresql://… cargo sqs-once invoke events/orders.json`. It hands on its
+//! own environment, all but `AWS_…`.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
@@ -151,12 +198,14 @@ mod statements;
 mod store;
 mod tls;
 mod transaction;
+mod values;
 
 pub use config::ConfigError;
 pub use deadpool_postgres;
 pub use expired::Deleted;
 pub use store::PostgresStore;
 pub use transaction::Transaction;
+pub use values::without_values;
 
 /// The statements that make the table: `schema/v1.sql`. Its comments say how the table is laid out, and why.
 pub const SCHEMA_V1: &str = include_str!("../schema/v1.sql");

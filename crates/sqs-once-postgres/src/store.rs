@@ -26,7 +26,7 @@ const TRIES: usize = 3;
 ///
 /// A slice of claims or completions is one statement, however long it is, and one more where some were refused.
 /// Connections are opened when they are needed, 10 at most unless [`connections`](Self::connections) or
-/// `SQS_ONCE_CONCURRENCY` says otherwise. A request waits up to 4 s for a connection, 4 s for a new one to
+/// `SQS_ONCE_CONCURRENCY` says otherwise: as many as handlers run at once. A request waits up to 4 s for a connection, 4 s for a new one to
 /// be opened, and 4 s for its answer; the deadline of the invocation ends it sooner. Clones share their connections.
 ///
 /// ```no_run
@@ -88,7 +88,12 @@ impl PostgresStore {
     }
 
     /// Sets how many connections there may be. Default: what `SQS_ONCE_CONCURRENCY` says where the environment is
-    /// read, or else 10. With transactional handlers it takes one for each handler that runs at once.
+    /// read, or else 10.
+    ///
+    /// A handler with a [`Transaction`](crate::Transaction) has one for as long as it runs, and so has a record that
+    /// waits for another delivery's transaction. The store does not see the consumer's
+    /// [`concurrency`](sqs_once::Consumer::concurrency) where the code sets it: `.concurrency(16)` wants
+    /// `.connections(16)` here. With fewer, records wait for a connection up to 4 s, and then are throttled.
     ///
     /// The store that this returns shares no connection with the one it was. A pool of your own stays as it is.
     #[must_use]

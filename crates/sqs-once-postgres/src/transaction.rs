@@ -64,8 +64,12 @@ const SOON: Duration = Duration::from_millis(500);
 /// A statement whose future is dropped, as by a timeout around it, may run all the same, and then commits with the
 /// others: fail the handler where that must not be.
 ///
-/// An error of the driver shows the values that violated a constraint, and what a handler returns as its error is
-/// logged: turn it into one of your own where these values don't belong into a log.
+/// An error of the driver shows the values that violated a constraint (`DETAIL: Key (card)=(4111…) already exists`), and
+/// what a handler returns as its error goes into the log and onto a dead letter. Where such values don't belong there,
+/// [`without_values`](crate::without_values) leaves them out: `.map_err(without_values)?`.
+///
+/// Transactions inside of it are savepoints, as above. The driver's own (`tx.transaction()`) want the client exclusively,
+/// and the compiler refuses them: `cannot borrow data in dereference of Transaction as mutable` (E0596).
 ///
 /// The transaction's `lock_timeout`, `statement_timeout` and `idle_in_transaction_session_timeout` are what is left for
 /// the record when it begins. What does not belong to the database (a call to another service, an email) does not
@@ -87,10 +91,16 @@ impl<S> FromRecord<S> for Transaction {
     const TRANSACTION: bool = true;
 
     fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
-        let open = parts.transaction().and_then(|open| open.downcast().ok());
-        open.map(Self).ok_or_else(|| {
+        let open = parts.transaction().ok_or_else(|| {
             HandlerError::retry(
-                "this record has no transaction of a PostgresStore: give the consumer one",
+                "no transaction was opened for this record: `Transaction` is an argument of a handler that is called \
+                 for each record, a batch handler can have none, and an extractor that takes it sets \
+                 `FromRecord::TRANSACTION`",
+            )
+        })?;
+        open.downcast().map(Self).map_err(|_| {
+            HandlerError::retry(
+                "this record's transaction is another store's: give the consumer a PostgresStore",
             )
         })
     }

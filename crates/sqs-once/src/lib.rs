@@ -31,22 +31,30 @@
 //!
 //! # What is promised
 //!
-//! At least once, deduplicated: a record is never lost, and its effect is repeated only if the process
-//! dies between the effect and its record. For that window every handler can ask for an
-//! [`IdempotencyToken`], the same for every attempt, to pass on to whatever it calls.
+//! - *Effectively once* for effects that commit together with the record of their key: the DynamoDB writes that
+//!   a handler returns as [`Writes`], and the statements of a handler that takes the `Transaction` of the crate
+//!   `sqs-once-postgres`. The effect and its record are there, or neither is, whatever dies when.
+//! - *At least once, deduplicated* for everything else: a record is never lost, and its effect is repeated only if
+//!   the process dies between the effect and its record. For that window every handler can ask for an
+//!   [`IdempotencyToken`], the same for every attempt, to pass on to whatever it calls.
+//!
+//! Both for as long as the record of the key is kept: [`Consumer::retention`].
 //!
 //! # Where to go on
 //!
 //! - [`Consumer`]: settings and their defaults, by code and by environment variable.
 //! - [`Handler`], [`FromRecord`], [`HandlerError`]: what a handler takes and returns.
+//! - [`Writes`]: DynamoDB writes that commit together with the record of their key. The crate `sqs-once-postgres`:
+//!   the same for PostgreSQL.
 //! - [`BatchHandler`]: all records of a batch in one call.
 //! - [`KeyExtractor`], [`BusinessKey`](struct@BusinessKey): choosing a key.
 //! - [`Decode`], [`Envelope`]: bodies that are not JSON, and what SNS, EventBridge and S3 wrap around them.
 //! - [`Idempotency`]: the same for functions that SNS, EventBridge or an asynchronous call invokes.
 //! - [`store`]: where claims live, and how to bring a store of your own.
 //! - `testing` (feature `testing`): testing a consumer without AWS and without waiting.
-//! - In the repository: `docs/options.md` lists every option, `docs/testing.md` shows how to test a consumer, and
-//!   `docs/performance.md` tells what it costs, beside its peers.
+//! - In the repository: `docs/exactly-once.md` tells which effects can happen exactly once, and how;
+//!   `docs/options.md` lists every option, `docs/testing.md` shows how to test a consumer, and `docs/performance.md`
+//!   tells what it costs, beside its peers.
 //!
 //! # Features
 //!

@@ -120,8 +120,8 @@ pub(super) fn retain(value: &Expr) -> Result<Constant> {
     if retain.0 < SHORTEST_RETENTION {
         return Err(Error::new_spanned(
             value,
-            "`retain` is one second at least: no duplicate would be recognised; it should be longer than a \
-             message lives in the queue and its DLQ, such as \"28d\"",
+            "`retain` is one second at least: no duplicate would be recognised; it should be as long as a \
+             message can live in the queue and its DLQ, such as \"28d\"",
         ));
     }
     Ok(retain)

@@ -130,6 +130,7 @@ async fn too_many_connections_are_a_throttled_store() {
     database.client.batch_execute(role).await.unwrap();
     let error = refusal_at(&of_user(&database.url, "lonely", "lonely")).await;
     assert_eq!(error.kind(), StoreErrorKind::Throttled, "{error}");
+    assert!(error.to_string().contains("max_connections"), "{error}");
 }
 
 #[tokio::test]
@@ -143,6 +144,7 @@ async fn a_pool_whose_connections_are_all_in_use_is_a_throttled_store() {
     let error = refusal(&store).await;
     assert_eq!(error.kind(), StoreErrorKind::Throttled, "{error}");
     assert!(error.to_string().contains("in use"), "{error}");
+    assert!(error.to_string().contains(".connections("), "{error}");
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sqs_once::store::{Begun, Claimed, Settled, Store, Transactions};
+use sqs_once::store::{Begun, Claim, Claimed, Settled, Status, Store, Transactions};
 use sqs_once_postgres::PostgresStore;
 
 use crate::relay::Relay;
@@ -34,6 +34,23 @@ async fn a_transaction_begins_in_one_round_trip_and_commits_in_one() {
         .commit(settlement(&claim, completion()))
         .await
         .unwrap();
+    assert_eq!(relay.round_trips() - before, 2);
+}
+
+#[tokio::test]
+async fn a_duplicate_of_a_transaction_is_known_in_two_round_trips() {
+    let database = Database::new().await;
+    let (relay, store) = warm(&database).await;
+    let claims = new_claims(2);
+    store.claim(&claims[..1]).await;
+    store.settle(&[settlement(&claims[0], completion())]).await;
+    let again = Claim {
+        id: claims[0].id.clone(),
+        ..claims[1].clone()
+    };
+    let before = relay.round_trips();
+    let begun = store.begin(&again, PATIENCE).await.unwrap();
+    assert!(matches!(begun, Begun::Refused(item) if item.status == Status::Completed));
     assert_eq!(relay.round_trips() - before, 2);
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use sqs_once::store::{Begun, StoreErrorKind, Transactions};
-use sqs_once::{HandlerError, Recorded};
+use sqs_once::{Batch, HandlerError, Recorded};
 use sqs_once_postgres::{PostgresStore, Transaction};
 use tokio::sync::Notify;
 use tokio::sync::oneshot;
@@ -124,6 +124,7 @@ async fn a_key_that_another_transaction_has_for_too_long_is_neither_done_nor_fre
     let second = database.store.begin(&rival, Duration::from_millis(5)).await;
     let error = second.err().unwrap();
     assert_eq!(error.kind(), StoreErrorKind::Throttled, "{error}");
+    assert!(error.to_string().contains("at the same rows"), "{error}");
     drop(first);
     let third = database.store.begin(&rival, patience).await.unwrap();
     assert!(matches!(third, Begun::Open { .. }));
@@ -407,6 +408,25 @@ async fn a_consumer_whose_store_has_no_transactions_refuses_to_start() {
         .handler(async |_order: Order, _tx: Transaction| {});
     let error = consumer.init().await.unwrap_err().to_string();
     assert!(error.contains("no transaction"), "{error}");
+}
+
+#[tokio::test]
+async fn a_record_of_a_batch_handler_says_that_it_has_no_transaction() {
+    let database = Database::new().await;
+    let (say, mut said) = tokio::sync::mpsc::unbounded_channel();
+    let handler = move |orders: Batch<Order>| {
+        let said = orders[0].extract::<Transaction>().unwrap_err().to_string();
+        say.send(said).unwrap();
+        async move { orders.outcome() }
+    };
+    let consumer = sqs_once::consumer::<Order>()
+        .key(|order: &Order| order.id.clone())
+        .namespace("orders")
+        .store(database.store.clone())
+        .batch_handler(handler);
+    assert_eq!(invoke(&consumer, &["o-1"]).await, ["o-1"]);
+    let said = said.try_recv().unwrap();
+    assert!(said.contains("a batch handler can have none"), "{said}");
 }
 
 #[tokio::test]

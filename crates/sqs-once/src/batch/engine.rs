@@ -37,6 +37,9 @@ pub enum MissingKey {
     /// [`IdempotencyToken`](crate::IdempotencyToken) and the [`Key`](crate::Key) are made of the
     /// message id, which a message that is sent again or redriven does not keep, and the fence is
     /// that of a first claim.
+    ///
+    /// Not for handlers whose effect commits with the record of their key, which return
+    /// [`Writes`](crate::Writes) or take a transaction: such a consumer refuses to start.
     ProcessUnprotected,
     /// It goes back to the queue, until the queue's redrive policy moves it.
     Retry,

@@ -91,7 +91,7 @@ impl<S> std::fmt::Debug for Ready<S> {
 /// | `backoff` (feature `sqs`) | | none: failed records come back when the queue's visibility timeout ends |
 /// | `queue_url` (feature `sqs`) | `SQS_ONCE_QUEUE_URL`: the queue, for records that stay away | what the messages' queue ARN says |
 /// | `sqs_client` (feature `sqs`) | the SDK's own: `AWS_REGION`, `AWS_ENDPOINT_URL_SQS` … | one with timeouts |
-/// | | `SQS_ONCE_DISABLED`: `true` bypasses the store, for tests; only duplicates inside a batch are still recognised | `false` |
+/// | | `SQS_ONCE_DISABLED`: `true` bypasses the store, for tests; only duplicates inside a batch are still recognised. A consumer whose handler returns [`Writes`](crate::Writes) or takes a transaction refuses to start with it | `false` |
 ///
 /// ```
 /// use serde::Deserialize;

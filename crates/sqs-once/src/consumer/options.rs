@@ -43,7 +43,9 @@ impl<Phase> Consumer<Phase> {
 
     /// How many handlers of a batch run at once. Default: 10. In a FIFO queue each message group has
     /// one at a time. Up to two hundred records, or as many as this, are claimed ahead of their handlers; what
-    /// is not started before the deadline is given back. It has no meaning for a [`BatchHandler`](crate::BatchHandler), which is called once.
+    /// is not started before the deadline is given back. A handler that takes a transaction has none ahead: as many
+    /// transactions as this are open at once, those that wait for another's included, each on a connection of its own.
+    /// It has no meaning for a [`BatchHandler`](crate::BatchHandler), which is called once.
     ///
     /// # Panics
     /// If it is 0.
@@ -53,8 +55,9 @@ impl<Phase> Consumer<Phase> {
         self.set(|settings| settings.concurrency = Some(concurrency))
     }
 
-    /// How long a completed key is recognised as a duplicate. Default: 28 days, longer than a message
-    /// can live in a queue and its dead-letter queue together.
+    /// How long a completed key is recognised as a duplicate. Default: 28 days, as long as a message
+    /// can live in a queue and its dead-letter queue together (14 days in each). Set more where messages stay
+    /// that long and are redriven at the very end.
     ///
     /// # Panics
     /// If it is less than a second.
@@ -85,7 +88,8 @@ impl<Phase> Consumer<Phase> {
     /// invocation's deadline is near.
     ///
     /// A handler that takes longer is cancelled, and its record fails. As at the deadline, its claim is
-    /// left to lapse, because its effect may be on its way.
+    /// left to lapse, because its effect may be on its way. Nothing has happened of [`Writes`](crate::Writes) that were
+    /// to commit, and a transaction is rolled back: then there is nothing to lapse, unless a claim came before the writes.
     ///
     /// # Panics
     /// If it is zero: every handler would be cancelled at once.

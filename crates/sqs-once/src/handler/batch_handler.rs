@@ -38,6 +38,10 @@ use super::{Batch, BatchOutcome, HandlerError, Remaining, State};
 /// of a group and leave the rest unsaid. A record that succeeded although one before it failed is done all
 /// the same: it is recorded and acknowledged, with a warning in its line of the log, because going back
 /// would not undo it.
+///
+/// **Its promise** is *at least once, deduplicated*. A batch handler can neither return [`Writes`](crate::Writes) nor
+/// take a transaction of the store, since what one call does for many keys does not commit with the record of each:
+/// effects that have to happen exactly once want a [`Handler`](crate::Handler), which is called for each record.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a batch handler for the payload `{T}` with the state `{S}`",
     label = "not a batch handler",
@@ -111,6 +115,7 @@ impl<S> BatchParts<S> {
     message = "`{Self}` is not an extractor of a batch for a consumer with the state `{S}`",
     label = "not an extractor of a batch",
     note = "what belongs to one record is asked of that record: `record.token()`, `record.attempt()`, `record.key()`, `record.message()`, or `record.extract::<E>()`",
+    note = "a transaction of a store is for a handler that is called for each record: `#[sqs_once::handler]`",
     note = "after the batch a batch handler may take `Remaining`, or `State<T>` of a consumer with exactly that state: `.state(value)`",
     note = "for a type of your own, implement `sqs_once::FromBatch`"
 )]

@@ -14,6 +14,10 @@ pub enum Mode {
     /// At least once, deduplicated: no two live workers ever run one key at once. The effect is
     /// repeated only if the process dies between the effect and its record; pass the
     /// [`IdempotencyToken`](crate::IdempotencyToken) on to close that window.
+    ///
+    /// For a handler that returns [`Writes`](crate::Writes) it is effectively once, as in
+    /// [`Transactional`](Mode::Transactional): completion and writes commit together. The claim adds that the
+    /// handler computes for one delivery at a time, for one more write.
     #[default]
     ClaimFirst,
     /// Look the key up, run the handler, record completion: no claim.
@@ -25,10 +29,11 @@ pub enum Mode {
     /// Run the handler, and commit its effect together with the record of its key: the default, and only
     /// possible, for handlers that return [`Writes`](crate::Writes) or take a transaction of their store.
     ///
-    /// Effectively once: the effect and its record are there, or neither is, whatever dies when. Two
-    /// deliveries at the same time may both compute, but only one commits. A handler that returns `Writes`
-    /// and whose computation must not run twice can have its key claimed before it with
-    /// [`ClaimFirst`](Mode::ClaimFirst), for one more write; the promise stays the same.
+    /// Effectively once: the effect and its record are there, or neither is, whatever dies when.
+    ///
+    /// Of two deliveries at the same time, those of a handler that takes a transaction wait for each other: the
+    /// key is claimed in the transaction. Those of one that returns `Writes` may both compute, but only one
+    /// commits; where that must not be, [`ClaimFirst`](Mode::ClaimFirst) claims the key before.
     Transactional,
 }
 

@@ -20,8 +20,10 @@ use super::Invocation;
 ///
 /// [`until`](Idempotency::until) takes the invocation's deadline, and [`run`](Invocation::run) a key and
 /// the work. It claims the key, does the work, and records its value; for a duplicate it brings the
-/// value that is recorded. What is promised is what a [`Consumer`](crate::Consumer) promises: at least
-/// once, deduplicated. Both know each other's keys where they share table and namespace.
+/// value that is recorded. What is promised is what a [`Consumer`](crate::Consumer) promises of a handler that
+/// returns `()`: at least once, deduplicated. Effects that commit together with the record of their key
+/// ([`Writes`](crate::Writes), a transaction of the store) are a consumer's alone. Both know each other's keys
+/// where they share table and namespace.
 ///
 /// Make one per process, and clone it where needed. What the code does not set comes from the
 /// environment, which is read once, with the first work or by [`init`](Idempotency::init):

@@ -6,6 +6,7 @@
 mod commits;
 mod commits_refused;
 mod commits_unanswered;
+mod commits_units;
 mod conformance;
 mod errors;
 mod layout;

@@ -36,6 +36,7 @@ struct State {
     then: Turn,
     seen: Vec<String>,
     bodies: Vec<String>,
+    answers: Vec<String>,
 }
 
 impl Wire {
@@ -59,6 +60,7 @@ impl Wire {
             then,
             seen: Vec::new(),
             bodies: Vec::new(),
+            answers: Vec::new(),
         };
         let state = Arc::new(Mutex::new(state));
         let shared = Arc::clone(&state);
@@ -88,6 +90,17 @@ impl Wire {
             .collect()
     }
 
+    /// The capacity units that DynamoDB says its answers took since the last call.
+    pub(crate) fn units(&self) -> f64 {
+        let answers = std::mem::take(&mut self.state.lock().unwrap().answers);
+        let answers = answers
+            .iter()
+            .map(|body| serde_json::from_str(body).unwrap());
+        answers
+            .map(|body: Value| consumed(&body["ConsumedCapacity"]))
+            .sum()
+    }
+
     /// The turns of the requests to come; those after them pass.
     pub(crate) fn next(&self, turns: impl IntoIterator<Item = Turn>) {
         self.state.lock().unwrap().turns = turns.into_iter().collect();
@@ -113,7 +126,11 @@ async fn serve(mut connection: TcpStream, state: Arc<Mutex<State>>) {
             message(&mut dynamodb).await.unwrap()
         };
         let answer = match turn {
-            Turn::Pass => pass().await,
+            Turn::Pass => {
+                let answer = pass().await;
+                state.lock().unwrap().answers.push(body(&answer));
+                answer
+            }
             Turn::LoseRequest => return,
             Turn::LoseAnswer => {
                 pass().await;
@@ -169,6 +186,14 @@ fn operation(request: &[u8]) -> String {
 fn body(request: &[u8]) -> String {
     let text = String::from_utf8_lossy(request);
     text.split_once("\r\n\r\n").unwrap().1.to_owned()
+}
+
+/// Of one table, or of several.
+fn consumed(capacity: &Value) -> f64 {
+    match capacity {
+        Value::Array(tables) => tables.iter().map(consumed).sum(),
+        table => table["CapacityUnits"].as_f64().unwrap_or_default(),
+    }
 }
 
 fn response(status: u16, body: &str) -> Vec<u8> {

@@ -85,6 +85,9 @@ type Rule = Box<dyn Fn(&Conflict) -> Disposition + Send + Sync>;
 /// [`ClaimFirst`](crate::Mode::ClaimFirst). So do nothing in it that others can see; everything that it returns here
 /// is done once, a message in an outbox table for instance.
 ///
+/// They are what a [`Handler`](crate::Handler) returns. A [`BatchHandler`](crate::BatchHandler) has no place for them, and
+/// neither has [`Idempotency`](crate::Idempotency).
+///
 /// # When a condition is not met
 ///
 /// Where a duplicate's own conditions fail, as `attribute_not_exists(order_id)` does the second time, it is a duplicate
