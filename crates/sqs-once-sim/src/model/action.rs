@@ -1,7 +1,9 @@
 //! What may happen next.
 
+use std::fmt;
+
 use super::config::{Config, Road};
-use super::state::{Ask, Delivery, Place, Stage, World};
+use super::state::{Ask, Delivery, Place, Stage, Worker, World};
 
 /// One step of the model. Workers have no names: a step names the delivery they are at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +79,55 @@ pub enum Action {
     },
 }
 
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tick => write!(f, "a tick passes"),
+            Self::Deliver {
+                message,
+                count,
+                skew,
+            } => write!(
+                f,
+                "SQS delivers {count} from m{message} on, to a clock ahead by {skew}"
+            ),
+            Self::DeliverAgain { message, skew } => {
+                write!(
+                    f,
+                    "SQS delivers m{message} once more, to a clock ahead by {skew}"
+                )
+            }
+            Self::CarryOut {
+                owner,
+                ask,
+                awaited,
+            } => {
+                let heard = if *awaited {
+                    "is answered"
+                } else {
+                    "arrives late"
+                };
+                write!(f, "{owner}: {ask:?} {heard}")
+            }
+            Self::RollBack { key } => write!(f, "the open transaction on k{key} is rolled back"),
+            Self::Resend {
+                delivery,
+                fresh: true,
+            } => write!(f, "{delivery}: asks again"),
+            Self::Resend {
+                delivery,
+                fresh: false,
+            } => write!(f, "{delivery}: the SDK sends again"),
+            Self::GiveUp { delivery } => write!(f, "{delivery}: waits no longer for an answer"),
+            Self::Succeed { delivery } => write!(f, "{delivery}: the handler succeeds"),
+            Self::Fail { delivery } => write!(f, "{delivery}: the handler fails"),
+            Self::Cancel { delivery } => write!(f, "{delivery}: is cancelled at the deadline"),
+            Self::Answer { delivery } => write!(f, "{delivery}: its batch is answered"),
+            Self::Crash { delivery } => write!(f, "{delivery}: its worker dies"),
+        }
+    }
+}
+
 /// All that may happen in a state.
 pub(super) fn possible(config: &Config, world: &World, actions: &mut Vec<Action>) {
     deliveries(config, world, actions);
@@ -113,7 +164,7 @@ pub(super) fn possible(config: &Config, world: &World, actions: &mut Vec<Action>
 }
 
 fn deliveries(config: &Config, world: &World, actions: &mut Vec<Action>) {
-    let idle = |worker: &&_| worker_is_idle(worker);
+    let idle = |worker: &&Worker| worker.stage == Stage::Idle;
     let mut skews: Vec<_> = world
         .workers
         .iter()
@@ -153,10 +204,6 @@ fn deliveries(config: &Config, world: &World, actions: &mut Vec<Action>) {
             }
         }
     }
-}
-
-fn worker_is_idle(worker: &super::state::Worker) -> bool {
-    worker.stage == Stage::Idle
 }
 
 /// Of a FIFO group, nothing is delivered behind a message that is out. Of messages that can't be told apart,

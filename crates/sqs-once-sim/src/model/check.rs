@@ -42,8 +42,8 @@ pub fn check(config: &Config, threads: usize) -> Verdict {
     run(config, threads, HasDiscoveries::All)
 }
 
-/// Searches until a property breaks, by the fewest steps.
-pub fn shortest(config: &Config) -> Verdict {
+/// Searches, breadth first, until a property breaks: by few steps, if not always the fewest.
+pub fn until_broken(config: &Config) -> Verdict {
     run(config, 1, HasDiscoveries::AnyFailures)
 }
 
@@ -125,7 +125,7 @@ impl fmt::Display for Verdict {
             };
             writeln!(f, "  {result} {}", found.property)?;
             if let Some(trace) = found.trace.as_ref().filter(|_| found.is_broken()) {
-                write_trace(f, &self.config, trace)?;
+                write_trace(f, trace)?;
             }
         }
         Ok(())
@@ -133,17 +133,11 @@ impl fmt::Display for Verdict {
 }
 
 /// One line a step: what happens, and what stands for the keys after it.
-fn write_trace(
-    f: &mut fmt::Formatter<'_>,
-    config: &Config,
-    trace: &[(World, Option<Action>)],
-) -> fmt::Result {
-    let model = Protocol::new(config.clone());
+fn write_trace(f: &mut fmt::Formatter<'_>, trace: &[(World, Option<Action>)]) -> fmt::Result {
     let mut last = None;
     for (number, pair) in trace.windows(2).enumerate() {
         if let [(_, Some(action)), (world, _)] = pair {
-            let what = model.format_action(action);
-            writeln!(f, "    {:>3}. {what}", number + 1)?;
+            writeln!(f, "    {:>3}. {action}", number + 1)?;
             let stands = standing(world);
             if last.as_ref() != Some(&stands) {
                 writeln!(f, "         {stands}")?;

@@ -1,6 +1,7 @@
 //! How large a model is, and how much may go wrong in it.
 
 use super::mutant::Mutant;
+use super::properties;
 use super::state::Delivery;
 
 /// How the handler's effect and its record come about.
@@ -156,22 +157,58 @@ impl Config {
             Self::new("claim-first-late", Road::ClaimFirst, &[0], late),
             Self::new("claim-first-silent", Road::ClaimFirst, &[0], silent),
             Self::new("claim-first-stale", Road::ClaimFirst, &[0], stale),
+            Self::new("writes-late", Road::Writes, &[0], late),
+            Self::new("writes-silent", Road::Writes, &[0], silent),
+            Self::new("claimed-writes-late", Road::ClaimedWrites, &[0], late),
+            Self::new("claimed-writes-stale", Road::ClaimedWrites, &[0], stale),
+            Self::new("transaction-crash", Road::Transaction, &[0], crash),
+            Self::new("transaction-silent", Road::Transaction, &[0], silent),
+            Self::new("record-after-crash", Road::RecordAfter, &[0], crash),
+            Self::new("record-after-silent", Road::RecordAfter, &[0], silent),
+            Self::new("fifo-crash", Road::ClaimFirst, &[0, 1], crash).in_order(),
+            Self::new("fifo-late", Road::ClaimFirst, &[0, 1], late).in_order(),
+            Self::new("fifo-writes-late", Road::Writes, &[0, 1], late).in_order(),
+            Self {
+                skews: [0, 0, 2],
+                breaks: Some(properties::ONE_LIVE_OWNER),
+                ..Self::new("clocks-too-far-apart", Road::ClaimFirst, &[0], crash)
+            },
         ]
     }
 
     /// Those for which a release build is needed.
     fn large() -> Vec<Self> {
-        let some = Trouble {
+        let crash = Trouble {
             crashes: 1,
             resends: 1,
             ..Trouble::NONE
         };
-        vec![Self::new(
-            "claim-first-large",
-            Road::ClaimFirst,
-            &[0, 0, 1],
-            some,
-        )]
+        let two = |config: Self| Self {
+            receives: 2,
+            ..config
+        };
+        vec![
+            two(Self::new("writes-large", Road::Writes, &[0, 0, 1], crash)),
+            two(Self::new(
+                "transaction-large",
+                Road::Transaction,
+                &[0, 0, 1],
+                crash,
+            )),
+            two(Self::new(
+                "claim-first-large",
+                Road::ClaimFirst,
+                &[0, 0, 1],
+                crash,
+            )),
+        ]
+    }
+
+    /// On a FIFO queue, which delivers nothing a second time that is out.
+    fn in_order(mut self) -> Self {
+        self.fifo = true;
+        self.trouble.duplicates = 0;
+        self
     }
 
     fn new(name: &'static str, road: Road, keys: &[u8], trouble: Trouble) -> Self {

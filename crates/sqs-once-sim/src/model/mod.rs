@@ -12,7 +12,7 @@ mod step;
 use stateright::{Model, Property};
 
 pub use action::Action;
-pub use check::{Found, Verdict, check, shortest};
+pub use check::{Found, Verdict, check, until_broken};
 pub use config::{Config, Road, Trouble};
 pub use mutant::Mutant;
 use state::World;
