@@ -1,0 +1,292 @@
+//! What may happen next.
+
+use std::fmt;
+
+use super::config::{Config, Road};
+use super::state::{Ask, Delivery, Place, Stage, Worker, World};
+
+/// One step of the model. Workers have no names: a step names the delivery they are at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Time passes. Workers that are at their deadline overrun it.
+    Tick,
+    /// SQS delivers `count` messages from this one on to an idle worker whose clock is `skew` ahead.
+    Deliver {
+        /// The first message.
+        message: u8,
+        /// How many of its group.
+        count: u8,
+        /// Whose clock.
+        skew: i8,
+    },
+    /// SQS delivers a message that is out, or deleted, once more.
+    DeliverAgain {
+        /// The message.
+        message: u8,
+        /// To whom.
+        skew: i8,
+    },
+    /// The store carries out a request, and answers if anybody waits for that.
+    CarryOut {
+        /// Whose request.
+        owner: Delivery,
+        /// What it asks for.
+        ask: Ask,
+        /// Whether it is answered.
+        awaited: bool,
+    },
+    /// PostgreSQL ends a transaction whose client is gone.
+    RollBack {
+        /// The key that it holds.
+        key: u8,
+    },
+    /// The worker sends its request again.
+    Resend {
+        /// For which record.
+        delivery: Delivery,
+        /// As the consumer does, which looks at the clock again, or as the SDK does, which does not.
+        fresh: bool,
+    },
+    /// The worker takes an unanswered request for failed.
+    GiveUp {
+        /// For which record.
+        delivery: Delivery,
+    },
+    /// The handler has its effect, and its end is sent off.
+    Succeed {
+        /// For which record.
+        delivery: Delivery,
+    },
+    /// The handler fails without an effect.
+    Fail {
+        /// For which record.
+        delivery: Delivery,
+    },
+    /// The deadline is there: what is under way fails, the rest is not started.
+    Cancel {
+        /// The record under way.
+        delivery: Delivery,
+    },
+    /// Lambda hears which records failed, and deletes the others.
+    Answer {
+        /// The batch's first record.
+        delivery: Delivery,
+    },
+    /// The worker dies.
+    Crash {
+        /// The batch's first record.
+        delivery: Delivery,
+    },
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tick => write!(f, "a tick passes"),
+            Self::Deliver {
+                message,
+                count,
+                skew,
+            } => write!(
+                f,
+                "SQS delivers {count} from m{message} on, to a clock ahead by {skew}"
+            ),
+            Self::DeliverAgain { message, skew } => {
+                write!(
+                    f,
+                    "SQS delivers m{message} once more, to a clock ahead by {skew}"
+                )
+            }
+            Self::CarryOut {
+                owner,
+                ask,
+                awaited,
+            } => {
+                let heard = if *awaited {
+                    "is answered"
+                } else {
+                    "arrives late"
+                };
+                write!(f, "{owner}: {ask:?} {heard}")
+            }
+            Self::RollBack { key } => write!(f, "the open transaction on k{key} is rolled back"),
+            Self::Resend {
+                delivery,
+                fresh: true,
+            } => write!(f, "{delivery}: asks again"),
+            Self::Resend {
+                delivery,
+                fresh: false,
+            } => write!(f, "{delivery}: the SDK sends again"),
+            Self::GiveUp { delivery } => write!(f, "{delivery}: waits no longer for an answer"),
+            Self::Succeed { delivery } => write!(f, "{delivery}: the handler succeeds"),
+            Self::Fail { delivery } => write!(f, "{delivery}: the handler fails"),
+            Self::Cancel { delivery } => write!(f, "{delivery}: is cancelled at the deadline"),
+            Self::Answer { delivery } => write!(f, "{delivery}: its batch is answered"),
+            Self::Crash { delivery } => write!(f, "{delivery}: its worker dies"),
+        }
+    }
+}
+
+/// All that may happen in a state.
+pub(super) fn possible(config: &Config, world: &World, actions: &mut Vec<Action>) {
+    deliveries(config, world, actions);
+    carried_out(config, world, actions);
+    for worker in &world.workers {
+        let Some((first, _)) = worker.batch[0] else {
+            continue;
+        };
+        if world.trouble.crashes > 0 {
+            actions.push(Action::Crash { delivery: first });
+        }
+        if worker.stage == Stage::Answering {
+            actions.push(Action::Answer { delivery: first });
+        }
+        let Some(delivery) = worker.current() else {
+            continue;
+        };
+        if worker.stage == Stage::Running {
+            actions.push(Action::Succeed { delivery });
+            if world.trouble.failures > 0 {
+                actions.push(Action::Fail { delivery });
+            }
+        }
+        if matches!(worker.stage, Stage::Asking | Stage::Settling) {
+            unanswered(config, world, delivery, actions);
+        }
+        if world.trouble.cancels > 0 && worker.left <= 0 {
+            actions.push(Action::Cancel { delivery });
+        }
+    }
+    if time_may_pass(world) {
+        actions.push(Action::Tick);
+    }
+}
+
+fn deliveries(config: &Config, world: &World, actions: &mut Vec<Action>) {
+    let idle = |worker: &&Worker| worker.stage == Stage::Idle;
+    let mut skews: Vec<_> = world
+        .workers
+        .iter()
+        .filter(idle)
+        .map(|one| one.skew)
+        .collect();
+    skews.dedup();
+    for (message, number) in world.messages.iter().zip(0_u8..) {
+        let is_new = message.place == Place::Visible;
+        let again = world.trouble.duplicates > 0
+            && !config.fifo
+            && message.receives < config.receives
+            && matches!(message.place, Place::Away(_) | Place::Acknowledged);
+        for &skew in &skews {
+            if is_new && is_next(config, world, number) {
+                let message = number;
+                let next = world.messages.get(usize::from(number) + 1);
+                let has_next = next.is_some_and(|next| next.place == Place::Visible);
+                actions.push(Action::Deliver {
+                    message,
+                    count: 1,
+                    skew,
+                });
+                if config.fifo && has_next {
+                    actions.push(Action::Deliver {
+                        message,
+                        count: 2,
+                        skew,
+                    });
+                }
+            }
+            if again {
+                actions.push(Action::DeliverAgain {
+                    message: number,
+                    skew,
+                });
+            }
+        }
+    }
+}
+
+/// Of a FIFO group, nothing is delivered behind a message that is out. Of messages that can't be told apart,
+/// the first is delivered first.
+fn is_next(config: &Config, world: &World, number: u8) -> bool {
+    let number = usize::from(number);
+    let mut before = world.messages.iter().zip(&config.keys).take(number);
+    if config.fifo {
+        return before.all(|(message, _)| message.is_over());
+    }
+    let is_first = world.messages[number].receives == 0;
+    let key = config.keys[number];
+    !is_first || before.all(|(message, other)| *other != key || message.receives > 0)
+}
+
+fn carried_out(config: &Config, world: &World, actions: &mut Vec<Action>) {
+    let mut last = None;
+    for request in &world.requests {
+        let key = config.key_of(request.owner);
+        let waits = matches!(request.ask, Ask::Begin { .. }) && world.open[key].is_some();
+        if last != Some(request) && !waits {
+            actions.push(Action::CarryOut {
+                owner: request.owner,
+                ask: request.ask,
+                awaited: request.awaited,
+            });
+        }
+        last = Some(request);
+    }
+    for (open, key) in world.open.iter().zip(0_u8..) {
+        if open.is_some_and(|open| !is_served(world, open.owner)) {
+            actions.push(Action::RollBack { key });
+        }
+    }
+}
+
+/// Whether a worker is at work in the transaction of a delivery.
+fn is_served(world: &World, owner: Delivery) -> bool {
+    let worker = world.worker_at(owner).map(|index| world.workers[index]);
+    worker.is_some_and(|worker| worker.is_at_work())
+}
+
+fn unanswered(config: &Config, world: &World, delivery: Delivery, actions: &mut Vec<Action>) {
+    if world.trouble.silences > 0 {
+        actions.push(Action::GiveUp { delivery });
+    }
+    let sent = world
+        .requests
+        .iter()
+        .find(|one| one.awaited && one.owner == delivery);
+    let Some(sent) = sent.filter(|_| world.trouble.resends > 0) else {
+        return;
+    };
+    // A transaction can't be committed twice.
+    if sent.ask == Ask::CommitTransaction {
+        return;
+    }
+    let fresh = super::step::ask_for(config, world, delivery, sent.ask);
+    if fresh != sent.ask {
+        actions.push(Action::Resend {
+            delivery,
+            fresh: true,
+        });
+    }
+    if config.road != Road::Transaction {
+        actions.push(Action::Resend {
+            delivery,
+            fresh: false,
+        });
+    } else if fresh == sent.ask {
+        actions.push(Action::Resend {
+            delivery,
+            fresh: true,
+        });
+    }
+}
+
+/// Time is of interest while somebody waits for it. Beyond a deadline it passes as often as trouble allows.
+fn time_may_pass(world: &World) -> bool {
+    let busy = || world.workers.iter().filter(|one| one.stage != Stage::Idle);
+    let away = |place| matches!(place, Place::Away(_));
+    let is_waited_for =
+        world.messages.iter().any(|one| away(one.place)) || busy().any(|worker| worker.left > 0);
+    let overruns = busy().filter(|worker| worker.left == 0).count();
+    is_waited_for && overruns <= usize::from(world.trouble.overruns)
+}

@@ -1,0 +1,173 @@
+//! Searches a model to the end, and tells what came of it.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use stateright::{Checker, HasDiscoveries, Model};
+
+use super::config::Config;
+use super::state::{Place, World};
+use super::{Action, Protocol};
+
+/// A search that has ended.
+#[derive(Debug)]
+pub struct Verdict {
+    /// What was searched.
+    pub config: Config,
+    /// Different states that were reached.
+    pub states: usize,
+    /// Steps that were taken from them.
+    pub steps: usize,
+    /// The most steps from the start.
+    pub depth: usize,
+    /// How long it took.
+    pub time: Duration,
+    /// Every property, with what was found against it; or for it, where it only has to be possible.
+    pub found: Vec<Found>,
+}
+
+/// What a search found of one property.
+#[derive(Debug)]
+pub struct Found {
+    /// The property.
+    pub property: &'static str,
+    /// Whether it has to hold always; it has to be possible otherwise.
+    pub always: bool,
+    /// A way to a state where it does not hold; or does, where it only has to be possible.
+    pub trace: Option<Vec<(World, Option<Action>)>>,
+}
+
+/// Searches all states. `threads` at a time.
+pub fn check(config: &Config, threads: usize) -> Verdict {
+    run(config, threads, HasDiscoveries::All)
+}
+
+/// Searches, breadth first, until a property breaks: by few steps, if not always the fewest.
+pub fn until_broken(config: &Config) -> Verdict {
+    run(config, 1, HasDiscoveries::AnyFailures)
+}
+
+fn run(config: &Config, threads: usize, until: HasDiscoveries) -> Verdict {
+    let start = Instant::now();
+    let model = Protocol::new(config.clone());
+    let properties = model.properties();
+    let builder = model.checker().threads(threads).finish_when(until);
+    let checker = builder.spawn_bfs().join();
+    let time = start.elapsed();
+    let found = properties.iter().map(|property| Found {
+        property: property.name,
+        always: property.expectation.discovery_is_failure(),
+        trace: checker
+            .discovery(property.name)
+            .map(stateright::Path::into_vec),
+    });
+    Verdict {
+        config: config.clone(),
+        states: checker.unique_state_count(),
+        steps: checker.state_count(),
+        depth: checker.max_depth(),
+        time,
+        found: found.collect(),
+    }
+}
+
+impl Verdict {
+    /// The properties that do not hold.
+    pub fn broken(&self) -> Vec<&'static str> {
+        let broken = self.found.iter().filter(|found| found.is_broken());
+        broken.map(|found| found.property).collect()
+    }
+
+    /// Whether it is as the configuration says: nothing is broken, or what it breaks on purpose.
+    pub fn is_as_expected(&self) -> bool {
+        let broken = self.broken();
+        match self.config.breaks {
+            Some(property) => broken.contains(&property),
+            None => broken.is_empty(),
+        }
+    }
+}
+
+impl Found {
+    /// Whether the property does not hold.
+    pub fn is_broken(&self) -> bool {
+        self.always == self.trace.is_some()
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Config {
+            name,
+            road,
+            keys,
+            skews,
+            receives,
+            trouble,
+            ..
+        } = &self.config;
+        writeln!(
+            f,
+            "{name}: {road:?}, keys of the messages {keys:?}, clocks ahead by {skews:?} ticks, dead letters after \
+             {receives} deliveries\n  {trouble:?}"
+        )?;
+        let rate = self.states as f64 / self.time.as_secs_f64();
+        writeln!(
+            f,
+            "  {} states, {} steps, {} deep, in {:.1?} ({rate:.0} states/s)",
+            self.states, self.steps, self.depth, self.time
+        )?;
+        for found in &self.found {
+            let result = match (found.is_broken(), found.always) {
+                (false, true) => "holds    ",
+                (false, false) => "reachable",
+                (true, _) => "BROKEN   ",
+            };
+            writeln!(f, "  {result} {}", found.property)?;
+            if let Some(trace) = found.trace.as_ref().filter(|_| found.is_broken()) {
+                write_trace(f, trace)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One line a step: what happens, and what stands for the keys after it.
+fn write_trace(f: &mut fmt::Formatter<'_>, trace: &[(World, Option<Action>)]) -> fmt::Result {
+    let mut last = None;
+    for (number, pair) in trace.windows(2).enumerate() {
+        if let [(_, Some(action)), (world, _)] = pair {
+            writeln!(f, "    {:>3}. {action}", number + 1)?;
+            let stands = standing(world);
+            if last.as_ref() != Some(&stands) {
+                writeln!(f, "         {stands}")?;
+                last = Some(stands);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn standing(world: &World) -> String {
+    let keys = world.items.iter().zip(&world.accounts).enumerate();
+    let keys = keys.map(|(key, (item, account))| {
+        let item = item.map_or_else(
+            || "nothing".to_owned(),
+            |item| match (item.completed, item.lease) {
+                (true, _) => format!("COMPLETED by {}", item.owner),
+                (false, Some(lease)) => format!("INPROGRESS by {}, {lease} ticks left", item.owner),
+                (false, None) => format!("INPROGRESS by {}, released", item.owner),
+            },
+        );
+        format!("k{key}: {item}; {} effects", account.effects)
+    });
+    let messages = world.messages.iter().enumerate();
+    let messages = messages.map(|(number, message)| match message.place {
+        Place::Visible => format!("m{number} visible"),
+        Place::Away(left) => format!("m{number} away for {left}"),
+        Place::Acknowledged => format!("m{number} acknowledged"),
+        Place::Dead => format!("m{number} dead letter"),
+    });
+    let all: Vec<_> = keys.chain(messages).collect();
+    all.join(" | ")
+}

@@ -1,0 +1,227 @@
+//! How large a model is, and how much may go wrong in it.
+
+use super::mutant::Mutant;
+use super::properties;
+use super::state::Delivery;
+
+/// How the handler's effect and its record come about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Road {
+    /// Claim, effect, completion.
+    ClaimFirst,
+    /// Look up, effect, record.
+    RecordAfter,
+    /// Effect and record in one conditional transaction, without a claim.
+    Writes,
+    /// The same, after a claim.
+    ClaimedWrites,
+    /// The claim, the effect and the completion in one transaction that locks the key (PostgreSQL).
+    Transaction,
+}
+
+impl Road {
+    /// Whether the effect commits together with its record.
+    pub fn is_atomic(self) -> bool {
+        matches!(self, Self::Writes | Self::ClaimedWrites | Self::Transaction)
+    }
+
+    /// Whether the claim is there before the handler runs, for everybody to see.
+    pub fn claims_before(self) -> bool {
+        matches!(self, Self::ClaimFirst | Self::ClaimedWrites)
+    }
+
+    /// Whether only one worker at a time runs a key's handler.
+    pub fn is_exclusive(self) -> bool {
+        self.claims_before() || self == Self::Transaction
+    }
+}
+
+/// How often each kind of trouble may come in one run. It comes at any moment, and in any order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Trouble {
+    /// A worker dies.
+    pub crashes: u8,
+    /// No answer comes, and the worker sends the same request again. The one before stays on its way.
+    pub resends: u8,
+    /// No answer comes, and the worker gives up. The request stays on its way.
+    pub silences: u8,
+    /// A handler fails.
+    pub failures: u8,
+    /// SQS delivers a message once more, while it is out or after it was deleted.
+    pub duplicates: u8,
+    /// A worker's deadline comes before its work is done: what is under way is left alone.
+    pub cancels: u8,
+    /// A worker goes on past its invocation's deadline by one tick.
+    pub overruns: u8,
+}
+
+impl Trouble {
+    /// All goes well.
+    pub const NONE: Self = Self {
+        crashes: 0,
+        resends: 0,
+        silences: 0,
+        failures: 0,
+        duplicates: 0,
+        cancels: 0,
+        overruns: 0,
+    };
+}
+
+/// A model to check.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// What the command line calls it.
+    pub name: &'static str,
+    /// How effect and record come about.
+    pub road: Road,
+    /// Whether the messages are one FIFO group, delivered two at a time.
+    pub fifo: bool,
+    /// The key of each message.
+    pub keys: Vec<u8>,
+    /// How many ticks each worker's clock is ahead.
+    pub skews: [i8; 3],
+    /// Deliveries after which a message goes to the dead-letter queue.
+    pub receives: u8,
+    /// What may go wrong.
+    pub trouble: Trouble,
+    /// The guard that is switched off, if one is.
+    pub mutant: Option<Mutant>,
+    /// The property that this configuration breaks on purpose, with every guard in place.
+    pub breaks: Option<&'static str>,
+}
+
+impl Config {
+    /// Ticks from an invocation's start to its deadline.
+    pub const INVOCATION: i8 = 1;
+    /// Ticks from a delivery to the next.
+    pub const VISIBILITY: u8 = 2;
+
+    /// Ticks by which a lease outlives its invocation.
+    pub fn lease_margin(&self) -> i8 {
+        i8::from(!self.has(Mutant::NoLeaseMargin))
+    }
+
+    /// The key of a delivery's message.
+    pub fn key_of(&self, delivery: Delivery) -> usize {
+        usize::from(self.keys[usize::from(delivery.message)])
+    }
+
+    /// Whether this guard is switched off.
+    pub fn has(&self, mutant: Mutant) -> bool {
+        self.mutant == Some(mutant)
+    }
+
+    /// The same configuration with a guard switched off.
+    #[must_use]
+    pub fn with(mut self, mutant: Mutant) -> Self {
+        self.mutant = Some(mutant);
+        self
+    }
+
+    /// Every configuration that the command line knows, by size.
+    pub fn all() -> Vec<Self> {
+        let mut all = Self::small();
+        all.extend(Self::large());
+        all
+    }
+
+    /// Those that are checked in seconds, each with a part of the trouble.
+    pub fn small() -> Vec<Self> {
+        let crash = Trouble {
+            crashes: 1,
+            resends: 1,
+            duplicates: 1,
+            ..Trouble::NONE
+        };
+        let late = Trouble {
+            resends: 1,
+            failures: 1,
+            duplicates: 1,
+            ..Trouble::NONE
+        };
+        let silent = Trouble {
+            silences: 1,
+            cancels: 1,
+            duplicates: 1,
+            ..Trouble::NONE
+        };
+        let stale = Trouble {
+            silences: 1,
+            failures: 1,
+            overruns: 1,
+            ..Trouble::NONE
+        };
+        vec![
+            Self::new("claim-first-crash", Road::ClaimFirst, &[0], crash),
+            Self::new("claim-first-late", Road::ClaimFirst, &[0], late),
+            Self::new("claim-first-silent", Road::ClaimFirst, &[0], silent),
+            Self::new("claim-first-stale", Road::ClaimFirst, &[0], stale),
+            Self::new("writes-late", Road::Writes, &[0], late),
+            Self::new("writes-silent", Road::Writes, &[0], silent),
+            Self::new("claimed-writes-late", Road::ClaimedWrites, &[0], late),
+            Self::new("claimed-writes-stale", Road::ClaimedWrites, &[0], stale),
+            Self::new("transaction-crash", Road::Transaction, &[0], crash),
+            Self::new("transaction-silent", Road::Transaction, &[0], silent),
+            Self::new("record-after-crash", Road::RecordAfter, &[0], crash),
+            Self::new("record-after-silent", Road::RecordAfter, &[0], silent),
+            Self::new("fifo-crash", Road::ClaimFirst, &[0, 1], crash).in_order(),
+            Self::new("fifo-late", Road::ClaimFirst, &[0, 1], late).in_order(),
+            Self::new("fifo-writes-late", Road::Writes, &[0, 1], late).in_order(),
+            Self {
+                skews: [0, 0, 2],
+                breaks: Some(properties::ONE_LIVE_OWNER),
+                ..Self::new("clocks-too-far-apart", Road::ClaimFirst, &[0], crash)
+            },
+        ]
+    }
+
+    /// Those for which a release build is needed.
+    fn large() -> Vec<Self> {
+        let crash = Trouble {
+            crashes: 1,
+            resends: 1,
+            ..Trouble::NONE
+        };
+        let two = |config: Self| Self {
+            receives: 2,
+            ..config
+        };
+        vec![
+            two(Self::new("writes-large", Road::Writes, &[0, 0, 1], crash)),
+            two(Self::new(
+                "transaction-large",
+                Road::Transaction,
+                &[0, 0, 1],
+                crash,
+            )),
+            two(Self::new(
+                "claim-first-large",
+                Road::ClaimFirst,
+                &[0, 0, 1],
+                crash,
+            )),
+        ]
+    }
+
+    /// On a FIFO queue, which delivers nothing a second time that is out.
+    fn in_order(mut self) -> Self {
+        self.fifo = true;
+        self.trouble.duplicates = 0;
+        self
+    }
+
+    fn new(name: &'static str, road: Road, keys: &[u8], trouble: Trouble) -> Self {
+        Self {
+            name,
+            road,
+            fifo: false,
+            keys: keys.to_vec(),
+            skews: [0, 0, 1],
+            receives: 3,
+            trouble,
+            mutant: None,
+            breaks: None,
+        }
+    }
+}

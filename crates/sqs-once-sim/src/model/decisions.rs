@@ -1,0 +1,279 @@
+//! The protocol's own decisions, asked with the model's small items. Mutants override them here and nowhere else.
+
+use std::time::Duration;
+
+use sqs_once::Timestamp;
+use sqs_once::idempotency::{
+    Admission, Commitment, Completion, Refusal, on_claimed, on_committed, on_completed, on_found,
+};
+use sqs_once::key::ItemId;
+use sqs_once::store::{
+    self, Claimed, Fence, Owner, Recording, Settled, Settlement, Settling, Status,
+};
+
+use super::config::Config;
+use super::mutant::Mutant;
+use super::state::{Delivery, Item};
+
+/// What tick 0 is; a released lease, which is the epoch, lies far before it.
+const NOW: u64 = 1_000_000;
+/// Longer than any message of the model lives.
+const RETENTION: Duration = Duration::from_secs(1_000_000);
+/// Every item's fence: only whether the next is larger matters.
+const FENCE: u64 = 7;
+
+/// What a record comes to by an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Its handler may run.
+    Run,
+    /// Its effect is done, or was before.
+    Done,
+    /// Somebody has its key, until then.
+    Busy(Option<i8>),
+    /// Not done, and nothing to wait for.
+    Failed,
+}
+
+/// What a conditional write left, and what its sender makes of the answer.
+pub(super) struct Written {
+    /// What stands there now.
+    pub(super) item: Option<Item>,
+    /// Whether it was written.
+    pub(super) written: bool,
+    pub(super) verdict: Verdict,
+}
+
+/// A claim of `owner` at `now`, until `lease`, on what stands there.
+pub(super) fn claim(
+    config: &Config,
+    (owner, now, lease): (Delivery, i8, i8),
+    standing: Option<Item>,
+) -> (Written, bool) {
+    let existing = standing.map(decode);
+    let claim = as_claim(owner, now, lease);
+    let admitted = match &existing {
+        Some(item) if config.has(Mutant::ClaimOverCompletion) => {
+            let mut in_progress = item.clone();
+            if in_progress.status == Status::Completed {
+                in_progress.status = Status::InProgress;
+                in_progress.lease_until = Some(Timestamp::default());
+            }
+            claim.admitted_by(Some(&in_progress))
+        }
+        Some(item) if config.has(Mutant::ClaimOverOwnRelease) => {
+            let somebody = store::Claim {
+                owner: Owner::from_bits(0),
+                ..claim.clone()
+            };
+            somebody.admitted_by(Some(item))
+        }
+        existing => claim.admitted_by(existing.as_ref()),
+    };
+    if let Some(refused_by) = existing.as_ref().filter(|_| !admitted) {
+        let is_own_copy = is_held_by(refused_by, owner);
+        let answer = match config.has(Mutant::NoSelfRecognition) && is_own_copy {
+            true => Admission::Refused(Refusal::InProgress {
+                lease_until: refused_by.lease_until,
+            }),
+            false => on_claimed(&claim, &Claimed::Refused(Box::new(refused_by.clone()))),
+        };
+        let written = Written {
+            item: standing,
+            written: false,
+            verdict: admission(answer),
+        };
+        return (written, false);
+    }
+    let mut item = claim.write(existing.as_ref());
+    if config.has(Mutant::FenceStands) && existing.is_some() {
+        item.fence = Some(Fence::from_stored(FENCE));
+    }
+    let fence = item.fence.unwrap_or_default();
+    let stood = existing.and_then(|item| item.fence) >= Some(fence);
+    let written = Written {
+        item: Some(encode(&item, owner, standing)),
+        written: true,
+        verdict: admission(on_claimed(&claim, &Claimed::Written { fence })),
+    };
+    (written, stood)
+}
+
+/// What looking a key up comes to.
+pub(super) fn found((owner, now): (Delivery, i8), standing: Option<Item>) -> Verdict {
+    let existing = standing.map(decode);
+    admission(on_found(&as_claim(owner, now, now), existing.as_ref()))
+}
+
+/// What becomes of an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    Complete,
+    Release,
+    Record(i8),
+    Commit(i8),
+}
+
+/// A settlement of `owner` on what stands there.
+pub(super) fn settle(
+    config: &Config,
+    owner: Delivery,
+    ending: Ending,
+    standing: Option<Item>,
+) -> Written {
+    let existing = standing.map(decode);
+    let recording = |now| Recording {
+        now: at(now),
+        expiration: at(now) + RETENTION,
+        fingerprint: None,
+        data: None,
+    };
+    let settlement = Settlement {
+        id: id(),
+        owner: as_owner(owner),
+        settling: match ending {
+            Ending::Complete => Settling::Complete {
+                expiration: at(0) + RETENTION,
+                data: None,
+            },
+            Ending::Release => Settling::Release,
+            Ending::Record(now) => Settling::Record(recording(now)),
+            Ending::Commit(now) => Settling::Commit(recording(now)),
+        },
+    };
+    let unconditional = config.has(Mutant::Unconditional);
+    let anyone = match ending {
+        Ending::Complete => unconditional || config.has(Mutant::CompleteByAnyone),
+        Ending::Release => unconditional || config.has(Mutant::ReleaseByAnyone),
+        Ending::Record(_) => false,
+        Ending::Commit(_) => config.has(Mutant::CommitOverOwnCompletion),
+    };
+    let admitted = match &existing {
+        Some(item) if anyone => match ending {
+            Ending::Commit(_) if is_completed_by(item, owner) => true,
+            Ending::Commit(_) => settlement.admitted_by(Some(item)),
+            Ending::Release => unconditional || item.status == Status::InProgress,
+            _ => true,
+        },
+        existing => settlement.admitted_by(existing.as_ref()),
+    };
+    let deletes = unconditional || config.has(Mutant::ReleaseDeletes);
+    let item = match admitted {
+        true if ending == Ending::Release && deletes => None,
+        true => Some(encode(
+            &settlement.write(existing.as_ref()),
+            owner,
+            standing,
+        )),
+        false => standing,
+    };
+    let verdict = match ending {
+        Ending::Commit(_) => {
+            let refused_by = existing.as_ref().filter(|_| !admitted);
+            match on_committed(as_owner(owner), None, refused_by) {
+                Commitment::Recorded => Verdict::Done,
+                Commitment::Refused(refused) => refusal(refused),
+            }
+        }
+        _ => {
+            let settled = match admitted {
+                true => Settled::Written,
+                false => Settled::Refused(existing.map(Box::new)),
+            };
+            match on_completed(&settled) {
+                Completion::Recorded => Verdict::Done,
+                Completion::LeaseLost => Verdict::Failed,
+            }
+        }
+    };
+    Written {
+        item,
+        written: admitted,
+        verdict,
+    }
+}
+
+fn admission(admission: Admission) -> Verdict {
+    match admission {
+        Admission::Run { .. } => Verdict::Run,
+        Admission::Refused(refused) => refusal(refused),
+    }
+}
+
+fn refusal(refusal: Refusal) -> Verdict {
+    match refusal {
+        Refusal::Duplicate { .. } => Verdict::Done,
+        Refusal::InProgress { lease_until } => Verdict::Busy(lease_until.and_then(ticks)),
+        Refusal::PayloadMismatch | Refusal::UnknownStatus(_) => Verdict::Failed,
+    }
+}
+
+fn is_held_by(item: &store::Item, owner: Delivery) -> bool {
+    item.status == Status::InProgress && item.owner == Some(as_owner(owner))
+}
+
+fn is_completed_by(item: &store::Item, owner: Delivery) -> bool {
+    item.status == Status::Completed && item.owner == Some(as_owner(owner))
+}
+
+fn as_claim(owner: Delivery, now: i8, lease: i8) -> store::Claim {
+    store::Claim {
+        id: id(),
+        owner: as_owner(owner),
+        now: at(now),
+        lease_until: at(lease),
+        expiration: at(now) + RETENTION,
+        fingerprint: None,
+    }
+}
+
+fn as_owner(delivery: Delivery) -> Owner {
+    Owner::from_bits(u128::from(delivery.message) * 256 + u128::from(delivery.receive))
+}
+
+/// Each decision is about one key: all may have the same id.
+fn id() -> ItemId {
+    thread_local!(static ID: ItemId = ItemId::from_stored("model#key"));
+    ID.with(Clone::clone)
+}
+
+fn at(tick: i8) -> Timestamp {
+    Timestamp::from_secs(NOW.saturating_add_signed(i64::from(tick)))
+}
+
+/// None for the epoch, which is a released claim's lease.
+fn ticks(at: Timestamp) -> Option<i8> {
+    let tick = i128::from(at.as_secs()) - i128::from(NOW);
+    i8::try_from(tick).ok()
+}
+
+fn decode(item: Item) -> store::Item {
+    store::Item {
+        id: id(),
+        status: match item.completed {
+            true => Status::Completed,
+            false => Status::InProgress,
+        },
+        lease_until: Some(item.lease.map_or(Timestamp::default(), at)),
+        expiration: Some(at(0) + RETENTION),
+        fingerprint: None,
+        data: None,
+        owner: Some(as_owner(item.owner)),
+        fence: Some(Fence::from_stored(FENCE)),
+    }
+}
+
+/// The item's owner is the one who wrote, or who stood there.
+fn encode(item: &store::Item, writer: Delivery, standing: Option<Item>) -> Item {
+    let completed = item.status == Status::Completed;
+    let lease = item.lease_until.filter(|_| !completed);
+    let is_writers = item.owner == Some(as_owner(writer));
+    Item {
+        completed,
+        lease: lease.and_then(ticks),
+        owner: standing
+            .map(|item| item.owner)
+            .filter(|_| !is_writers)
+            .unwrap_or(writer),
+    }
+}

@@ -1,0 +1,52 @@
+//! The protocol as a state machine that is searched to the end.
+
+mod action;
+mod check;
+mod config;
+mod decisions;
+mod mutant;
+pub mod properties;
+pub mod state;
+mod step;
+
+use stateright::{Model, Property};
+
+pub use action::Action;
+pub use check::{Found, Verdict, check, until_broken};
+pub use config::{Config, Road, Trouble};
+pub use mutant::Mutant;
+use state::World;
+
+/// The model of one configuration.
+#[derive(Clone, Debug)]
+pub struct Protocol {
+    config: Config,
+}
+
+impl Protocol {
+    /// The model of this configuration.
+    pub fn new(config: Config) -> Self {
+        Self { config }
+    }
+}
+
+impl Model for Protocol {
+    type State = World;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<World> {
+        vec![World::new(&self.config)]
+    }
+
+    fn actions(&self, world: &World, actions: &mut Vec<Action>) {
+        action::possible(&self.config, world, actions);
+    }
+
+    fn next_state(&self, world: &World, action: Action) -> Option<World> {
+        Some(step::after(&self.config, world, action))
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        properties::properties()
+    }
+}

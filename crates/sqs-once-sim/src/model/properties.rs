@@ -1,0 +1,141 @@
+//! What must hold in every state.
+
+use stateright::{Model, Property};
+
+use super::Protocol;
+use super::action::Action;
+use super::state::{Message, Place, Stage, World};
+
+/// No message is acknowledged before its key's effect is committed.
+pub const ACKNOWLEDGED_IS_COMMITTED: &str = "what is acknowledged is committed";
+/// Never do two live workers run one key, where it is claimed before.
+pub const ONE_LIVE_OWNER: &str = "a key has one live owner at most";
+/// No completion or release changes the item of another owner.
+pub const STALE_OWNERS_CHANGE_NOTHING: &str = "a stale owner changes nothing";
+/// No late copy of a claim takes up again what was given up.
+pub const NO_CLAIM_COMES_BACK: &str = "a claim that was given up does not come back";
+/// A claim that is sent again is granted as its first copy was.
+pub const NO_CLAIM_REFUSES_ITSELF: &str = "no claim is refused by its own copy";
+/// Every claim has a larger fence than the one before.
+pub const FENCES_GROW: &str = "every claim's fence is larger than the last";
+/// No handler starts for a key that was recorded before.
+pub const RECORDED_IS_NOT_REPEATED: &str = "no handler starts once its key is recorded";
+/// An effect that commits with its record happens once.
+pub const EXACTLY_ONCE: &str = "an effect that commits with its record happens once";
+/// An effect apart from its record happens once more only after somebody died between the two.
+pub const ONCE_BUT_FOR_WINDOWS: &str = "an effect is repeated for a counted crash window only";
+/// The effects of a message group's messages come in order.
+pub const ORDER_IS_KEPT: &str = "a message group keeps its order";
+/// There is always something that can happen next, until every message is acknowledged or a dead letter, even
+/// if nothing that was lost ever arrives. Every path ends: so every message does.
+pub const ALWAYS_A_WAY_ON: &str = "every message is acknowledged or a dead letter in the end";
+/// Without trouble no message is a dead letter.
+pub const NO_DEAD_LETTER_WITHOUT_TROUBLE: &str = "nothing is a dead letter without trouble";
+/// Not vacuous: every message may be acknowledged.
+pub const ALL_ACKNOWLEDGED: &str = "all may be acknowledged";
+/// Not vacuous: every trouble may come up in one run.
+pub const ALL_TROUBLE: &str = "all trouble may be used up";
+
+pub(super) fn properties() -> Vec<Property<Protocol>> {
+    vec![
+        Property::always(
+            ACKNOWLEDGED_IS_COMMITTED,
+            |model: &Protocol, world: &World| {
+                let mut messages = world.messages.iter().zip(&model.config.keys);
+                messages.all(|(message, key)| {
+                    message.place != Place::Acknowledged
+                        || world.accounts[usize::from(*key)].effects > 0
+                })
+            },
+        ),
+        Property::always(ONE_LIVE_OWNER, one_live_owner),
+        Property::always(STALE_OWNERS_CHANGE_NOTHING, |_, world: &World| {
+            !world.seen.stale_write
+        }),
+        Property::always(NO_CLAIM_COMES_BACK, |_, world: &World| {
+            !world.seen.claim_came_back
+        }),
+        Property::always(NO_CLAIM_REFUSES_ITSELF, |_, world: &World| {
+            !world.seen.refused_by_itself
+        }),
+        Property::always(FENCES_GROW, |_, world: &World| !world.seen.fence_stood),
+        Property::always(RECORDED_IS_NOT_REPEATED, |_, world: &World| {
+            !world.seen.started_after_record
+        }),
+        Property::always(EXACTLY_ONCE, |model: &Protocol, world: &World| {
+            let mut accounts = world.accounts.iter();
+            !model.config.road.is_atomic() || accounts.all(|account| account.effects <= 1)
+        }),
+        Property::always(ONCE_BUT_FOR_WINDOWS, once_but_for_windows),
+        Property::always(ORDER_IS_KEPT, |_, world: &World| !world.seen.out_of_order),
+        Property::always(ALWAYS_A_WAY_ON, always_a_way_on),
+        Property::always(
+            NO_DEAD_LETTER_WITHOUT_TROUBLE,
+            |model: &Protocol, world: &World| {
+                let is_calm = world.trouble == model.config.trouble;
+                let mut messages = world.messages.iter();
+                !is_calm || messages.all(|message| message.place != Place::Dead)
+            },
+        ),
+        Property::sometimes(ALL_ACKNOWLEDGED, |_, world: &World| {
+            let mut messages = world.messages.iter();
+            messages.all(|message| message.place == Place::Acknowledged)
+        }),
+        Property::sometimes(ALL_TROUBLE, |_, world: &World| {
+            world.trouble == super::Trouble::default()
+        }),
+    ]
+}
+
+fn one_live_owner(model: &Protocol, world: &World) -> bool {
+    if !model.config.road.is_exclusive() {
+        return true;
+    }
+    let mut live = [0; super::state::KEYS];
+    // Beyond its deadline a worker is none that Lambda lets live.
+    for worker in world.workers.iter().filter(|one| one.left >= 0) {
+        if let Some(delivery) = worker.current().filter(|_| worker.is_at_work()) {
+            live[model.config.key_of(delivery)] += 1;
+        }
+    }
+    live.iter().all(|workers| *workers <= 1)
+}
+
+/// A worker that has overrun its deadline between effect and record has left the window behind already.
+fn once_but_for_windows(model: &Protocol, world: &World) -> bool {
+    if model.config.road != super::Road::ClaimFirst {
+        return true;
+    }
+    let mut allowed = world.accounts.map(|account| 1 + account.windows);
+    let late = |worker: &&super::state::Worker| worker.stage == Stage::Settling && worker.left < 0;
+    for worker in world.workers.iter().filter(late) {
+        if let Some(delivery) = worker.current() {
+            allowed[model.config.key_of(delivery)] += 1;
+        }
+    }
+    let mut accounts = world.accounts.iter().zip(allowed);
+    accounts.all(|(account, allowed)| account.effects <= allowed)
+}
+
+fn always_a_way_on(model: &Protocol, world: &World) -> bool {
+    if world.messages.iter().all(Message::is_over) {
+        return true;
+    }
+    let mut actions = Vec::new();
+    model.actions(world, &mut actions);
+    // Trouble is nothing to rely on, and neither is a request that may be lost.
+    actions.iter().any(|action| match action {
+        Action::CarryOut { awaited, .. } => *awaited,
+        Action::DeliverAgain { .. }
+        | Action::Resend { .. }
+        | Action::GiveUp { .. }
+        | Action::Fail { .. }
+        | Action::Cancel { .. }
+        | Action::Crash { .. } => false,
+        Action::Tick
+        | Action::Deliver { .. }
+        | Action::RollBack { .. }
+        | Action::Succeed { .. }
+        | Action::Answer { .. } => true,
+    })
+}

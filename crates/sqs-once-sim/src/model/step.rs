@@ -1,0 +1,464 @@
+//! What an action does. Workers behave as the consumer's batches do.
+
+use super::action::Action;
+use super::config::{Config, Road};
+use super::decisions::{self, Ending, Verdict, Written};
+use super::mutant::Mutant;
+use super::state::{Ask, Delivery, End, Item, Message, Place, Request, Stage, Worker, World};
+
+/// The state after an action.
+pub(super) fn after(config: &Config, world: &World, action: Action) -> World {
+    let mut step = Step {
+        config,
+        world: world.clone(),
+    };
+    step.take(action);
+    step.world.canonicalize();
+    step.world
+}
+
+/// The same request as the worker would send it now.
+pub(super) fn ask_for(config: &Config, world: &World, delivery: Delivery, ask: Ask) -> Ask {
+    let Some(index) = world.worker_at(delivery) else {
+        return ask;
+    };
+    let worker = world.workers[index];
+    let (now, lease) = (worker.skew, lease_of(config, &worker));
+    match ask {
+        Ask::Claim { .. } => Ask::Claim { now, lease },
+        Ask::Begin { .. } => Ask::Begin { now, lease },
+        Ask::Read { .. } => Ask::Read { now },
+        // Settlements are sent again as they were.
+        settlement => settlement,
+    }
+}
+
+/// Until when a worker's claims hold: its own clock's reading of its deadline, and the margin.
+fn lease_of(config: &Config, worker: &Worker) -> i8 {
+    worker.left + worker.skew + config.lease_margin()
+}
+
+struct Step<'a> {
+    config: &'a Config,
+    world: World,
+}
+
+impl Step<'_> {
+    fn take(&mut self, action: Action) {
+        match action {
+            Action::Tick => self.tick(),
+            Action::Deliver {
+                message,
+                count,
+                skew,
+            } => self.deliver(message, count, skew),
+            Action::DeliverAgain { message, skew } => {
+                self.world.trouble.duplicates -= 1;
+                self.deliver(message, 1, skew);
+            }
+            Action::CarryOut {
+                owner,
+                ask,
+                awaited,
+            } => {
+                let request = Request {
+                    owner,
+                    ask,
+                    awaited,
+                };
+                let sent = self.world.requests.iter().position(|one| *one == request);
+                if let Some(sent) = sent {
+                    self.world.requests.remove(sent);
+                    self.carry_out(request);
+                }
+            }
+            Action::RollBack { key } => self.roll_back(usize::from(key)),
+            Action::Resend { delivery, fresh } => self.resend(delivery, fresh),
+            Action::GiveUp { delivery } => {
+                self.world.trouble.silences -= 1;
+                let end = match self.config.has(Mutant::UnknownIsDone) {
+                    true => End::Done,
+                    false => End::Failed(0),
+                };
+                self.leave(delivery, end);
+            }
+            Action::Succeed { delivery } => self.succeed(delivery),
+            Action::Fail { delivery } => {
+                self.world.trouble.failures -= 1;
+                if self.config.road.claims_before() {
+                    self.send(delivery, Ask::Release, false);
+                }
+                self.end(delivery, End::Failed(0));
+            }
+            Action::Cancel { delivery } => {
+                self.world.trouble.cancels -= 1;
+                self.leave(delivery, End::Failed(0));
+                if let Some(worker) = self.worker_of(delivery) {
+                    fail_rest(worker, 0);
+                }
+            }
+            Action::Answer { delivery } => self.answer(delivery),
+            Action::Crash { delivery } => self.crash(delivery),
+        }
+    }
+
+    fn tick(&mut self) {
+        let world = &mut self.world;
+        for item in world.items.iter_mut().chain(&mut world.open).flatten() {
+            item.lease = item.lease.map(|lease| lease - 1);
+        }
+        for request in &mut world.requests {
+            request.ask = request.ask.a_tick_later();
+        }
+        for worker in &mut world.workers {
+            if worker.stage != Stage::Idle {
+                world.trouble.overruns -= u8::from(worker.left == 0);
+                worker.left -= 1;
+            }
+        }
+        for number in 0..self.world.messages.len() {
+            if let Place::Away(left) = self.world.messages[number].place {
+                self.come_back(number, left - 1);
+            }
+        }
+    }
+
+    /// A message is back in the queue, or stays away for a while.
+    fn come_back(&mut self, number: usize, left: u8) {
+        let message = &mut self.world.messages[number];
+        message.place = match left {
+            0 if message.receives >= self.config.receives => Place::Dead,
+            0 => Place::Visible,
+            left => Place::Away(left),
+        };
+    }
+
+    fn deliver(&mut self, message: u8, count: u8, skew: i8) {
+        let mut batch = [None; 2];
+        for (entry, number) in batch.iter_mut().zip(message..message + count) {
+            let message = &mut self.world.messages[usize::from(number)];
+            message.receives += 1;
+            if message.place != Place::Acknowledged {
+                message.place = Place::Away(Config::VISIBILITY);
+            }
+            let delivery = Delivery {
+                message: number,
+                receive: message.receives,
+            };
+            *entry = Some((delivery, End::Open));
+        }
+        let idle = Worker::idle(skew);
+        let mut workers = self.world.workers.iter_mut();
+        if let Some(worker) = workers.find(|worker| **worker == idle) {
+            worker.batch = batch;
+            worker.left = Config::INVOCATION;
+            worker.stage = Stage::Asking;
+        }
+        if let Some((delivery, _)) = batch[0] {
+            self.start(delivery);
+        }
+    }
+
+    /// Takes a record up.
+    fn start(&mut self, delivery: Delivery) {
+        let road = self.config.road;
+        let Some(worker) = self.worker_of(delivery) else {
+            return;
+        };
+        worker.stage = match road {
+            Road::Writes => Stage::Running,
+            _ => Stage::Asking,
+        };
+        let ask = match road {
+            Road::ClaimFirst | Road::ClaimedWrites => Ask::Claim { now: 0, lease: 0 },
+            Road::RecordAfter => Ask::Read { now: 0 },
+            Road::Transaction => Ask::Begin { now: 0, lease: 0 },
+            Road::Writes => return,
+        };
+        let ask = ask_for(self.config, &self.world, delivery, ask);
+        self.send(delivery, ask, true);
+    }
+
+    fn send(&mut self, owner: Delivery, ask: Ask, awaited: bool) {
+        let request = Request {
+            owner,
+            ask,
+            awaited,
+        };
+        self.world.requests.push(request);
+    }
+
+    fn resend(&mut self, delivery: Delivery, fresh: bool) {
+        self.world.trouble.resends -= 1;
+        let mut requests = self.world.requests.iter();
+        let sent = requests.find(|one| one.awaited && one.owner == delivery);
+        let Some(ask) = sent.map(|one| one.ask) else {
+            return;
+        };
+        let again = match fresh {
+            true => ask_for(self.config, &self.world, delivery, ask),
+            false => ask,
+        };
+        self.stop_waiting(delivery);
+        self.send(delivery, again, true);
+    }
+
+    /// From now on nobody hears the answers of a delivery's requests.
+    fn stop_waiting(&mut self, owner: Delivery) {
+        let requests = &mut self.world.requests;
+        // What only asks, and nobody hears the answer of, may as well not be asked.
+        requests.retain(|one| one.owner != owner || !matches!(one.ask, Ask::Read { .. }));
+        for request in requests.iter_mut().filter(|one| one.owner == owner) {
+            request.awaited = false;
+        }
+    }
+
+    /// A commit that is on its way goes down with its connection.
+    fn roll_back(&mut self, key: usize) {
+        if let Some(open) = self.world.open[key].take() {
+            let requests = &mut self.world.requests;
+            requests.retain(|one| one.owner != open.owner || one.ask != Ask::CommitTransaction);
+        }
+    }
+
+    fn succeed(&mut self, delivery: Delivery) {
+        let Some(worker) = self.worker_of(delivery) else {
+            return;
+        };
+        worker.stage = Stage::Settling;
+        let (now, is_late) = (worker.skew, worker.left < 0);
+        let key = self.config.key_of(delivery);
+        if !self.config.road.is_atomic() {
+            // Beyond the deadline nothing keeps another worker from the key.
+            self.world.accounts[key].windows += u8::from(is_late);
+            self.effect(delivery);
+        } else if self.config.has(Mutant::EffectApart) {
+            self.effect(delivery);
+        }
+        let ask = match self.config.road {
+            Road::ClaimFirst => Ask::Complete,
+            Road::RecordAfter => Ask::Record { now },
+            Road::Writes | Road::ClaimedWrites => Ask::Commit { now },
+            Road::Transaction => Ask::CommitTransaction,
+        };
+        self.send(delivery, ask, true);
+    }
+
+    fn effect(&mut self, delivery: Delivery) {
+        let key = self.config.key_of(delivery);
+        if self.config.fifo && self.world.accounts[key].effects == 0 {
+            let before = self.world.messages.iter().zip(&self.config.keys);
+            let mut before = before.take(usize::from(delivery.message));
+            let accounts = &self.world.accounts;
+            let is_skipped = |(message, key): (&Message, &u8)| {
+                accounts[usize::from(*key)].effects == 0 && message.place != Place::Dead
+            };
+            self.world.seen.out_of_order |= before.any(is_skipped);
+        }
+        self.world.accounts[key].effects += 1;
+    }
+
+    /// Ends a record without the answer that it waited for.
+    fn leave(&mut self, delivery: Delivery, end: End) {
+        self.count_window(delivery);
+        self.stop_waiting(delivery);
+        self.end(delivery, end);
+    }
+
+    /// Somebody stops between an effect and its record.
+    fn count_window(&mut self, delivery: Delivery) {
+        let key = self.config.key_of(delivery);
+        let is_own = |item: Item| item.completed && item.owner == delivery;
+        let is_recorded = self.world.items[key].is_some_and(is_own);
+        let settles = self
+            .worker_of(delivery)
+            .is_some_and(|worker| worker.stage == Stage::Settling);
+        if settles && !is_recorded && !self.config.road.is_atomic() {
+            self.world.accounts[key].windows += 1;
+        }
+    }
+
+    /// Enters a record's end, and goes on with the next of its batch where its group goes on.
+    fn end(&mut self, delivery: Delivery, end: End) {
+        let group_goes_on = end == End::Done || self.config.has(Mutant::GroupGoesOn);
+        let Some(worker) = self.worker_of(delivery) else {
+            return;
+        };
+        for (of, record_end) in worker.batch.iter_mut().flatten() {
+            if *of == delivery {
+                *record_end = end;
+            }
+        }
+        if let (End::Failed(wait), false) = (end, group_goes_on) {
+            fail_rest(worker, wait);
+        }
+        match worker.current() {
+            Some(next) => self.start(next),
+            None => worker.stage = Stage::Answering,
+        }
+    }
+
+    fn answer(&mut self, first: Delivery) {
+        let Some(worker) = self.worker_of(first) else {
+            return;
+        };
+        let batch = std::mem::replace(worker, Worker::idle(worker.skew)).batch;
+        for (delivery, end) in batch.into_iter().flatten() {
+            let number = usize::from(delivery.message);
+            let message = &mut self.world.messages[number];
+            let is_latest = message.receives == delivery.receive;
+            let is_away = matches!(message.place, Place::Away(_));
+            match end {
+                End::Done if message.place == Place::Dead => {}
+                // A FIFO queue deletes nothing by an old receipt.
+                End::Done if is_latest || !self.config.fifo => {
+                    message.place = Place::Acknowledged;
+                }
+                End::Failed(wait) if is_latest && is_away => self.come_back(number, wait),
+                _ => {}
+            }
+        }
+    }
+
+    fn crash(&mut self, first: Delivery) {
+        self.world.trouble.crashes -= 1;
+        let Some(worker) = self.worker_of(first) else {
+            return;
+        };
+        if let Some(delivery) = worker.current() {
+            self.count_window(delivery);
+            self.stop_waiting(delivery);
+        }
+        if let Some(worker) = self.worker_of(first) {
+            *worker = Worker::idle(worker.skew);
+        }
+    }
+
+    /// The store's side of a request, and what its sender makes of the answer.
+    fn carry_out(&mut self, request: Request) {
+        let Request {
+            owner,
+            ask,
+            awaited,
+        } = request;
+        let key = self.config.key_of(owner);
+        let standing = self.world.items[key];
+        let verdict = match ask {
+            Ask::Claim { now, lease } => {
+                let (written, stood) = decisions::claim(self.config, (owner, now, lease), standing);
+                self.world.seen.fence_stood |= written.written && stood;
+                self.world.items[key] = written.item;
+                if written.written {
+                    let last = self.world.accounts[key].last_claim.replace(owner);
+                    self.world.seen.claim_came_back |= last == Some(owner);
+                }
+                self.look(&written, awaited, owner, standing)
+            }
+            Ask::Begin { now, lease } => {
+                let (written, stood) = decisions::claim(self.config, (owner, now, lease), standing);
+                self.world.seen.fence_stood |= written.written && stood;
+                if written.written {
+                    self.world.open[key] = written.item;
+                }
+                self.look(&written, awaited, owner, standing)
+            }
+            Ask::Read { now } => decisions::found((owner, now), standing),
+            Ask::Complete => self.settle(owner, Ending::Complete),
+            Ask::Release => self.settle(owner, Ending::Release),
+            Ask::Record { now } => self.settle(owner, Ending::Record(now)),
+            Ask::Commit { now } => self.settle(owner, Ending::Commit(now)),
+            Ask::CommitTransaction => self.commit_transaction(owner, key),
+        };
+        if awaited {
+            let was_recorded = standing.is_some_and(|item| item.completed);
+            self.answered(owner, verdict, was_recorded);
+        }
+    }
+
+    /// A claim must not be refused by itself.
+    fn look(
+        &mut self,
+        claimed: &Written,
+        awaited: bool,
+        owner: Delivery,
+        standing: Option<Item>,
+    ) -> Verdict {
+        let is_own = standing.is_some_and(|item| !item.completed && item.owner == owner);
+        let is_refused = claimed.verdict != Verdict::Run;
+        self.world.seen.refused_by_itself |= awaited && is_own && is_refused;
+        claimed.verdict
+    }
+
+    fn settle(&mut self, owner: Delivery, ending: Ending) -> Verdict {
+        let key = self.config.key_of(owner);
+        let standing = self.world.items[key];
+        let written = decisions::settle(self.config, owner, ending, standing);
+        let is_others = standing.is_some_and(|item| item.owner != owner);
+        if matches!(ending, Ending::Complete | Ending::Release) {
+            self.world.seen.stale_write |= is_others && written.item != standing;
+        }
+        self.world.items[key] = written.item;
+        let is_apart = self.config.has(Mutant::EffectApart);
+        if matches!(ending, Ending::Commit(_)) && written.written && !is_apart {
+            self.effect(owner);
+        }
+        written.verdict
+    }
+
+    fn commit_transaction(&mut self, owner: Delivery, key: usize) -> Verdict {
+        let Some(claimed) = self.world.open[key].filter(|open| open.owner == owner) else {
+            return Verdict::Failed;
+        };
+        self.world.open[key] = None;
+        let written = decisions::settle(self.config, owner, Ending::Complete, Some(claimed));
+        if written.written {
+            self.world.items[key] = written.item;
+            if !self.config.has(Mutant::EffectApart) {
+                self.effect(owner);
+            }
+        }
+        written.verdict
+    }
+
+    fn answered(&mut self, delivery: Delivery, verdict: Verdict, was_recorded: bool) {
+        let busy_is_done = self.config.has(Mutant::BusyIsDone);
+        let Some(worker) = self.worker_of(delivery) else {
+            return;
+        };
+        let skew = worker.skew;
+        match verdict {
+            Verdict::Run => {
+                worker.stage = Stage::Running;
+                self.world.seen.started_after_record |= was_recorded;
+            }
+            Verdict::Done => {
+                // The record may be another's, who did the same.
+                self.count_window(delivery);
+                self.end(delivery, End::Done);
+            }
+            Verdict::Busy(_) if busy_is_done => self.end(delivery, End::Done),
+            // It stays away until that lease has lapsed, by its own clock.
+            Verdict::Busy(lease) => {
+                let left = lease.map_or(-1, |lease| lease - skew) + 1;
+                self.end(delivery, End::Failed(u8::try_from(left).unwrap_or(0)));
+            }
+            Verdict::Failed => self.leave(delivery, End::Failed(0)),
+        }
+    }
+
+    fn worker_of(&mut self, delivery: Delivery) -> Option<&mut Worker> {
+        let has =
+            |worker: &&mut Worker| worker.batch.iter().flatten().any(|(of, _)| *of == delivery);
+        self.world.workers.iter_mut().find(has)
+    }
+}
+
+/// What is behind a failed record goes back with it.
+fn fail_rest(worker: &mut Worker, wait: u8) {
+    for (_, end) in worker.batch.iter_mut().flatten() {
+        if *end == End::Open {
+            *end = End::Failed(wait);
+        }
+    }
+    worker.stage = Stage::Answering;
+}

@@ -1,0 +1,50 @@
+//! The protocol holds in the model, and does not without its guards.
+
+#![allow(clippy::print_stdout, reason = "what was found is worth seeing")]
+
+use sqs_once_sim::model::{Config, Mutant, check, properties, until_broken};
+
+#[test]
+fn every_small_model_holds() {
+    for config in Config::small() {
+        let verdict = check(&config, 2);
+        println!("{verdict}");
+        assert!(verdict.is_as_expected(), "{verdict}");
+    }
+}
+
+/// A mutant breaks a property in a small model; shows the until_broken way there.
+fn broken_by(mutant: Mutant, config: &str, property: &str) {
+    let mut all = Config::small().into_iter();
+    let config = all.find(|one| one.name == config);
+    let config = config.expect("a small configuration");
+    let verdict = until_broken(&config.with(mutant));
+    println!("without its guard, {mutant}:\n{verdict}");
+    assert!(verdict.broken().contains(&property), "{mutant}: {verdict}");
+}
+
+macro_rules! mutants {
+    ($($test:ident: $mutant:ident in $config:literal breaks $property:ident;)*) => {$(
+        #[test]
+        fn $test() {
+            broken_by(Mutant::$mutant, $config, properties::$property);
+        }
+    )*};
+}
+
+mutants! {
+    a_completion_needs_its_owner: CompleteByAnyone in "claim-first-crash" breaks STALE_OWNERS_CHANGE_NOTHING;
+    a_release_needs_its_owner: ReleaseByAnyone in "claim-first-late" breaks STALE_OWNERS_CHANGE_NOTHING;
+    a_claim_looks_at_the_status: ClaimOverCompletion in "claim-first-crash" breaks RECORDED_IS_NOT_REPEATED;
+    a_claim_leaves_its_own_release_alone: ClaimOverOwnRelease in "claim-first-late" breaks NO_CLAIM_COMES_BACK;
+    a_claim_recognises_its_own_copy: NoSelfRecognition in "claim-first-crash" breaks NO_CLAIM_REFUSES_ITSELF;
+    a_lease_has_a_margin: NoLeaseMargin in "claim-first-crash" breaks ONE_LIVE_OWNER;
+    a_release_leaves_the_item: ReleaseDeletes in "claim-first-late" breaks NO_CLAIM_COMES_BACK;
+    busy_is_not_done: BusyIsDone in "claim-first-crash" breaks ACKNOWLEDGED_IS_COMMITTED;
+    unknown_is_not_done: UnknownIsDone in "claim-first-silent" breaks ACKNOWLEDGED_IS_COMMITTED;
+    a_fence_grows: FenceStands in "claim-first-crash" breaks FENCES_GROW;
+    a_commit_leaves_its_own_completion_alone: CommitOverOwnCompletion in "writes-late" breaks EXACTLY_ONCE;
+    an_effect_commits_with_its_record: EffectApart in "writes-late" breaks EXACTLY_ONCE;
+    a_group_stops_behind_a_failure: GroupGoesOn in "fifo-late" breaks ORDER_IS_KEPT;
+    unconditional_writes_undo_claims: Unconditional in "claim-first-crash" breaks STALE_OWNERS_CHANGE_NOTHING;
+}
