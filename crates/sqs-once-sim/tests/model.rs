@@ -13,7 +13,7 @@ fn every_small_model_holds() {
     }
 }
 
-/// A mutant breaks a property in a small model; shows the until_broken way there.
+/// A mutant breaks a property in a small model; shows the way there.
 fn broken_by(mutant: Mutant, config: &str, property: &str) {
     let mut all = Config::small().into_iter();
     let config = all.find(|one| one.name == config);
