@@ -42,6 +42,8 @@
 //!   fingerprints and the cache of completed keys.
 //! - What never touches the protocol: envelopes, keys, hooks, batch handlers, terminal errors. A batch of a standard
 //!   queue is one record, for its records share nothing but the answer.
+//! - DynamoDB's `ClientRequestToken`: a transaction that is sent again is judged by its condition alone, as it is after
+//!   the token's ten minutes.
 //! - Effects that go on by themselves after their handler was cancelled.
 //!
 //! # Reading a trace

@@ -176,31 +176,35 @@ impl Config {
         ]
     }
 
-    /// Those for which a release build is needed.
+    /// Those for which a release build is needed: `writes-large` has 14 million states, the others up to 7.
     fn large() -> Vec<Self> {
-        let crash = Trouble {
+        let most = Trouble {
             crashes: 1,
             resends: 1,
+            silences: 1,
+            failures: 1,
             ..Trouble::NONE
         };
-        let two = |config: Self| Self {
+        let crash = Trouble {
+            silences: 0,
+            ..most
+        };
+        let fewer = Trouble {
+            failures: 0,
+            ..crash
+        };
+        let two = |name, road, trouble| Self {
             receives: 2,
-            ..config
+            ..Self::new(name, road, &[0, 0, 1], trouble)
         };
         vec![
-            two(Self::new("writes-large", Road::Writes, &[0, 0, 1], crash)),
-            two(Self::new(
-                "transaction-large",
-                Road::Transaction,
-                &[0, 0, 1],
-                crash,
-            )),
-            two(Self::new(
-                "claim-first-large",
-                Road::ClaimFirst,
-                &[0, 0, 1],
-                crash,
-            )),
+            two("writes-large", Road::Writes, most),
+            two("transaction-large", Road::Transaction, crash),
+            two("record-after-large", Road::RecordAfter, crash),
+            two("fifo-large", Road::ClaimFirst, most).in_order(),
+            two("fifo-writes-large", Road::Writes, most).in_order(),
+            two("claimed-writes-large", Road::ClaimedWrites, fewer),
+            two("claim-first-large", Road::ClaimFirst, fewer),
         ]
     }
 
