@@ -48,18 +48,21 @@ struct Halfway {
     goes_on: Arc<Notify>,
 }
 
-#[tokio::test]
-async fn a_delivery_at_the_same_time_waits_and_then_is_a_duplicate() {
-    let orders = Orders::new().await;
+/// Delivers an order twice, the second time while the first handler has had its effect and has not ended: it ends,
+/// as `end` says, once the second delivery waits for it. Gives what each delivery failed.
+async fn two_at_once(
+    orders: &Orders,
+    end: fn() -> Result<(), HandlerError>,
+) -> (Vec<String>, Vec<String>) {
     let halfway = Halfway::default();
     let there = halfway.clone();
     let first = orders.consumer(move |order, tx| {
-        let there = there.clone();
+        let (there, end) = (there.clone(), end());
         async move {
             insert(&order, &tx).await?;
             there.reached.notify_one();
             there.goes_on.notified().await;
-            Ok(())
+            end
         }
     });
     let second = orders.sound();
@@ -70,10 +73,17 @@ async fn a_delivery_at_the_same_time_waits_and_then_is_a_duplicate() {
             invoke(&second, &["o-1"]).await
         },
         async {
-            until_somebody_waits(&orders).await;
+            until_somebody_waits(orders).await;
             halfway.goes_on.notify_one();
         }
     );
+    (first, second)
+}
+
+#[tokio::test]
+async fn a_delivery_at_the_same_time_waits_and_then_is_a_duplicate() {
+    let orders = Orders::new().await;
+    let (first, second) = two_at_once(&orders, || Ok(())).await;
     assert_eq!([first, second], [ACKNOWLEDGED; 2]);
     assert_eq!(orders.calls(), 1);
     orders.assert_done_once("o-1").await;
@@ -82,29 +92,7 @@ async fn a_delivery_at_the_same_time_waits_and_then_is_a_duplicate() {
 #[tokio::test]
 async fn a_delivery_at_the_same_time_waits_and_then_runs_if_the_first_one_fails() {
     let orders = Orders::new().await;
-    let halfway = Halfway::default();
-    let there = halfway.clone();
-    let first = orders.consumer(move |order, tx| {
-        let there = there.clone();
-        async move {
-            insert(&order, &tx).await?;
-            there.reached.notify_one();
-            there.goes_on.notified().await;
-            Err(HandlerError::retry("not this time"))
-        }
-    });
-    let second = orders.sound();
-    let (first, second, ()) = tokio::join!(
-        invoke(&first, &["o-1"]),
-        async {
-            halfway.reached.notified().await;
-            invoke(&second, &["o-1"]).await
-        },
-        async {
-            until_somebody_waits(&orders).await;
-            halfway.goes_on.notify_one();
-        }
-    );
+    let (first, second) = two_at_once(&orders, || Err(HandlerError::retry("not this time"))).await;
     assert_eq!(first, ["o-1"]);
     assert_eq!(second, ACKNOWLEDGED);
     assert_eq!(orders.calls(), 2);
@@ -463,29 +451,7 @@ async fn where_transactions_are_stricter_by_default_a_delivery_at_the_same_time_
             .batch_execute(&stricter)
             .await
             .unwrap();
-        let halfway = Halfway::default();
-        let there = halfway.clone();
-        let first = orders.consumer(move |order, tx| {
-            let there = there.clone();
-            async move {
-                insert(&order, &tx).await?;
-                there.reached.notify_one();
-                there.goes_on.notified().await;
-                Ok(())
-            }
-        });
-        let second = orders.sound();
-        let (first, second, ()) = tokio::join!(
-            invoke(&first, &["o-1"]),
-            async {
-                halfway.reached.notified().await;
-                invoke(&second, &["o-1"]).await
-            },
-            async {
-                until_somebody_waits(&orders).await;
-                halfway.goes_on.notify_one();
-            }
-        );
+        let (first, second) = two_at_once(&orders, || Ok(())).await;
         assert_eq!([first, second], [ACKNOWLEDGED; 2], "{isolation}");
         assert_eq!(orders.calls(), 1, "{isolation}");
         orders.assert_done_once("o-1").await;
