@@ -440,6 +440,20 @@ async fn a_key_that_is_known_to_be_completed_opens_no_transaction() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_key_that_the_cache_knows_is_asked_for_again_when_its_expiry_is_over_however_often_it_comes()
+ {
+    let (bench, _, consumer, _) = setup();
+    let consumer = consumer.cache(Cache::of(10).expiring_after(SECOND * 60));
+    bench.invoke(&consumer, event([order("a")])).await;
+    bench.store.take_calls();
+    for calls in [&[][..], &[("begin", 1)]] {
+        bench.clock.advance(SECOND * 40);
+        assert_eq!(bench.invoke(&consumer, event([order("a")])).await, [""; 0]);
+        assert_eq!(bench.store.take_calls(), calls);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn hooks_get_what_was_recorded_once_it_is_committed() {
     let (bench, database, consumer, _) = setup();
     let told = Arc::new(Mutex::new(Vec::new()));

@@ -124,8 +124,8 @@ impl<'a> Settler<'a> {
         let mut longest = Duration::ZERO;
         for (mut entry, answer) in answers {
             let pause = Driver::longer(entry.pause);
-            let is_worth_it = entry.record.is_some() || entry.pause.is_none();
-            let is_worth_it = is_worth_it && entry.ending.is_repeatable();
+            let is_worth_it =
+                (entry.record.is_some() || entry.pause.is_none()) && entry.ending.is_repeatable();
             let is_transient = matches!(&answer, Err(error) if error.is_transient());
             if is_transient && is_worth_it && Instant::now() + pause < self.until {
                 longest = longest.max(pause);
@@ -164,21 +164,12 @@ impl<'a> Settler<'a> {
         }
     }
 
-    fn send(&mut self, group: Vec<Entry>) {
+    fn send(&mut self, mut group: Vec<Entry>) {
         let idempotency = self.idempotency;
         self.under_way.push(begun(async move {
-            let (of, mut endings): (Vec<_>, Vec<_>) = group
-                .into_iter()
-                .map(|entry| ((entry.record, entry.pause), entry.ending))
-                .unzip();
-            let answers = idempotency.conclude(&mut endings).await;
-            let entries = of.into_iter().zip(endings);
-            let entries = entries.map(|((record, pause), ending)| Entry {
-                record,
-                ending,
-                pause,
-            });
-            entries.zip(answers).collect()
+            let endings = group.iter_mut().map(|entry| &mut entry.ending).collect();
+            let answers = idempotency.conclude(endings).await;
+            group.into_iter().zip(answers).collect()
         }));
     }
 }

@@ -1,6 +1,5 @@
 //! Takes the protocol's decisions to the store and back.
 
-use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -185,12 +184,7 @@ impl Driver {
             Mode::ClaimFirst => {
                 let answers = all_of(claims.len(), self.store.claim(claims).await);
                 let decide = |(answer, claim): (Result<Claimed, _>, _)| {
-                    let claimed = answer?;
-                    let admission = on_claimed(claim, &claimed);
-                    if let Claimed::Refused(item) = claimed {
-                        self.keep(*item);
-                    }
-                    Ok(admission)
+                    answer.map(|claimed| self.answered(claim, claimed))
                 };
                 answers.into_iter().zip(claims).map(decide).collect()
             }
@@ -250,28 +244,27 @@ impl Driver {
     ) -> Result<Admitted, StoreError> {
         let now = self.clock.now();
         let known = self.completed.as_ref().and_then(|all| all.find(claim, now));
-        let begun = match (known, self.store.transactions()) {
-            (Some(item), _) => Begun::Refused(item),
-            (None, Some(transactions)) => transactions.begin(claim, patience).await?,
+        let (admission, transaction) = match (known, self.store.transactions()) {
+            (Some(item), _) => (on_claimed(claim, &Claimed::Refused(item)), None),
+            (None, Some(transactions)) => match transactions.begin(claim, patience).await? {
+                Begun::Open { fence, transaction } => (Admission::Run { fence }, Some(transaction)),
+                Begun::Refused(item) => (self.answered(claim, Claimed::Refused(item)), None),
+            },
             (None, None) => return Err(incapable("open transactions")),
         };
-        match begun {
-            Begun::Open { fence, transaction } => Ok(Admitted {
-                admission: Admission::Run { fence },
-                transaction: Some(transaction),
-            }),
-            Begun::Refused(item) => {
-                let refused = Claimed::Refused(item);
-                let admission = on_claimed(claim, &refused);
-                if let Claimed::Refused(item) = refused {
-                    self.keep(*item);
-                }
-                Ok(Admitted {
-                    admission,
-                    transaction: None,
-                })
-            }
+        Ok(Admitted {
+            admission,
+            transaction,
+        })
+    }
+
+    /// What the store's answer to a claim comes to; a completion that it shows is remembered.
+    fn answered(&self, claim: &Claim, claimed: Claimed) -> Admission {
+        let admission = on_claimed(claim, &claimed);
+        if let Claimed::Refused(item) = claimed {
+            self.keep(*item);
         }
+        admission
     }
 
     /// The settlement that records a claim's effect as done, or that commits with the work.
@@ -301,15 +294,16 @@ impl Driver {
     /// Settles claims, once. Those that commit with work travel alone, the others together.
     pub(crate) async fn conclude(
         &self,
-        endings: &mut [Ending],
+        endings: Vec<&mut Ending>,
     ) -> Vec<Result<Conclusion, StoreError>> {
         let is_done = |ending: &Ending| matches!(ending.work, Some(Work::Done));
-        if endings.iter().all(is_done) {
-            return self.settle(endings).await;
+        if endings.iter().all(|ending| is_done(ending)) {
+            let endings: Vec<_> = endings.iter().map(|ending| &**ending).collect();
+            return self.settle(&endings).await;
         }
-        let each = endings.iter_mut().map(async |ending| {
+        let each = endings.into_iter().map(async |ending| {
             if is_done(ending) {
-                let settled = self.settle(slice::from_ref(ending)).await;
+                let settled = self.settle(&[ending]).await;
                 settled
                     .into_iter()
                     .next()
@@ -322,7 +316,7 @@ impl Driver {
     }
 
     /// Settles claims that commit with nothing, once, together.
-    pub(crate) async fn settle(&self, endings: &[Ending]) -> Vec<Result<Conclusion, StoreError>> {
+    pub(crate) async fn settle(&self, endings: &[&Ending]) -> Vec<Result<Conclusion, StoreError>> {
         let settlements: Vec<_> = endings.iter().map(|one| one.settlement.clone()).collect();
         let answers = all_of(settlements.len(), self.store.settle(&settlements).await);
         for (answer, ending) in answers.iter().zip(endings) {

@@ -97,7 +97,8 @@ impl<'a> Attempt<'a> {
     }
 
     async fn settle(&self, ending: &Ending, tries: usize) -> Result<Conclusion, StoreError> {
-        let ask = || self.driver.settle(std::slice::from_ref(ending));
+        let ending = [ending];
+        let ask = || self.driver.settle(&ending);
         self.retried(self.deadline.answer_by, tries, ask).await
     }
 
