@@ -10,6 +10,8 @@
 mod chance;
 mod killed;
 mod proxy;
+#[path = "../../../sqs-once/tests/exactly_once/queue.rs"]
+mod queue;
 mod world;
 
 use std::sync::LazyLock;

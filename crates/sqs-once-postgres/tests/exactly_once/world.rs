@@ -2,9 +2,6 @@
 
 use std::time::Duration;
 
-use lambda_runtime::{Context, LambdaEvent};
-use serde::Deserialize;
-use serde_json::json;
 use sqs_once::{Clock, Consumer, HandlerError, SystemClock, Timestamp};
 use sqs_once_postgres::{PostgresStore, Transaction};
 use tokio::task::JoinSet;
@@ -14,6 +11,7 @@ use tower_service::Service;
 
 use crate::chance::Chance;
 use crate::proxy::{Proxy, Sky, Weather};
+use crate::queue::{Message, Order, acknowledged, event};
 
 /// The pause between two rounds where a claim may have been left behind.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -107,17 +105,6 @@ pub(crate) async fn effects(client: &Client, key: &str) -> i64 {
     let select = "SELECT times FROM effects WHERE id = $1";
     let row = client.query_opt(select, &[&key]).await.unwrap();
     row.map_or(0, |row| row.get(0))
-}
-
-#[derive(Deserialize)]
-struct Order {
-    id: String,
-}
-
-#[derive(Clone)]
-struct Message {
-    id: String,
-    key: String,
 }
 
 /// The time of a process, which differs from that of others.
@@ -224,13 +211,13 @@ async fn invoke(
     way: Way,
     skew: Duration,
     chance: Chance,
-    mut batch: Vec<Message>,
+    batch: Vec<Message>,
 ) -> Vec<Message> {
     let proxy = Proxy::to(place.port, sky).await;
     let url = place.through(proxy.port);
     let store = PostgresStore::from_url(&url).unwrap();
     let clock = SkewedClock(skew);
-    let deadline = (clock.now() + way.invocation()).as_millis();
+    let ends_at = clock.now() + way.invocation();
     let mut consumer = consumer(way, url, chance.clone())
         .store(store)
         .namespace("exactly-once")
@@ -238,20 +225,7 @@ async fn invoke(
         // A claim that is left behind, in the way that claims, should not be waited for.
         .lease_margin(Duration::ZERO)
         .random(chance.clone());
-    let records: Vec<_> = batch
-        .iter()
-        .map(|message| {
-            json!({
-                "messageId": message.id,
-                "body": json!({ "id": message.key }).to_string(),
-                "eventSourceARN": "arn:aws:sqs:eu-central-1:123456789012:orders",
-            })
-        })
-        .collect();
-    let event = serde_json::from_value(json!({ "Records": records })).unwrap();
-    let mut context = Context::default();
-    context.deadline = deadline;
-    let answer = consumer.call(LambdaEvent::new(event, context));
+    let answer = consumer.call(event(&batch, ends_at));
     let answer = timeout(way.invocation(), async {
         tokio::select! {
             answer = answer => Some(answer),
@@ -263,18 +237,9 @@ async fn invoke(
     if chance.once_in(20) {
         proxy.die();
     }
-    // A process that is dead acknowledges nothing, nor does one that fails.
-    let (false, Some(Ok(answer))) = (proxy.is_dead(), answer) else {
-        return Vec::new();
-    };
+    let answer = answer.filter(|_| !proxy.is_dead());
     proxy.die();
-    let failures = answer.batch_item_failures;
-    batch.retain(|message| {
-        !failures
-            .iter()
-            .any(|failure| failure.item_identifier == message.id)
-    });
-    batch
+    acknowledged(answer, batch)
 }
 
 fn consumer(way: Way, url: String, chance: Chance) -> Consumer {

@@ -8,6 +8,7 @@
 
 mod chance;
 mod network;
+mod queue;
 mod world;
 
 use std::future::Future;

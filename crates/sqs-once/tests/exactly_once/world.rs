@@ -2,20 +2,17 @@
 
 use std::time::Duration;
 
-use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{AttributeValue, Update};
 use dynoxide::Database;
-use lambda_runtime::{Context, LambdaEvent};
-use serde::Deserialize;
-use serde_json::json;
-use sqs_once::{Clock, Consumer, DynamoDbStore, EventError, HandlerError, Mode, Timestamp, Writes};
+use sqs_once::{Clock, Consumer, DynamoDbStore, HandlerError, Mode, Timestamp, Writes};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 use tower_service::Service;
 
 use crate::chance::Chance;
 use crate::network::{EFFECTS, Network, Process, TABLE, Weather};
+use crate::queue::{Message, Order, acknowledged, event};
 
 /// How long an invocation may take, and how long a message is away that nobody has answered for.
 const INVOCATION: Duration = Duration::from_secs(10);
@@ -30,17 +27,6 @@ pub(crate) enum Way {
     Together(Mode),
     /// The effect by the handler itself, and the record after it.
     Apart,
-}
-
-#[derive(Deserialize)]
-struct Order {
-    id: String,
-}
-
-#[derive(Clone)]
-struct Message {
-    id: String,
-    key: String,
 }
 
 /// The time of a process, which differs from that of others.
@@ -151,26 +137,13 @@ async fn invoke(
     batch: Vec<Message>,
 ) -> Vec<Message> {
     let process = Process::default();
-    let deadline = (clock.now() + INVOCATION).as_millis();
+    let ends_at = clock.now() + INVOCATION;
     let client = network.client(&process);
     let mut consumer = consumer(way, client, &process, chance.clone())
         .namespace("exactly-once")
         .clock(clock)
         .random(chance.clone());
-    let records: Vec<_> = batch
-        .iter()
-        .map(|message| {
-            json!({
-                "messageId": message.id,
-                "body": json!({ "id": message.key }).to_string(),
-                "eventSourceARN": "arn:aws:sqs:eu-central-1:123456789012:orders",
-            })
-        })
-        .collect();
-    let event: SqsEvent = serde_json::from_value(json!({ "Records": records })).unwrap();
-    let mut context = Context::default();
-    context.deadline = deadline;
-    let answer = consumer.call(LambdaEvent::new(event, context));
+    let answer = consumer.call(event(&batch, ends_at));
     let answer = timeout(INVOCATION, async {
         let answer = answer.await;
         // It may also die while it answers.
@@ -181,23 +154,6 @@ async fn invoke(
         answer
     });
     acknowledged(answer.await.ok(), batch)
-}
-
-/// An invocation that dies or fails acknowledges nothing.
-fn acknowledged(
-    answer: Option<Result<SqsBatchResponse, EventError>>,
-    mut batch: Vec<Message>,
-) -> Vec<Message> {
-    let Some(Ok(answer)) = answer else {
-        return Vec::new();
-    };
-    let failures = answer.batch_item_failures;
-    batch.retain(|message| {
-        !failures
-            .iter()
-            .any(|failure| failure.item_identifier == message.id)
-    });
-    batch
 }
 
 fn consumer(way: Way, client: Client, process: &Process, chance: Chance) -> Consumer {
