@@ -4,8 +4,13 @@ use std::ops::{Add, Sub};
 
 use serde::Serialize;
 
-/// Request units of items below 1 KB, as all of the benchmark's are: a write takes one, whether its
-/// condition holds or not, a consistent read takes one, and any other read half a unit.
+/// What a write unit writes, and what a read unit reads, in bytes.
+const WRITE: usize = 1024;
+const READ: usize = 4096;
+
+/// Request units. A write takes one for each KiB of the larger of the two items, the one that was and the one that is,
+/// whether its condition is met or not, and one if there is none; in a transaction it takes two. A consistent read
+/// takes one for each 4 KiB, any other half of that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Units {
     /// Write request units.
@@ -24,18 +29,30 @@ impl Units {
         }
     }
 
-    pub(super) fn of_writes(writes: usize) -> Self {
+    pub(crate) fn total(self) -> f64 {
+        self.write + self.read
+    }
+
+    /// Of a write of so many bytes.
+    pub(crate) fn of_write(size: usize) -> Self {
         Self {
-            write: writes as f64,
+            write: size.div_ceil(WRITE).max(1) as f64,
             read: 0.0,
         }
     }
 
-    pub(super) fn of_reads(reads: usize, consistent: bool) -> Self {
+    /// Of a read of so many bytes.
+    pub(crate) fn of_read(size: usize, is_consistent: bool) -> Self {
+        let units = size.div_ceil(READ).max(1) as f64;
         Self {
             write: 0.0,
-            read: reads as f64 * if consistent { 1.0 } else { 0.5 },
+            read: if is_consistent { units } else { units / 2.0 },
         }
+    }
+
+    /// Of the same in a transaction.
+    pub(crate) fn twice(self) -> Self {
+        self + self
     }
 }
 

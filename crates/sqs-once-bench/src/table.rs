@@ -1,4 +1,4 @@
-//! The stand-in for DynamoDB: in memory, with correct conditions, a fixed latency, and counters.
+//! The stand-in for DynamoDB: the tables of `dynamodb-for-tests`, with a door, a fixed latency, and counters.
 //!
 //! It runs in threads of the benchmark's own process. While a contender works the benchmark only
 //! waits, so a process of its own would disturb no less, and its counters could only be read by
@@ -7,14 +7,6 @@
 //! Tables need not be created: each comes into being with its first item. Their key is `id`, of
 //! type S.
 
-mod error;
-mod expression;
-mod lexer;
-mod operations;
-mod statement;
-mod units;
-mod value;
-
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
@@ -22,11 +14,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use dynamodb_for_tests::{Item, KeyType, Schema, Tables, Value};
+
 use crate::http::{self, Connection, response};
 use crate::machine;
-use operations::{Answer, Tables};
 
-pub use units::Units;
+pub use dynamodb_for_tests::Units;
 
 /// How long the answers of the stand-in take, on top of what it computes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -85,7 +78,6 @@ pub struct Table {
     state: Arc<Mutex<State>>,
 }
 
-#[derive(Default)]
 struct State {
     tables: Tables,
     counts: Counts,
@@ -99,8 +91,9 @@ impl Table {
     /// When no loopback port can be had.
     pub fn start(latency: Latency) -> io::Result<Self> {
         let state = State {
+            tables: Tables::made_when_named(Schema::partition_key("id", KeyType::S)),
+            counts: Counts::default(),
             latency,
-            ..State::default()
         };
         let state = Arc::new(Mutex::new(state));
         let shared = Arc::clone(&state);
@@ -126,7 +119,9 @@ impl Table {
 
     /// How many items of a table are completed.
     pub fn completed(&self, table: &str) -> usize {
-        lock(&self.state).tables.count(table, "status", "COMPLETED")
+        let state = lock(&self.state);
+        let completed = |item: &&Item| matches!(item.get("status"), Some(Value::S(status)) if status == "COMPLETED");
+        state.tables.items(table).filter(completed).count()
     }
 
     /// Deletes all items of all tables.
@@ -148,7 +143,9 @@ fn serve(connection: &mut Connection, state: &Mutex<State>) -> io::Result<()> {
         let operation = request.target.rsplit('.').next().unwrap_or_default();
         let (answer, latency) = {
             let mut state = lock(state);
-            let answer = state.tables.handle(operation, connection.body(&request));
+            // No contender commits transactions, whose tokens alone depend on the time.
+            let body = connection.body(&request);
+            let answer = state.tables.carry_out(operation, body, Duration::ZERO);
             if let Some(count) = state.counts.requests.get_mut(operation) {
                 *count += 1;
             } else {
@@ -156,17 +153,10 @@ fn serve(connection: &mut Connection, state: &Mutex<State>) -> io::Result<()> {
             }
             (answer, state.latency)
         };
-        let (status, body, statements, units) = match answer {
-            Ok(Answer {
-                body,
-                statements,
-                units,
-            }) => (200, body, statements, units),
-            Err(error) => (400, error.of_request().to_string(), 0, error.units()),
-        };
         let headers = [("content-type", "application/x-amz-json-1.0")];
-        let answer = response(status, &headers, body.as_bytes());
-        let takes = latency.request + latency.statement * u32::try_from(statements).unwrap_or(0);
+        let response = response(answer.status, &headers, answer.body.as_bytes());
+        let takes =
+            latency.request + latency.statement * u32::try_from(answer.statements).unwrap_or(0);
         thread::sleep(takes.saturating_sub(arrived.elapsed()));
         let late = arrived.elapsed().saturating_sub(takes);
         // Counted before it is sent, so that whoever has the answer finds it counted.
@@ -175,11 +165,11 @@ fn serve(connection: &mut Connection, state: &Mutex<State>) -> io::Result<()> {
             let counts = &mut lock(state).counts;
             counts.late += late;
             counts.cpu += used.saturating_sub(cpu);
-            counts.statements += statements as u64;
-            counts.units = counts.units + units;
+            counts.statements += answer.statements as u64;
+            counts.units = counts.units + answer.units;
         }
         cpu = used;
-        connection.send(&answer)?;
+        connection.send(&response)?;
     }
     Ok(())
 }
