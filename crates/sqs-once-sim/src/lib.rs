@@ -64,4 +64,4 @@
 
 mod chance;
 pub mod model;
-mod simulation;
+pub mod simulation;

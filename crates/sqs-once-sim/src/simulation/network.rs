@@ -3,7 +3,7 @@
 use std::fmt::{self, Display};
 use std::future::pending;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tokio::time::sleep;
 
@@ -17,7 +17,7 @@ use super::timeline::Timeline;
 pub(crate) enum Fault {
     /// It never arrives, and nobody says so.
     LoseRequest,
-    /// Its process has no network any more: neither it nor what is sent after it arrives.
+    /// Its process has no network until the weather is fair: neither it nor what is sent after it arrives.
     CutOff,
     /// It is carried out, and its answer never arrives.
     LoseAnswer,
@@ -118,6 +118,7 @@ struct Shared {
     chance: Chance,
     timeline: Timeline,
     requests: AtomicU64,
+    is_fair: AtomicBool,
     faults: [AtomicU64; Fault::ALL.len()],
 }
 
@@ -128,12 +129,18 @@ impl Network {
             chance,
             timeline,
             requests: AtomicU64::new(0),
+            is_fair: AtomicBool::new(false),
             faults: Default::default(),
         }))
     }
 
     pub(crate) fn timeline(&self) -> &Timeline {
         &self.0.timeline
+    }
+
+    /// From now on nothing goes wrong any more. What is late still arrives.
+    pub(crate) fn clear_up(&self) {
+        self.0.is_fair.store(true, Ordering::Relaxed);
     }
 
     /// How many requests were sent so far.
@@ -160,10 +167,13 @@ impl Network {
         carry_out: impl FnOnce() -> A + Send + 'static,
     ) -> Result<A, Broken> {
         process.goes_on().await;
-        if process.is_cut_off() {
+        if process.is_cut_off() && !self.0.is_fair.load(Ordering::Relaxed) {
             return Err(Broken::Connection);
         }
         let fault = self.fault();
+        if fault.is_some() {
+            process.troubled();
+        }
         let note = |more: &dyn Display| self.0.timeline.note(process, format_args!("{what}{more}"));
         match fault {
             None => note(&" …"),
@@ -209,6 +219,7 @@ impl Network {
         let at = self.0.requests.fetch_add(1, Ordering::Relaxed);
         let chance = &self.0.chance;
         let place = match self.0.weather {
+            _ if self.0.is_fair.load(Ordering::Relaxed) => None,
             Weather::Calm => None,
             Weather::Once(when, fault) => (at == when)
                 .then(|| Fault::ALL.iter().position(|one| *one == fault))

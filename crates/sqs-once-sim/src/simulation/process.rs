@@ -25,6 +25,7 @@ struct State {
     dead: bool,
     cut_off: bool,
     frozen_until: Option<Instant>,
+    trouble: u64,
 }
 
 impl Process {
@@ -33,6 +34,20 @@ impl Process {
             name,
             shared: Arc::default(),
         }
+    }
+
+    /// Its number among the processes of its schedule.
+    pub(crate) fn name(&self) -> usize {
+        self.name
+    }
+
+    /// How often something went wrong for it so far that it can't help: a request, or a freeze.
+    pub(crate) fn trouble(&self) -> u64 {
+        self.state().trouble
+    }
+
+    pub(crate) fn troubled(&self) {
+        self.state().trouble += 1;
     }
 
     pub(crate) fn die(&self) {
@@ -64,7 +79,14 @@ impl Process {
     /// It neither sends nor hears anything until then, and its handlers don't move. Its timers go off in time, as they
     /// would all at once when it goes on.
     pub(crate) fn freeze(&self, until: Instant) {
-        self.state().frozen_until = Some(until);
+        let mut state = self.state();
+        state.frozen_until = Some(until);
+        state.trouble += 1;
+    }
+
+    pub(crate) fn is_frozen(&self) -> bool {
+        let until = self.state().frozen_until;
+        until.is_some_and(|until| Instant::now() < until)
     }
 
     /// What a process that is dead does not get past, and one that is frozen only when it goes on.
