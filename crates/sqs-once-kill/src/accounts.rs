@@ -133,7 +133,7 @@ pub(crate) fn account(plan: &Plan, book: &Book, took: Duration) -> Accounts {
             .collect(),
         requests: book.requests,
         kills: (book.kills.at_work, book.kills.idle),
-        processes: book.processes,
+        processes: book.processes.len(),
         redriven: book.redriven,
         failures: book.failures.clone(),
         wrong: BTreeMap::new(),

@@ -1,7 +1,6 @@
 //! One execution environment: a process at a time, one batch at a time.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
 use serde_json::json;
@@ -14,6 +13,7 @@ use tokio::time::sleep;
 use crate::RunError;
 use crate::chance::Chance;
 use crate::history::{Close, History, name, order_of};
+use crate::killer::Killer;
 use crate::plan::{Plan, Way};
 use crate::worker::{COUNTERS, PROCESS};
 
@@ -28,12 +28,13 @@ pub(crate) struct Shared {
     pub(crate) history: Arc<History>,
     pub(crate) dynamodb: LocalDynamoDb,
     pub(crate) mapping: EventSourceMapping,
-    /// How many messages were acknowledged so far.
-    pub(crate) acknowledged: AtomicUsize,
+    pub(crate) killer: Arc<Killer>,
     pub(crate) done: watch::Sender<bool>,
 }
 
 pub(crate) struct Environment {
+    /// Which one it is.
+    pub(crate) number: usize,
     pub(crate) shared: Arc<Shared>,
     /// The variables of its processes.
     pub(crate) variables: Vec<(&'static str, String)>,
@@ -45,7 +46,7 @@ impl Environment {
     /// Runs process after process, until there is nothing left to do and nobody to kill.
     pub(crate) async fn run(mut self) -> Result<(), RunError> {
         while !self.is_done() {
-            let process = self.shared.history.process();
+            let process = self.shared.history.process(self.number);
             let function = self.launch(process).start().await?;
             let lived = self.live(process, &function).await;
             let lines = function.stop().await;
@@ -124,9 +125,7 @@ impl Environment {
         for received in acknowledged {
             self.count(received)?;
         }
-        shared
-            .acknowledged
-            .fetch_add(settled.deleted.len(), Ordering::Relaxed);
+        shared.killer.acknowledged(settled.deleted.len());
         for (messages, close) in [
             (settled.deleted, Close::Deleted),
             (settled.not_deleted, Close::DeletedLate),

@@ -25,7 +25,8 @@ pub(crate) struct Book {
     /// What came to the ledger for nothing that was delivered.
     pub(crate) strays: Vec<String>,
     pub(crate) kills: Kills,
-    pub(crate) processes: usize,
+    /// The environment of each process.
+    pub(crate) processes: Vec<usize>,
     pub(crate) faults: HashMap<Fault, usize>,
     pub(crate) requests: usize,
     pub(crate) redriven: usize,
@@ -149,11 +150,16 @@ impl History {
         self.note(&mut book, order, What::Sent { message_id });
     }
 
-    /// The number of a process that is about to be started.
-    pub(crate) fn process(&self) -> usize {
+    /// The number of a process that an environment is about to start.
+    pub(crate) fn process(&self, environment: usize) -> usize {
         let mut book = self.book();
-        book.processes += 1;
-        book.processes
+        book.processes.push(environment);
+        book.processes.len() - 1
+    }
+
+    /// Which environment a process is in.
+    pub(crate) fn environment(&self, process: usize) -> Option<usize> {
+        self.book().processes.get(process).copied()
     }
 
     pub(crate) fn received(&self, process: usize, messages: &[Received]) {

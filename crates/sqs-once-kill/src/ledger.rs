@@ -11,6 +11,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use crate::history::History;
+use crate::killer::Killer;
 use crate::worker::Entry;
 
 pub(crate) struct Ledger {
@@ -19,13 +20,13 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    pub(crate) async fn open(history: Arc<History>) -> io::Result<Self> {
+    pub(crate) async fn open(history: Arc<History>, killer: Arc<Killer>) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let url = format!("http://{}", listener.local_addr()?);
         let service = Router::new()
             .route("/begun", post(begun))
             .route("/effect", post(effect))
-            .with_state(history);
+            .with_state((history, killer));
         let server = tokio::spawn(async move {
             // It never returns: it tries failed accepts again.
             let _ = axum::serve(listener, service).await;
@@ -40,10 +41,17 @@ impl Drop for Ledger {
     }
 }
 
-async fn begun(State(history): State<Arc<History>>, Json(entry): Json<Entry>) {
+type Shared = State<(Arc<History>, Arc<Killer>)>;
+
+async fn begun(State((history, _)): Shared, Json(entry): Json<Entry>) {
     history.begun(entry);
 }
 
-async fn effect(State(history): State<Arc<History>>, Json(entry): Json<Entry>) {
+async fn effect(State((history, killer)): Shared, Json(entry): Json<Entry>) {
+    let environment = history.environment(entry.process);
     history.effect(entry);
+    if environment.is_some_and(|environment| killer.on_effect(environment)) {
+        // Nobody is there any more who would hear of it.
+        std::future::pending().await
+    }
 }

@@ -13,6 +13,7 @@ mod accounts;
 mod chance;
 mod environment;
 mod history;
+mod killer;
 mod ledger;
 mod network;
 mod plan;

@@ -19,6 +19,7 @@ use tokio::time::sleep;
 
 use crate::chance::Chance;
 use crate::history::History;
+use crate::killer::Killer;
 
 /// What goes wrong with a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -68,6 +69,7 @@ pub(crate) struct Traffic {
     client: Client<HttpConnector, Full<Bytes>>,
     faults_in_thousand: usize,
     history: Arc<History>,
+    killer: Arc<Killer>,
     /// How many requests are yet to be carried out.
     under_way: watch::Sender<usize>,
 }
@@ -79,6 +81,7 @@ pub(crate) struct Network {
 }
 
 struct Way {
+    environment: usize,
     to: String,
     chance: Chance,
     traffic: Arc<Traffic>,
@@ -90,11 +93,16 @@ struct Way {
 struct Broken;
 
 impl Traffic {
-    pub(crate) fn new(history: Arc<History>, faults_in_thousand: usize) -> Arc<Self> {
+    pub(crate) fn new(
+        faults_in_thousand: usize,
+        history: Arc<History>,
+        killer: Arc<Killer>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             client: Client::builder(TokioExecutor::new()).build_http(),
             faults_in_thousand,
             history,
+            killer,
             under_way: watch::Sender::new(0),
         })
     }
@@ -106,11 +114,17 @@ impl Traffic {
         let _ = under_way.wait_for(|count| *count == 0).await;
     }
 
-    /// A way to the service at `to`.
-    pub(crate) async fn way(self: &Arc<Self>, to: String, chance: Chance) -> io::Result<Network> {
+    /// A way from an environment to the service at `to`.
+    pub(crate) async fn way(
+        self: &Arc<Self>,
+        environment: usize,
+        to: String,
+        chance: Chance,
+    ) -> io::Result<Network> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let url = format!("http://{}", listener.local_addr()?);
         let way = Arc::new(Way {
+            environment,
             to,
             chance,
             traffic: Arc::clone(self),
@@ -176,7 +190,14 @@ impl Way {
         };
         let answer = |carried_out: Result<_, _>| carried_out.map_err(|_| Broken)?;
         match fault {
-            None => answer(carry_out(Duration::ZERO).await),
+            None => {
+                let carried_out = carry_out(Duration::ZERO).await;
+                if self.traffic.killer.on_request(self.environment) {
+                    // Nobody is there any more who would hear of it.
+                    std::future::pending().await
+                }
+                answer(carried_out)
+            }
             Some(Fault::Slow) => answer(carry_out(slow).await),
             Some(Fault::RequestLost) => Err(Broken),
             Some(Fault::AnswerLost) => {

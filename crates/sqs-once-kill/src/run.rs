@@ -1,14 +1,13 @@
 //! A run from its first message to its last.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use sqs_once_local::{
     DynamoDbError, EventSourceMapping, KeyAttribute, LocalDynamoDb, LocalSqs, NewMessage,
     QueueError, QueueSettings, Queues, Redrive, StartError, TableDescription,
 };
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
@@ -16,6 +15,7 @@ use crate::accounts::{Accounts, account};
 use crate::chance::Chance;
 use crate::environment::{Environment, Shared, counted};
 use crate::history::{History, name, number};
+use crate::killer::Killer;
 use crate::ledger::Ledger;
 use crate::network::{Network, Traffic};
 use crate::plan::{Plan, Way};
@@ -66,26 +66,27 @@ pub async fn run(plan: Plan, say: impl Fn(&str)) -> Result<Accounts, RunError> {
     let history = Arc::new(History::new());
     let sqs = LocalSqs::start(queues()?).await?;
     send(&plan, &sqs, &history, &chance)?;
+    let (killer, kills) = Killer::new(plan.environments);
+    let killer = Arc::new(killer);
     let shared = Arc::new(Shared {
         plan: plan.clone(),
         history: Arc::clone(&history),
         dynamodb: database().await?,
         mapping: EventSourceMapping::new(&sqs, QUEUE, Plan::BATCH_SIZE),
-        acknowledged: AtomicUsize::new(0),
+        killer: Arc::clone(&killer),
         done: watch::Sender::new(false),
     });
-    let ledger = Ledger::open(Arc::clone(&history)).await?;
-    let traffic = Traffic::new(Arc::clone(&history), plan.faults_in_thousand);
+    let ledger = Ledger::open(Arc::clone(&history), Arc::clone(&killer)).await?;
+    let faults = plan.faults_in_thousand;
+    let traffic = Traffic::new(faults, Arc::clone(&history), Arc::clone(&killer));
 
-    let (mut environments, mut victims, mut networks) = (JoinSet::new(), Vec::new(), Vec::new());
-    for _ in 0..plan.environments {
-        let to_dynamodb = traffic
-            .way(shared.dynamodb.endpoint(), chance.part())
-            .await?;
-        let to_sqs = traffic.way(sqs.endpoint(), chance.part()).await?;
-        let (kill, kills) = mpsc::unbounded_channel();
-        victims.push(kill);
+    let (mut environments, mut networks) = (JoinSet::new(), Vec::new());
+    for (number, kills) in kills.into_iter().enumerate() {
+        let dynamodb = shared.dynamodb.endpoint();
+        let to_dynamodb = traffic.way(number, dynamodb, chance.part()).await?;
+        let to_sqs = traffic.way(number, sqs.endpoint(), chance.part()).await?;
         let environment = Environment {
+            number,
             shared: Arc::clone(&shared),
             variables: variables(&plan, &ledger, &to_dynamodb, &to_sqs, &sqs),
             kills,
@@ -94,12 +95,21 @@ pub async fn run(plan: Plan, say: impl Fn(&str)) -> Result<Accounts, RunError> {
         environments.spawn(environment.run());
         networks.extend([to_dynamodb, to_sqs]);
     }
-    let killer = tokio::spawn(kill(Arc::clone(&shared), victims, chance.part()));
-
-    let drained = drain(&shared, &sqs, &mut environments, &say).await;
+    let (drained, is_drained) = watch::channel(false);
+    let chance = chance.part();
+    // Whichever fails first ends the run, and dropping the environments kills their processes.
+    tokio::try_join!(
+        async {
+            killer.work(&plan, &chance, is_drained).await;
+            Ok(())
+        },
+        async {
+            drain(&shared, &sqs, &mut environments, &say).await?;
+            drained.send_replace(true);
+            Ok::<_, RunError>(())
+        },
+    )?;
     shared.done.send_replace(true);
-    drained?;
-    killer.await?;
     while let Some(ended) = environments.join_next().await {
         ended??;
     }
@@ -205,29 +215,6 @@ fn variables(
     variables
 }
 
-/// Kills as often as the plan says, spread over the messages: whichever process is in an environment then,
-/// whatever it does.
-async fn kill(shared: Arc<Shared>, victims: Vec<mpsc::UnboundedSender<()>>, chance: Chance) {
-    let plan = &shared.plan;
-    // Some come after the last message, to processes that wait for more.
-    let mut moments: Vec<_> = (0..plan.kills)
-        .map(|_| chance.below(plan.messages))
-        .collect();
-    moments.sort_unstable();
-    let mut done = shared.done.subscribe();
-    for moment in moments {
-        while shared.acknowledged.load(Ordering::Relaxed) < moment && !*done.borrow() {
-            sleep(Duration::from_millis(5)).await;
-        }
-        tokio::select! {
-            () = sleep(chance.millis(0..50)) => {}
-            _ = done.wait_for(|done| *done) => {}
-        }
-        // A receiver that is gone belongs to an environment that has failed, which the run will say.
-        let _ = victims[chance.below(victims.len())].send(());
-    }
-}
-
 /// Waits until everything is done that can be done. What died of too many kills is redriven.
 async fn drain(
     shared: &Shared,
@@ -258,7 +245,7 @@ async fn drain(
                 .redrive(DEAD_LETTERS, QUEUE, new_id, SystemTime::now())?;
             shared.history.book().redriven += count;
         }
-        let acknowledged = shared.acknowledged.load(Ordering::Relaxed);
+        let acknowledged = shared.killer.acknowledged_so_far();
         let (deliveries, kills) = {
             let book = shared.history.book();
             (book.deliveries.len(), book.kills)
