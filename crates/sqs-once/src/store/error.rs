@@ -121,21 +121,7 @@ impl StoreError {
     }
     /// The same error without these values: a store may quote what it does not like.
     pub(super) fn without<'a>(mut self, values: impl IntoIterator<Item = &'a str>) -> Self {
-        // A message is one line, whatever the value was.
-        let as_said = |value: &str| value.split_whitespace().collect::<Vec<_>>().join(" ");
-        let values = values.into_iter();
-        let mut values: Vec<_> = values
-            .flat_map(|value| [value.to_owned(), as_said(value)])
-            .collect();
-        // One may be a part of another.
-        values.sort_by_key(|value| Reverse(value.len()));
-        let mut message = self.message.clone();
-        for value in values.iter().filter(|value| !value.is_empty()) {
-            if let Some(rest) = left_out(&message, value) {
-                message = rest;
-            }
-        }
-        if message != self.message {
+        if let Some(message) = unquoted(&self.message, values) {
             self.message = message;
             // It says the same again.
             self.source = None;
@@ -152,6 +138,24 @@ impl fmt::Debug for StoreError {
             .field("message", &self.message)
             .finish_non_exhaustive()
     }
+}
+
+/// A text of one line without the values that stand in it; `None` where none does.
+pub(crate) fn unquoted<'a>(
+    text: &str,
+    values: impl IntoIterator<Item = &'a str>,
+) -> Option<String> {
+    let in_one_line = |value: &str| value.split_whitespace().collect::<Vec<_>>().join(" ");
+    let values = values.into_iter();
+    let mut values: Vec<_> = values
+        .flat_map(|value| [value.to_owned(), in_one_line(value)])
+        .filter(|value| !value.is_empty())
+        .collect();
+    // One may be a part of another.
+    values.sort_by_key(|value| Reverse(value.len()));
+    values.iter().fold(None, |rest: Option<String>, value| {
+        left_out(rest.as_deref().unwrap_or(text), value).or(rest)
+    })
 }
 
 /// A text without a value, where it stands there other than as a part of a longer word.

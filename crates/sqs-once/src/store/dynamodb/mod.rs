@@ -160,10 +160,7 @@ impl AtomicWrites for DynamoDbStore {
         settlement: &'a Settlement,
         writes: &'a Writes,
     ) -> BoxFuture<'a, Result<Committed, StoreError>> {
-        Box::pin(async move {
-            let committed = self.requests.commit(settlement, writes).await;
-            committed.map_err(|error| error.without(quotable(settlement).chain(writes.texts())))
-        })
+        Box::pin(self.requests.commit(settlement, writes))
     }
 }
 
