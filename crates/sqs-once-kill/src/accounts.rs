@@ -27,6 +27,8 @@ pub(crate) enum Window {
 pub enum Wrong {
     /// It was acknowledged, or left, without its effect; or is hopeless and not in the dead-letter queue.
     Lost,
+    /// It was acknowledged, and its key was not on record: its next copy would run again.
+    Unrecorded,
     /// An effect that nobody had asked for.
     Unexpected,
     /// Its effect happened more than once, and nothing explains that.
@@ -166,6 +168,7 @@ struct Audit<'a> {
     number: usize,
     order: &'a OrderNotes,
     effects: Vec<Effect<'a>>,
+    is_recorded: bool,
     is_acknowledged: bool,
     wrong: Vec<(Wrong, &'static str)>,
 }
@@ -186,6 +189,7 @@ impl<'a> Audit<'a> {
             number,
             order,
             effects: Vec::new(),
+            is_recorded: false,
             is_acknowledged: false,
             wrong: Vec::new(),
         };
@@ -216,6 +220,10 @@ impl<'a> Audit<'a> {
                     token,
                 } => {
                     open.remove(delivery);
+                    if self.is_recorded {
+                        let why = "its effect was on record, and happened again";
+                        self.wrong.push((Wrong::Duplicated, why));
+                    }
                     self.effects.push(Effect {
                         at,
                         delivery: *delivery,
@@ -223,6 +231,7 @@ impl<'a> Audit<'a> {
                         token,
                     });
                 }
+                What::Recorded => self.is_recorded = true,
                 What::Counted { times } => counted = *times,
                 What::Closed { delivery, close } => {
                     open.remove(delivery);
@@ -233,6 +242,11 @@ impl<'a> Audit<'a> {
                         if !has_effect && !self.order.is_spoilt {
                             let why = "it was acknowledged before its effect had happened";
                             self.wrong.push((Wrong::Lost, why));
+                        }
+                        let records = matches!(self.plan.way, Way::ClaimFirst | Way::Transactional);
+                        if records && !self.is_recorded && !self.order.is_spoilt {
+                            let why = "it was acknowledged, and its key was not on record";
+                            self.wrong.push((Wrong::Unrecorded, why));
                         }
                     }
                 }
@@ -325,7 +339,7 @@ impl<'a> Audit<'a> {
             None => (None, ""),
         };
         if matches!(outcome, Some(Outcome::Processed | Outcome::Duplicate)) {
-            return Err("its effect was on record, and happened again");
+            return Err("its effect was logged as done, and happened again");
         }
         let between = &self.order.notes[first.at..second.at];
         let is_lost = |what: &What| match what {

@@ -76,7 +76,7 @@ pub async fn run(plan: Plan, say: impl Fn(&str)) -> Result<Accounts, RunError> {
         killer: Arc::clone(&killer),
         done: watch::Sender::new(false),
     });
-    let ledger = Ledger::open(Arc::clone(&history), Arc::clone(&killer)).await?;
+    let ledger = Ledger::open(history.clone(), killer.clone(), chance.part()).await?;
     let faults = plan.faults_in_thousand;
     let traffic = Traffic::new(faults, Arc::clone(&history), Arc::clone(&killer));
 

@@ -26,6 +26,14 @@ pub(crate) const PROCESS: &str = "KILL_PROCESS";
 /// Which way it works.
 pub(crate) const WAY: &str = "KILL_WAY";
 
+/// Under which names keys are on record: those of the handlers below.
+pub(crate) fn namespace(way: Way) -> &'static str {
+    match way {
+        Way::Transactional => "count",
+        Way::ClaimFirst | Way::RecordAfter | Way::Unprotected => "charge",
+    }
+}
+
 /// What is in a message.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Order {
