@@ -1,5 +1,8 @@
 //! What became of every order, in the words of Jepsen's checkers.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 

@@ -20,6 +20,8 @@ use crate::worker::{COUNTERS, PROCESS, namespace};
 
 /// How long an environment waits when the queue has nothing for it.
 const IDLE: Duration = Duration::from_millis(20);
+/// A busy machine starts processes slowly, which is no failure of theirs.
+const INIT_LIMIT: Duration = Duration::from_secs(60);
 /// How many of a thousand answers never come back to Lambda's poller.
 const ANSWERS_LOST_IN_THOUSAND: usize = 10;
 
@@ -64,7 +66,9 @@ impl Environment {
     }
 
     fn launch(&self, process: usize) -> Launch {
-        let launch = Launch::new(&self.shared.plan.function).env(PROCESS, process.to_string());
+        let launch = Launch::new(&self.shared.plan.function)
+            .init_limit(INIT_LIMIT)
+            .env(PROCESS, process.to_string());
         let variables = self.variables.iter();
         variables.fold(launch, |launch, (name, value)| launch.env(*name, value))
     }
