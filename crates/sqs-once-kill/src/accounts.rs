@@ -42,6 +42,8 @@ pub enum Wrong {
     Misplaced,
     /// Its token changed, or its fence did not grow.
     Unfenced,
+    /// Its effect came before that of an order that was sent before it in its message group.
+    Disordered,
 }
 
 /// The accounts of a run.
@@ -161,7 +163,38 @@ pub(crate) fn account(plan: &Plan, book: &Book, took: Duration) -> Accounts {
     for (number, order) in book.orders.iter().enumerate() {
         Audit::new(plan, book, number, order).enter(&mut accounts);
     }
+    if plan.way == Way::Fifo {
+        for order in disordered(book) {
+            let why = "an order before it in its message group was handled after it";
+            accounts.enter(Wrong::Disordered, why, order, book);
+        }
+    }
     accounts
+}
+
+/// The orders whose first effect came before that of an order before them in their message group. What was
+/// redriven has lost its place in its group, and counts for neither.
+fn disordered(book: &Book) -> Vec<usize> {
+    let (mut latest, mut disordered) = (BTreeMap::new(), Vec::new());
+    for (number, order) in book.orders.iter().enumerate() {
+        let is_redriven = |what: &What| match what {
+            What::Received { delivery } => book.deliveries[*delivery].is_redriven(),
+            _ => false,
+        };
+        if order.notes.iter().any(|note| is_redriven(&note.what)) {
+            continue;
+        }
+        let mut notes = order.notes.iter();
+        let Some(first) = notes.find(|note| matches!(note.what, What::Effect { .. })) else {
+            continue;
+        };
+        let latest = latest.entry(Plan::group(number)).or_insert(first.at);
+        if first.at < *latest {
+            disordered.push(number);
+        }
+        *latest = first.at.max(*latest);
+    }
+    disordered
 }
 
 /// One order's account.
@@ -246,7 +279,7 @@ impl<'a> Audit<'a> {
                             let why = "it was acknowledged before its effect had happened";
                             self.wrong.push((Wrong::Lost, why));
                         }
-                        let records = matches!(self.plan.way, Way::ClaimFirst | Way::Transactional);
+                        let records = self.plan.way.claims() || self.plan.way == Way::Transactional;
                         if records && !self.is_recorded && !self.order.is_spoilt {
                             let why = "it was acknowledged, and its key was not on record";
                             self.wrong.push((Wrong::Unrecorded, why));
@@ -323,7 +356,7 @@ impl<'a> Audit<'a> {
                 Ok(window) => windows.push(window),
                 Err(why) => wrong.push((Wrong::Duplicated, why)),
             }
-            if self.plan.way == Way::ClaimFirst && first.fence >= second.fence {
+            if self.plan.way.claims() && first.fence >= second.fence {
                 wrong.push((Wrong::Unfenced, "its fence did not grow"));
             }
             if first.token != second.token {

@@ -56,6 +56,15 @@ pub(crate) struct Delivery {
     pub(crate) close: Option<Close>,
 }
 
+/// What the ids of redriven messages begin with.
+pub(crate) const REDRIVEN: &str = "r-";
+
+impl Delivery {
+    pub(crate) fn is_redriven(&self) -> bool {
+        self.message_id.starts_with(REDRIVEN)
+    }
+}
+
 /// How a delivery ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Close {

@@ -87,6 +87,13 @@ impl fmt::Display for Accounts {
                 "a token that changed, a fence that did not grow",
             )?;
         }
+        if plan.way == Way::Fifo {
+            row(
+                "**disordered**",
+                self.wrong(Wrong::Disordered),
+                "handled before an earlier order of its message group",
+            )?;
+        }
         row(
             "recovered",
             self.recovered,

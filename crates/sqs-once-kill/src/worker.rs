@@ -30,7 +30,7 @@ pub(crate) const WAY: &str = "KILL_WAY";
 pub(crate) fn namespace(way: Way) -> &'static str {
     match way {
         Way::Transactional => "count",
-        Way::ClaimFirst | Way::RecordAfter | Way::Unprotected => "charge",
+        Way::ClaimFirst | Way::Fifo | Way::RecordAfter | Way::Unprotected => "charge",
     }
 }
 
@@ -156,7 +156,7 @@ pub async fn run() -> Result<(), Error> {
             sqs_once::run(consumer.mode(Mode::RecordAfter)).await
         }
         // Nothing is recorded where the run sets `SQS_ONCE_DISABLED`.
-        Way::ClaimFirst | Way::Unprotected => {
+        Way::ClaimFirst | Way::Fifo | Way::Unprotected => {
             sqs_once::run(charge::consumer().state(Ledger::from_env()?)).await
         }
     }

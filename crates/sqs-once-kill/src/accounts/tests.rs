@@ -278,3 +278,32 @@ fn an_effect_that_the_table_counts_twice_is_seen() {
         assert_eq!(accounts.add_up(), adds_up, "{accounts}");
     }
 }
+
+#[test]
+fn an_order_that_overtakes_another_of_its_group_is_seen_and_one_of_another_group_is_none() {
+    // The orders 0 and 37 are in one message group.
+    for (first, second, overtakes) in [(0, 37, false), (37, 0, true), (1, 0, false)] {
+        let history = History::new();
+        for order in [0, 1, 37] {
+            history.sent(order, false, &format!("m-{order}"));
+        }
+        for order in [first, second] {
+            let [mut received] = Tale::new().message(0);
+            received.message.id = format!("m-{order}");
+            received.message.body = received.message.body.replace("order-0", &name(order));
+            history.received(0, &[received.clone()]);
+            history.effect(Entry {
+                order_id: name(order),
+                message_id: received.message.id.clone(),
+                ..Tale::entry(0, 0)
+            });
+        }
+        let accounts = account(&plan(Way::Fifo), &history.book(), Duration::from_secs(1));
+        let disordered = accounts.wrong(Wrong::Disordered);
+        assert_eq!(
+            disordered,
+            usize::from(overtakes),
+            "{first} {second}: {accounts}"
+        );
+    }
+}
