@@ -1,4 +1,7 @@
 //! Logs in Lambda's format.
+//!
+//! What may come from outside is a text in a field (`error = error.to_string()`), never displayed (`%error`): in the text
+//! format only the former is escaped, and a line break in the latter would begin a line of its own.
 
 mod json;
 
