@@ -15,7 +15,9 @@ mod support;
 mod lambda;
 mod paths;
 mod paths_dynamodb;
+mod paths_input;
 mod paths_once;
+mod paths_store;
 mod sites;
 mod world;
 

@@ -3,23 +3,16 @@
 use std::pin::Pin;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize, Serializer};
 use serde_json::json;
-use sqs_once::aws_sdk_dynamodb::types::{AttributeValue, Update};
-use sqs_once::store::{Item, Owner, Status, StoreErrorKind};
-use sqs_once::{
-    Auto, Backoff, Batch, Bytes, Cache, Clock, Consumer, Disposition, EventBridge, FifoFailure,
-    HandlerError, InProgress, JmesPath, JsonPointer, KeyError, MessageAttribute, MissingKey, Mode,
-    PayloadMismatch, Recorded, Remaining, ResultExt, S3, Sns, Writes, consumer, consumer_with,
-};
+use sqs_once::{Backoff, Batch, Cache, FifoFailure, HandlerError, Recorded, Remaining, consumer};
 use tokio::time::sleep;
 
 use crate::paths_dynamodb as dynamodb;
+use crate::paths_input as input;
 use crate::paths_once as once;
-use crate::support::database::{Database, Ledger};
-use crate::support::item_id;
+use crate::paths_store as store;
 use crate::support::sqs::{Sqs, Turn};
-use crate::world::{Order, World, id, order, record};
+use crate::world::{Order, Unkept, World, id, order, own_words, record};
 
 pub(crate) type Walk = Pin<Box<dyn Future<Output = ()>>>;
 
@@ -50,30 +43,30 @@ table! {
     terminal_without_a_body: "only redrive can move it",
     panicked: "panicked: the handler's own words",
     panicked_when_dropped: "panicked while it was dropped",
-    not_json: "the body is not JSON",
-    another_shape: "does not fit the payload type",
-    not_base64: "the body is not base64",
-    unusable_envelopes: "envelope can't be opened",
-    ignored: "record ignored",
-    missing_key: "the business key is missing",
-    unprotected: "record processed",
-    unusable_keys: "the key extractor failed",
-    mismatch: "two different messages share it",
-    in_progress: "another worker has its key",
-    lease_lost: "another worker had taken over its key",
-    unknown_status: "does not know",
-    store_fails: "the store could not answer",
-    store_at_the_start: "the store did not answer at the start",
+    input::not_json: "the body is not JSON",
+    input::another_shape: "does not fit the payload type",
+    input::not_base64: "the body is not base64",
+    input::unusable_envelopes: "envelope can't be opened",
+    input::ignored: "record ignored",
+    input::missing_key: "the business key is missing",
+    input::unprotected: "record processed",
+    input::unusable_keys: "the key extractor failed",
+    input::mismatch: "two different messages share it",
+    store::in_progress: "another worker has its key",
+    store::lease_lost: "another worker had taken over its key",
+    store::unknown_status: "does not know",
+    store::store_fails: "the store could not answer",
+    store::store_at_the_start: "the store did not answer at the start",
     deadline: "cancelled at the deadline",
     record_timeout: "took longer than",
     hooks_fail: "a failure hook failed",
     fifo: "an earlier record of its message group failed",
     batch_handler: "no word of the handler",
-    writes: "its condition was not met",
-    writes_that_cannot_be: "the value is not an item",
-    transaction: "its effect did not commit",
-    recorded_after: "record processed",
-    invalid_events: "has no messageId",
+    store::writes: "its condition was not met",
+    store::writes_that_cannot_be: "the value is not an item",
+    store::transaction: "its effect did not commit",
+    store::recorded_after: "record processed",
+    input::invalid_events: "has no messageId",
     cannot_start: "the function can't start",
     dynamodb::conditions: "record duplicate",
     dynamodb::unreadable_items: "the item is not readable",
@@ -138,15 +131,6 @@ async fn duplicate_from_the_cache() {
     println!("{consumer:?}");
 }
 
-/// Its own words about why it is no JSON hold what it is.
-struct Unkept;
-
-impl Serialize for Unkept {
-    fn serialize<S: Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
-        Err(serde::ser::Error::custom("canary-data"))
-    }
-}
-
 async fn result_that_cannot_be_kept() {
     let world = World::new();
     let keyed = || consumer::<Order>().key(id);
@@ -160,10 +144,6 @@ async fn result_that_cannot_be_kept() {
     world
         .invoke(&world.consumer(keyed().handler(large)), [order("b")])
         .await;
-}
-
-fn own_words() -> HandlerError {
-    std::io::Error::other("the handler's own words").into()
 }
 
 async fn failed() {
@@ -252,251 +232,6 @@ async fn panicked_when_dropped() {
     world.invoke(&consumer, [order("a")]).await;
 }
 
-async fn not_json() {
-    let world = World::new();
-    world
-        .invoke(
-            &world.recording(),
-            ["canary", "{\"id\": canary}", "{\"canary\": \"", "\"canary"],
-        )
-        .await;
-}
-
-/// A payload that quotes what it refuses.
-#[derive(Deserialize)]
-#[serde(try_from = "String")]
-struct Picky;
-
-impl TryFrom<String> for Picky {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        Err(format!("invalid value: {text}, expected another"))
-    }
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-enum Strict {
-    #[allow(dead_code, reason = "nothing is ever one")]
-    Order { id: u64 },
-}
-
-async fn another_shape() {
-    let world = World::new();
-    let bodies = [
-        "\"canary\"",
-        "[\"canary\"]",
-        "{\"id\": \"canary\"}",
-        "{\"id\": {\"canary\": 1}, \"card\": 1}",
-    ];
-    world.invoke(&world.recording(), bodies).await;
-    let picky = consumer::<Picky>()
-        .key(|_: &Picky| 1)
-        .handler(async |_: Picky| {});
-    world.invoke(&world.consumer(picky), ["\"canary\""]).await;
-    let strict = consumer::<Strict>()
-        .key(|_: &Strict| 1)
-        .handler(async |_: Strict| {});
-    let bodies = [
-        "{\"canary\": 1}",
-        "{\"Order\": {\"canary\": 1}}",
-        "{\"Order\": {\"id\": \"canary\"}}",
-    ];
-    world.invoke(&world.consumer(strict), bodies).await;
-}
-
-async fn not_base64() {
-    let world = World::new();
-    let bytes = consumer_with(Bytes)
-        .key(MessageAttribute::new("card"))
-        .handler(async |_: Vec<u8>| {});
-    world
-        .invoke(&world.consumer(bytes), ["canary!", "Y2FuYXJ5"])
-        .await;
-}
-
-fn opening(world: &World) -> [Consumer; 4] {
-    let keyed = || world.recording();
-    [
-        keyed().envelope(Sns),
-        keyed().envelope(EventBridge),
-        keyed().envelope(S3),
-        keyed().envelope(Auto),
-    ]
-}
-
-async fn unusable_envelopes() {
-    let world = World::new();
-    let topic = "arn:aws:sns:eu-central-1:123456789012:orders";
-    let bodies = [
-        json!({ "Type": "Notification", "TopicArn": topic, "Message": { "canary": 1 } }),
-        json!({ "Type": "Notification", "TopicArn": topic, "Message": "canary", "Subject": "canary" }),
-        json!({ "Type": "SubscriptionConfirmation", "TopicArn": topic, "SubscribeURL": "https://canary", "Token": "canary" }),
-        json!({ "version": "0", "id": "e-1", "detail-type": "canary", "source": "canary", "detail": null }),
-        json!({ "version": "0", "id": 7, "detail-type": "canary", "source": "canary", "detail": "canary" }),
-        json!({ "Records": [{ "eventSource": "aws:s3", "eventName": "canary", "s3": "canary" }] }),
-        json!({ "Records": [{ "eventSource": "aws:s3", "s3": { "bucket": { "name": "canary" }, "object": { "key": "%ff" } } }] }),
-        json!({ "Records": [{ "eventSource": "aws:s3" }, { "eventSource": "aws:s3", "s3": "canary" }] }),
-    ];
-    for consumer in opening(&world) {
-        world
-            .invoke(&consumer, bodies.iter().map(ToString::to_string))
-            .await;
-    }
-}
-
-async fn ignored() {
-    let world = World::new();
-    let test = json!({ "Service": "Amazon S3", "Event": "s3:TestEvent", "Bucket": "canary", "RequestId": "canary" });
-    for consumer in opening(&world) {
-        world.invoke(&consumer, [test.to_string()]).await;
-    }
-}
-
-fn keyless(world: &World) -> Consumer {
-    let none = |_: &Order| None::<String>;
-    world.consumer(consumer::<Order>().key(none).handler(async |_: Order| {}))
-}
-
-async fn missing_key() {
-    let world = World::new();
-    for missing in [MissingKey::Terminal, MissingKey::Retry] {
-        world
-            .invoke(&keyless(&world).missing_key(missing), [order("a")])
-            .await;
-    }
-}
-
-async fn unprotected() {
-    let world = World::new();
-    let consumer = keyless(&world).missing_key(MissingKey::ProcessUnprotected);
-    world.invoke(&consumer, [order("a")]).await;
-}
-
-async fn unusable_keys() {
-    let world = World::new();
-    let long = |_: &Order| "canary".repeat(1000);
-    let failing = |order: &Order| Err::<String, _>(format!("no key in {order:?}"));
-    let panicking = |order: &Order| -> String { panic!("no key in {order:?}") };
-    let blank = |_: &Order| ("canary", " ");
-    let keyed = || consumer::<Order>();
-    for consumer in [
-        keyed().key(long).handler(async |_: Order| {}),
-        keyed().key(failing).handler(async |_: Order| {}),
-        keyed().key(panicking).handler(async |_: Order| {}),
-        keyed().key(blank).handler(async |_: Order| {}),
-        keyed()
-            .key(JsonPointer::new(""))
-            .handler(async |_: Order| {}),
-        keyed()
-            .key(JmesPath::new("[id, card]"))
-            .handler(async |_: Order| {}),
-        keyed()
-            .key(JmesPath::new("abs(id)"))
-            .handler(async |_: Order| {}),
-        keyed()
-            .key(id)
-            .fingerprint(|_: &Order| Err::<String, _>("canary-fingerprint"))
-            .handler(async |_: Order| {}),
-    ] {
-        world.invoke(&world.consumer(consumer), [order("a")]).await;
-    }
-    crate::world::show(&KeyError::Extractor("canary".to_owned()));
-}
-
-async fn mismatch() {
-    for mismatch in [PayloadMismatch::Warn, PayloadMismatch::Reject] {
-        let world = World::new();
-        let consumer = world.recording().payload_mismatch(mismatch);
-        world.invoke(&consumer, [order("a")]).await;
-        let other = order("a").replace("card\":\"canary-card", "card\":\"canary-other");
-        world.invoke(&consumer, [&other, &order("a")]).await;
-    }
-}
-
-/// An item of somebody else's.
-fn foreign(world: &World, status: Status) {
-    let key = sqs_once::BusinessKey::of("canary-key-a").unwrap();
-    let now = world.clock.now();
-    world.store.inner.put(Item {
-        id: item_id(&key),
-        status,
-        lease_until: Some(now + Duration::from_secs(600)),
-        expiration: Some(now + Duration::from_secs(600)),
-        fingerprint: None,
-        data: Some("canary-data".into()),
-        owner: Some(Owner::from_bits(7)),
-        fence: None,
-    });
-}
-
-async fn in_progress() {
-    let world = World::new();
-    foreign(&world, Status::InProgress);
-    world
-        .invoke(&world.recording(), [order("a"), order("a")])
-        .await;
-    let waiting = world
-        .recording()
-        .in_progress(InProgress::Wait(Duration::from_secs(1)));
-    world.invoke(&waiting, [order("a")]).await;
-}
-
-async fn lease_lost() {
-    let world = World::new();
-    let (store, clock) = (world.store.clone(), world.clock.clone());
-    let losing = move |_: Order| {
-        let world = World {
-            store: store.clone(),
-            clock: clock.clone(),
-            ..World::new()
-        };
-        foreign(&world, Status::InProgress);
-        async { Recorded("canary-data") }
-    };
-    let consumer = world.consumer(consumer::<Order>().key(id).handler(losing));
-    world.invoke(&consumer, [order("a")]).await;
-}
-
-async fn unknown_status() {
-    let world = World::new();
-    foreign(&world, Status::Unknown("PAUSED\n".to_owned()));
-    world.invoke(&world.recording(), [order("a")]).await;
-}
-
-const KINDS: [StoreErrorKind; 8] = [
-    StoreErrorKind::AccessDenied,
-    StoreErrorKind::NoCredentials,
-    StoreErrorKind::TableNotFound,
-    StoreErrorKind::KeySchema,
-    StoreErrorKind::Throttled,
-    StoreErrorKind::Unanswered,
-    StoreErrorKind::BadItem,
-    StoreErrorKind::Other,
-];
-
-async fn store_fails() {
-    for kind in KINDS {
-        for call in ["claim", "settle"] {
-            let world = World::new();
-            world.store.fail(call, kind, usize::MAX);
-            world
-                .invoke(&world.recording(), [order("a"), order("b")])
-                .await;
-            world.invoke(&world.failing(own_words), [order("c")]).await;
-        }
-    }
-}
-
-async fn store_at_the_start() {
-    for kind in KINDS {
-        let world = World::new();
-        world.store.fail("read", kind, usize::MAX);
-        world.recording().init().await.unwrap();
-    }
-}
-
 async fn deadline() {
     let world = World::new();
     let slow = async |_: Order, remaining: Remaining| sleep(remaining.duration() * 2).await;
@@ -568,100 +303,6 @@ async fn batch_handler() {
     let failing = async |_: Batch<Order>| Err::<sqs_once::BatchOutcome, _>(own_words());
     world
         .invoke(&world.consumer(keyed().batch_handler(failing)), bodies())
-        .await;
-}
-
-/// A write that holds secrets.
-pub(crate) fn update() -> Update {
-    let update = Update::builder()
-        .table_name("stock")
-        .key("article", AttributeValue::S("canary-article".to_owned()))
-        .update_expression("SET card = :card")
-        .expression_attribute_values(":card", AttributeValue::S("canary-card".to_owned()));
-    update.build().unwrap()
-}
-
-async fn writes() {
-    let world = World::new();
-    for mode in [Mode::Transactional, Mode::ClaimFirst] {
-        let rules: [fn() -> Disposition; 2] =
-            [|| Disposition::Terminal, || panic!("the rule's own words")];
-        for rule in rules {
-            let writing = move |_: Order| async move {
-                let writes = Writes::new()
-                    .update(update())
-                    .recording(&"canary-data")
-                    .on_conflict(0, move |conflict| {
-                        println!("{conflict:?}");
-                        rule()
-                    });
-                println!("{writes:?}");
-                writes
-            };
-            let consumer = world
-                .consumer(consumer::<Order>().key(id).handler(writing))
-                .mode(mode);
-            world.store.fail_condition(0, 1);
-            for _ in 0..3 {
-                world.invoke(&consumer, [order("a"), order("a")]).await;
-            }
-        }
-    }
-}
-
-async fn writes_that_cannot_be() {
-    let world = World::new();
-    let not_an_item = async |_: Order| -> Result<Writes, HandlerError> {
-        Ok(Writes::new()
-            .put("orders", &"canary-item")
-            .inspect_err(crate::world::show)
-            .terminal()?)
-    };
-    let twice = async |_: Order| Writes::new().update(update()).update(update());
-    for consumer in [
-        consumer::<Order>().key(id).handler(not_an_item),
-        consumer::<Order>().key(id).handler(twice),
-    ] {
-        world.invoke(&world.consumer(consumer), [order("a")]).await;
-    }
-}
-
-async fn transaction() {
-    for kind in KINDS {
-        let world = World::new();
-        let database = Database::beside(&world.store);
-        let turn = crate::support::database::Turn::Fail(kind);
-        database.begins([turn.clone()]);
-        database.commits([turn]);
-        let working = async |_: Order, ledger: Ledger| ledger.write("canary-effect");
-        let consumer = world
-            .consumer(consumer::<Order>().key(id).handler(working))
-            .store(database);
-        for _ in 0..3 {
-            world.invoke(&consumer, [order("a"), order("b")]).await;
-        }
-    }
-}
-
-async fn recorded_after() {
-    let world = World::new();
-    let consumer = world.recording().mode(Mode::RecordAfter);
-    for _ in 0..2 {
-        world.invoke(&consumer, [order("a")]).await;
-    }
-}
-
-async fn invalid_events() {
-    let world = World::new();
-    let mut unnamed = record(0, &order("a"));
-    unnamed["messageId"] = json!(null);
-    let timeout = Duration::from_secs(30);
-    world
-        .invoke_with(&world.recording(), json!({ "Records": [unnamed] }), timeout)
-        .await;
-    let event = json!({ "Records": [record(0, &order("a"))] });
-    world
-        .invoke_with(&world.recording(), event, Duration::ZERO)
         .await;
 }
 

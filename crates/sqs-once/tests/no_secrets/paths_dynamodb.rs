@@ -13,7 +13,7 @@ use aws_smithy_runtime_api::http::StatusCode;
 use serde_json::{Value, json};
 use sqs_once::{Consumer, DynamoDbStore, Mode, Recorded, Writes, consumer};
 
-use crate::paths::update;
+use crate::paths_store::update;
 use crate::world::{Order, World, id, order};
 
 /// What DynamoDB says when it refuses a whole request.

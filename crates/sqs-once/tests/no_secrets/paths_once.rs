@@ -7,7 +7,7 @@ use sqs_once::store::{Store, StoreErrorKind};
 use sqs_once::{Clock, HandlerError, Idempotency, Once, RunError};
 
 use crate::paths_dynamodb::{self, Quoting};
-use crate::world::{World, show};
+use crate::world::{Unkept, World, show};
 
 const KEY: &str = "canary-key";
 
@@ -66,16 +66,6 @@ pub(crate) async fn refused() {
             .run(&key, || ready(Ok::<_, HandlerError>(7)))
             .await;
         told(&ran.unwrap_err());
-    }
-}
-
-/// It is written as JSON only so far.
-#[derive(serde::Deserialize)]
-struct Unkept;
-
-impl serde::Serialize for Unkept {
-    fn serialize<S: serde::Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
-        Err(serde::ser::Error::custom("canary-data"))
     }
 }
 

@@ -138,14 +138,14 @@ fn logs(line: &str) -> bool {
     if line.trim_start().starts_with("//") {
         return false;
     }
-    let calls = |name: &&str| {
+    let calls = |name: &str| {
         line.match_indices(&format!("{name}!(")).any(|(at, _)| {
             let before = line[..at].chars().next_back();
             !before.is_some_and(|before| before.is_alphanumeric() || "_$".contains(before))
         })
     };
     // A function in a span of its own.
-    MACROS.iter().any(|name| calls(&name))
+    MACROS.iter().any(|name| calls(name))
         || line.contains("#[instrument")
         || line.contains("::instrument]")
 }

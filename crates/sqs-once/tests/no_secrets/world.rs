@@ -1,12 +1,11 @@
 //! Messages full of secrets, and what surrounds a consumer that gets them.
 
 use std::error::Error;
-use std::fmt::Debug;
 use std::time::Duration;
 
 use aws_lambda_events::event::sqs::SqsEvent;
 use lambda_runtime::{Context, LambdaEvent};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json};
 use sqs_once::testing::TestClock;
 use sqs_once::{Clock, Consumer, HandlerError, RecordEnd, Recorded};
@@ -49,6 +48,20 @@ pub(crate) fn record(at: usize, body: &str) -> Value {
         },
         "eventSourceARN": STANDARD,
     })
+}
+
+pub(crate) fn own_words() -> HandlerError {
+    std::io::Error::other("the handler's own words").into()
+}
+
+/// Its own words about why it is no JSON hold what it is.
+#[derive(Deserialize)]
+pub(crate) struct Unkept;
+
+impl Serialize for Unkept {
+    fn serialize<S: Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+        Err(serde::ser::Error::custom("canary-data"))
+    }
 }
 
 pub(crate) struct World {
@@ -155,7 +168,7 @@ async fn shown(end: RecordEnd) -> Result<(), HandlerError> {
 }
 
 /// Prints an error in every form that others may log it in.
-pub(crate) fn show(error: &(impl Error + Debug + 'static)) {
+pub(crate) fn show(error: &(impl Error + 'static)) {
     println!("error: {error} {error:?} {error:#?}");
     let mut cause = error.source();
     while let Some(error) = cause {
