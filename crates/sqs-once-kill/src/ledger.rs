@@ -53,7 +53,7 @@ impl Drop for Ledger {
 }
 
 /// How many of a thousand handlers are told to come back later.
-const BUSY_IN_THOUSAND: usize = 10;
+const BUSY_IN_THOUSAND: usize = 20;
 
 struct Desk {
     history: Arc<History>,

@@ -89,12 +89,14 @@ impl Plan {
     /// One order in so many can't be handled.
     pub(crate) const SPOILT: usize = 100;
 
-    /// How many message groups there are in a FIFO queue; a prime, so that no group has all the spoilt orders.
+    /// How many message groups there are in a FIFO queue.
     const GROUPS: usize = 37;
+    /// How many orders of a message group are sent one after the other, so that a batch has several of them.
+    const RUN: usize = 5;
 
     /// An order's message group. In a group the orders are sent by their numbers.
     pub(crate) fn group(order: usize) -> usize {
-        order % Self::GROUPS
+        order / Self::RUN % Self::GROUPS
     }
 
     /// The names of the queue and its dead-letter queue.

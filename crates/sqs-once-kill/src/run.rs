@@ -19,6 +19,7 @@ use crate::killer::Killer;
 use crate::ledger::Ledger;
 use crate::network::{Network, Traffic};
 use crate::plan::{Plan, Way};
+use crate::report::story;
 use crate::worker::{COUNTERS, LEDGER_URL, Order, WAY};
 
 /// How often the dead-letter queue is redriven before what is left in it counts as undone.
@@ -51,8 +52,15 @@ pub enum RunError {
     #[error("a part of the run panicked")]
     Panicked(#[from] tokio::task::JoinError),
     /// For too long nothing was delivered or acknowledged.
-    #[error("nothing happened for {0:?}: {1} messages are left in the queue")]
-    Stalled(Duration, usize),
+    #[error("nothing happened for {after:?}, and {left} messages are left in the queue; {story}")]
+    Stalled {
+        /// How long nothing happened.
+        after: Duration,
+        /// How many messages are left.
+        left: usize,
+        /// What happened to the first of them.
+        story: String,
+    },
 }
 
 /// Runs the plan, and accounts for every order. Now and then it says how far it is.
@@ -262,7 +270,11 @@ async fn drain(
             changed = Instant::now();
         }
         if changed.elapsed() > shared.plan.patience {
-            return Err(RunError::Stalled(shared.plan.patience, left));
+            return Err(RunError::Stalled {
+                after: shared.plan.patience,
+                left,
+                story: story_of_first(shared, sqs, queue)?,
+            });
         }
         if said.elapsed() > SAY {
             said = Instant::now();
@@ -274,6 +286,21 @@ async fn drain(
             ));
         }
     }
+}
+
+/// What happened to the first order that is still in the queue.
+fn story_of_first(shared: &Shared, sqs: &LocalSqs, queue: &str) -> Result<String, RunError> {
+    let queues = sqs.queues();
+    let Some(first) = queues.messages(queue)?.next() else {
+        return Ok(String::new());
+    };
+    let order: Order = serde_json::from_str(&first.body)?;
+    let number = number(&order.order_id).unwrap_or_default();
+    Ok(story(
+        number,
+        "it is still in the queue",
+        &shared.history.book(),
+    ))
 }
 
 /// How many messages of the dead-letter queue could be handled.

@@ -50,7 +50,7 @@ async fn killed_processes_do_every_order_exactly_once_in_a_transaction() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_processes_keep_the_order_of_a_message_group() {
-    let accounts = killed(Way::Fifo, 400, 5).await;
+    let accounts = killed(Way::Fifo, 300, 4).await;
     assert!(accounts.add_up(), "{accounts}");
     assert!(accounts.recovered() > 0, "no kill mattered: {accounts}");
 }
