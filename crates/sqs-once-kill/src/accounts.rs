@@ -1,5 +1,8 @@
 //! What became of every order, in the words of Jepsen's checkers.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
@@ -27,6 +30,8 @@ pub(crate) enum Window {
 pub enum Wrong {
     /// It was acknowledged, or left, without its effect; or is hopeless and not in the dead-letter queue.
     Lost,
+    /// It was acknowledged, and its key was not on record: its next copy would run again.
+    Unrecorded,
     /// An effect that nobody had asked for.
     Unexpected,
     /// Its effect happened more than once, and nothing explains that.
@@ -37,6 +42,8 @@ pub enum Wrong {
     Misplaced,
     /// Its token changed, or its fence did not grow.
     Unfenced,
+    /// Its effect came before that of an order that was sent before it in its message group.
+    Disordered,
 }
 
 /// The accounts of a run.
@@ -156,7 +163,38 @@ pub(crate) fn account(plan: &Plan, book: &Book, took: Duration) -> Accounts {
     for (number, order) in book.orders.iter().enumerate() {
         Audit::new(plan, book, number, order).enter(&mut accounts);
     }
+    if plan.way == Way::Fifo {
+        for order in disordered(book) {
+            let why = "an order before it in its message group was handled after it";
+            accounts.enter(Wrong::Disordered, why, order, book);
+        }
+    }
     accounts
+}
+
+/// The orders whose first effect came before that of an order before them in their message group. What was
+/// redriven has lost its place in its group, and counts for neither.
+fn disordered(book: &Book) -> Vec<usize> {
+    let (mut latest, mut disordered) = (BTreeMap::new(), Vec::new());
+    for (number, order) in book.orders.iter().enumerate() {
+        let is_redriven = |what: &What| match what {
+            What::Received { delivery } => book.deliveries[*delivery].is_redriven(),
+            _ => false,
+        };
+        if order.notes.iter().any(|note| is_redriven(&note.what)) {
+            continue;
+        }
+        let mut notes = order.notes.iter();
+        let Some(first) = notes.find(|note| matches!(note.what, What::Effect { .. })) else {
+            continue;
+        };
+        let latest = latest.entry(Plan::group(number)).or_insert(first.at);
+        if first.at < *latest {
+            disordered.push(number);
+        }
+        *latest = first.at.max(*latest);
+    }
+    disordered
 }
 
 /// One order's account.
@@ -166,6 +204,7 @@ struct Audit<'a> {
     number: usize,
     order: &'a OrderNotes,
     effects: Vec<Effect<'a>>,
+    is_recorded: bool,
     is_acknowledged: bool,
     wrong: Vec<(Wrong, &'static str)>,
 }
@@ -186,6 +225,7 @@ impl<'a> Audit<'a> {
             number,
             order,
             effects: Vec::new(),
+            is_recorded: false,
             is_acknowledged: false,
             wrong: Vec::new(),
         };
@@ -216,6 +256,10 @@ impl<'a> Audit<'a> {
                     token,
                 } => {
                     open.remove(delivery);
+                    if self.is_recorded {
+                        let why = "its effect was on record, and happened again";
+                        self.wrong.push((Wrong::Duplicated, why));
+                    }
                     self.effects.push(Effect {
                         at,
                         delivery: *delivery,
@@ -223,6 +267,7 @@ impl<'a> Audit<'a> {
                         token,
                     });
                 }
+                What::Recorded => self.is_recorded = true,
                 What::Counted { times } => counted = *times,
                 What::Closed { delivery, close } => {
                     open.remove(delivery);
@@ -233,6 +278,11 @@ impl<'a> Audit<'a> {
                         if !has_effect && !self.order.is_spoilt {
                             let why = "it was acknowledged before its effect had happened";
                             self.wrong.push((Wrong::Lost, why));
+                        }
+                        let records = self.plan.way.claims() || self.plan.way == Way::Transactional;
+                        if records && !self.is_recorded && !self.order.is_spoilt {
+                            let why = "it was acknowledged, and its key was not on record";
+                            self.wrong.push((Wrong::Unrecorded, why));
                         }
                     }
                 }
@@ -306,7 +356,7 @@ impl<'a> Audit<'a> {
                 Ok(window) => windows.push(window),
                 Err(why) => wrong.push((Wrong::Duplicated, why)),
             }
-            if self.plan.way == Way::ClaimFirst && first.fence >= second.fence {
+            if self.plan.way.claims() && first.fence >= second.fence {
                 wrong.push((Wrong::Unfenced, "its fence did not grow"));
             }
             if first.token != second.token {
@@ -325,7 +375,7 @@ impl<'a> Audit<'a> {
             None => (None, ""),
         };
         if matches!(outcome, Some(Outcome::Processed | Outcome::Duplicate)) {
-            return Err("its effect was on record, and happened again");
+            return Err("its effect was logged as done, and happened again");
         }
         let between = &self.order.notes[first.at..second.at];
         let is_lost = |what: &What| match what {

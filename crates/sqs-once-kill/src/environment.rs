@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::json;
 use sqs_once_local::{
     Batch, EventSourceMapping, Function, InvokeError, Launch, LocalDynamoDb, Received,
+    TableDescription,
 };
 use tokio::sync::{mpsc, watch};
 use tokio::time::sleep;
@@ -15,10 +16,12 @@ use crate::chance::Chance;
 use crate::history::{Close, History, name, order_of};
 use crate::killer::Killer;
 use crate::plan::{Plan, Way};
-use crate::worker::{COUNTERS, PROCESS};
+use crate::worker::{COUNTERS, PROCESS, namespace};
 
 /// How long an environment waits when the queue has nothing for it.
 const IDLE: Duration = Duration::from_millis(20);
+/// A busy machine starts processes slowly, which is no failure of theirs.
+const INIT_LIMIT: Duration = Duration::from_secs(60);
 /// How many of a thousand answers never come back to Lambda's poller.
 const ANSWERS_LOST_IN_THOUSAND: usize = 10;
 
@@ -63,7 +66,9 @@ impl Environment {
     }
 
     fn launch(&self, process: usize) -> Launch {
-        let launch = Launch::new(&self.shared.plan.function).env(PROCESS, process.to_string());
+        let launch = Launch::new(&self.shared.plan.function)
+            .init_limit(INIT_LIMIT)
+            .env(PROCESS, process.to_string());
         let variables = self.variables.iter();
         variables.fold(launch, |launch, (name, value)| launch.env(*name, value))
     }
@@ -86,6 +91,7 @@ impl Environment {
                 }
             };
             shared.history.received(process, batch.messages());
+            self.look_up(batch.messages())?;
             let answer = tokio::select! {
                 answer = function.invoke(batch.event(), Plan::TIMEOUT) => answer,
                 Some(()) = self.kills.recv() => {
@@ -121,10 +127,8 @@ impl Environment {
         if let Some(refused) = settled.refused {
             shared.history.book().failures.push(format!("{refused:?}"));
         }
-        let acknowledged = settled.deleted.iter().chain(&settled.not_deleted);
-        for received in acknowledged {
-            self.count(received)?;
-        }
+        self.look_up(&settled.deleted)?;
+        self.look_up(&settled.not_deleted)?;
         shared.killer.acknowledged(settled.deleted.len());
         for (messages, close) in [
             (settled.deleted, Close::Deleted),
@@ -136,16 +140,32 @@ impl Environment {
         Ok(())
     }
 
-    /// Notes what the table says of an order at the moment of its acknowledgement, where effects are there.
-    fn count(&self, received: &Received) -> Result<(), RunError> {
-        if self.shared.plan.way == Way::Transactional
-            && let Some(order) = order_of(received)
-        {
-            let times = counted(&self.shared.dynamodb, order)?;
-            self.shared.history.counted(received, times);
+    /// Notes what the tables say of these orders now.
+    fn look_up(&self, messages: &[Received]) -> Result<(), RunError> {
+        let Shared {
+            plan,
+            history,
+            dynamodb,
+            ..
+        } = &*self.shared;
+        for order in messages.iter().filter_map(order_of) {
+            if is_recorded(plan.way, dynamodb, order)? {
+                history.recorded(order);
+            }
+            if plan.way == Way::Transactional {
+                history.counted(order, counted(dynamodb, order)?);
+            }
         }
         Ok(())
     }
+}
+
+/// Whether an order's key is on record as completed, in the table of the library.
+fn is_recorded(way: Way, dynamodb: &LocalDynamoDb, order: usize) -> Result<bool, RunError> {
+    let id = format!("{}#s:{}", namespace(way), name(order));
+    let table = TableDescription::default().name;
+    let item = dynamodb.item(&table, json!({"id": {"S": id}}))?;
+    Ok(item.is_some_and(|item| item["status"]["S"] == "COMPLETED"))
 }
 
 /// How often the effect of an order has happened, as the table says.

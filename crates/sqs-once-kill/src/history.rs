@@ -56,6 +56,15 @@ pub(crate) struct Delivery {
     pub(crate) close: Option<Close>,
 }
 
+/// What the ids of redriven messages begin with.
+pub(crate) const REDRIVEN: &str = "r-";
+
+impl Delivery {
+    pub(crate) fn is_redriven(&self) -> bool {
+        self.message_id.starts_with(REDRIVEN)
+    }
+}
+
 /// How a delivery ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Close {
@@ -96,7 +105,9 @@ pub(crate) enum What {
         fence: u64,
         token: String,
     },
-    /// What the table said when a message was acknowledged.
+    /// The library's table said that the order was handled.
+    Recorded,
+    /// What the table of the effects said.
     Counted {
         times: u64,
     },
@@ -196,10 +207,12 @@ impl History {
         }
     }
 
-    pub(crate) fn counted(&self, received: &Received, times: u64) {
-        if let Some(order) = order_of(received) {
-            self.note(&mut self.book(), order, What::Counted { times });
-        }
+    pub(crate) fn recorded(&self, order: usize) {
+        self.note(&mut self.book(), order, What::Recorded);
+    }
+
+    pub(crate) fn counted(&self, order: usize, times: u64) {
+        self.note(&mut self.book(), order, What::Counted { times });
     }
 
     pub(crate) fn killed(&self, at_work: bool) {

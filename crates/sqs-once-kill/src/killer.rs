@@ -7,7 +7,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::sleep;
 
 use crate::chance::Chance;
-use crate::plan::Plan;
+use crate::plan::{Plan, Way};
 
 /// How long after its moment a kill comes.
 const LATER_MS: std::ops::Range<u64> = 0..50;
@@ -86,8 +86,10 @@ impl Killer {
             }
             let waiting = match chance.below(3) {
                 _ if *drained.borrow() => None,
-                0 => Some(&self.wait_for_effect),
-                1 => Some(&self.wait_for_request),
+                0 => Some(&self.wait_for_request),
+                // Where the effect is such a request itself.
+                1 if plan.way == Way::Transactional => Some(&self.wait_for_request),
+                1 => Some(&self.wait_for_effect),
                 _ => None,
             };
             match waiting {

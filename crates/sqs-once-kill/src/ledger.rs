@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Json, State};
+use axum::http::StatusCode;
 use axum::routing::post;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
+use crate::chance::Chance;
 use crate::history::History;
 use crate::killer::Killer;
 use crate::worker::Entry;
@@ -20,13 +22,22 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    pub(crate) async fn open(history: Arc<History>, killer: Arc<Killer>) -> io::Result<Self> {
+    pub(crate) async fn open(
+        history: Arc<History>,
+        killer: Arc<Killer>,
+        chance: Chance,
+    ) -> io::Result<Self> {
+        let desk = Arc::new(Desk {
+            history,
+            killer,
+            chance,
+        });
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let url = format!("http://{}", listener.local_addr()?);
         let service = Router::new()
             .route("/begun", post(begun))
             .route("/effect", post(effect))
-            .with_state((history, killer));
+            .with_state(desk);
         let server = tokio::spawn(async move {
             // It never returns: it tries failed accepts again.
             let _ = axum::serve(listener, service).await;
@@ -41,13 +52,28 @@ impl Drop for Ledger {
     }
 }
 
-type Shared = State<(Arc<History>, Arc<Killer>)>;
+/// How many of a thousand handlers are told to come back later.
+const BUSY_IN_THOUSAND: usize = 10;
 
-async fn begun(State((history, _)): Shared, Json(entry): Json<Entry>) {
-    history.begun(entry);
+struct Desk {
+    history: Arc<History>,
+    killer: Arc<Killer>,
+    chance: Chance,
 }
 
-async fn effect(State((history, killer)): Shared, Json(entry): Json<Entry>) {
+async fn begun(State(desk): State<Arc<Desk>>, Json(entry): Json<Entry>) -> StatusCode {
+    if desk.chance.in_thousand(BUSY_IN_THOUSAND) {
+        // The handler ends there, and its order is anybody's.
+        return StatusCode::SERVICE_UNAVAILABLE;
+    }
+    desk.history.begun(entry);
+    StatusCode::OK
+}
+
+async fn effect(State(desk): State<Arc<Desk>>, Json(entry): Json<Entry>) {
+    let Desk {
+        history, killer, ..
+    } = &*desk;
     let environment = history.environment(entry.process);
     history.effect(entry);
     if environment.is_some_and(|environment| killer.on_effect(environment)) {

@@ -15,9 +15,9 @@ use sqs_once_kill::{Plan, Way, run, worker};
 /// Where it finds Lambda's Runtime API in its environment, it is such a process itself.
 #[derive(Parser)]
 struct Args {
-    /// How the consumer works: claim-first, transactional, record-after or unprotected. May be repeated.
-    /// The first two keep their promise; the others do not, and show that the accounts would say so.
-    #[arg(long = "way", default_values_t = [Way::ClaimFirst, Way::Transactional])]
+    /// How the consumer works: claim-first, fifo, transactional, record-after or unprotected. May be
+    /// repeated. The first three keep their promise; the others do not, and show that the accounts would say so.
+    #[arg(long = "way", default_values_t = [Way::ClaimFirst, Way::Fifo, Way::Transactional])]
     ways: Vec<Way>,
     /// How many messages are sent in all; every sixth is a copy.
     #[arg(long, default_value_t = 100_000)]

@@ -2,8 +2,8 @@
 
 use std::io;
 use std::net::Ipv4Addr;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
@@ -36,16 +36,21 @@ pub(crate) enum Fault {
     AnswerLate,
     /// It is slow, and nothing else.
     Slow,
+    /// It is lost, and so are the next ones, or their answers, for a while.
+    Outage,
 }
 
 impl Fault {
-    pub(crate) const ALL: [Self; 6] = [
+    const OUTAGE: [Self; 2] = [Self::RequestLost, Self::AnswerLost];
+
+    const ALL: [Self; 7] = [
         Self::RequestLost,
         Self::AnswerLost,
         Self::AnswerSpoilt,
         Self::RequestLate,
         Self::AnswerLate,
         Self::Slow,
+        Self::Outage,
     ];
 
     pub(crate) fn in_words(self) -> &'static str {
@@ -56,6 +61,7 @@ impl Fault {
             Self::RequestLate => "carried out after the client gave up",
             Self::AnswerLate => "answered after the client gave up",
             Self::Slow => "slow",
+            Self::Outage => "lost at the start of an outage",
         }
     }
 }
@@ -63,6 +69,8 @@ impl Fault {
 /// Longer than the client waits for an attempt (2 s), up to longer than a lease.
 const LATE_MS: std::ops::Range<u64> = 2_200..7_000;
 const SLOW_MS: std::ops::Range<u64> = 10..300;
+/// Some are shorter than the client's attempts take together, and some longer than a function may run.
+const OUTAGE_MS: std::ops::Range<u64> = 100..5_000;
 
 /// All requests of a run.
 pub(crate) struct Traffic {
@@ -84,6 +92,8 @@ struct Way {
     environment: usize,
     to: String,
     chance: Chance,
+    /// Until when nothing gets through whole.
+    outage: Mutex<Instant>,
     traffic: Arc<Traffic>,
 }
 
@@ -127,6 +137,7 @@ impl Traffic {
             environment,
             to,
             chance,
+            outage: Mutex::new(Instant::now()),
             traffic: Arc::clone(self),
         });
         let server = tokio::spawn(async move {
@@ -156,14 +167,28 @@ impl Drop for Network {
 }
 
 impl Way {
+    /// What is to go wrong with the next request.
+    fn fault(&self) -> Option<Fault> {
+        let mut outage = self.outage.lock().unwrap_or_else(PoisonError::into_inner);
+        let faults = match Instant::now() < *outage {
+            true => &Fault::OUTAGE[..],
+            false if self.chance.in_thousand(self.traffic.faults_in_thousand) => &Fault::ALL[..],
+            false => return None,
+        };
+        let fault = faults[self.chance.below(faults.len())];
+        if fault == Fault::Outage {
+            *outage = Instant::now() + self.chance.millis(OUTAGE_MS);
+        }
+        Some(fault)
+    }
+
     async fn pass(
         self: Arc<Self>,
         request: Request<Incoming>,
     ) -> Result<Response<Full<Bytes>>, Broken> {
         let (head, body) = request.into_parts();
         let body = body.collect().await.map_err(|_| Broken)?.to_bytes();
-        let goes_wrong = self.chance.in_thousand(self.traffic.faults_in_thousand);
-        let fault = goes_wrong.then(|| Fault::ALL[self.chance.below(Fault::ALL.len())]);
+        let fault = self.fault();
         self.traffic.history.requested();
         if let Some(fault) = fault {
             let target = head.headers.get("x-amz-target");
@@ -199,7 +224,7 @@ impl Way {
                 answer(carried_out)
             }
             Some(Fault::Slow) => answer(carry_out(slow).await),
-            Some(Fault::RequestLost) => Err(Broken),
+            Some(Fault::RequestLost | Fault::Outage) => Err(Broken),
             Some(Fault::AnswerLost) => {
                 // Lost, whatever it says.
                 let _ = carry_out(Duration::ZERO).await;

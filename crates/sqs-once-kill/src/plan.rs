@@ -10,6 +10,8 @@ use std::time::Duration;
 pub enum Way {
     /// It claims the key first; its effect is elsewhere, in a ledger.
     ClaimFirst,
+    /// The same behind a FIFO queue: a message group's orders are handled in their order.
+    Fifo,
     /// Its effect commits with the record of the key.
     Transactional,
     /// It works and then records: what it promises is less.
@@ -18,8 +20,9 @@ pub enum Way {
     Unprotected,
 }
 
-const NAMES: [(Way, &str); 4] = [
+const NAMES: [(Way, &str); 5] = [
     (Way::ClaimFirst, "claim-first"),
+    (Way::Fifo, "fifo"),
     (Way::Transactional, "transactional"),
     (Way::RecordAfter, "record-after"),
     (Way::Unprotected, "unprotected"),
@@ -32,9 +35,16 @@ impl fmt::Display for Way {
     }
 }
 
+impl Way {
+    /// Whether a key is claimed before its handler runs, so that fences grow and no two handlers have it at once.
+    pub(crate) fn claims(self) -> bool {
+        matches!(self, Self::ClaimFirst | Self::Fifo)
+    }
+}
+
 /// A name that is none of a way.
 #[derive(Debug, thiserror::Error)]
-#[error("there are the ways claim-first, transactional, record-after and unprotected")]
+#[error("there are the ways claim-first, fifo, transactional, record-after and unprotected")]
 pub struct NoWay;
 
 impl FromStr for Way {
@@ -78,6 +88,22 @@ impl Plan {
     pub(crate) const BATCH_SIZE: usize = 10;
     /// One order in so many can't be handled.
     pub(crate) const SPOILT: usize = 100;
+
+    /// How many message groups there are in a FIFO queue; a prime, so that no group has all the spoilt orders.
+    const GROUPS: usize = 37;
+
+    /// An order's message group. In a group the orders are sent by their numbers.
+    pub(crate) fn group(order: usize) -> usize {
+        order % Self::GROUPS
+    }
+
+    /// The names of the queue and its dead-letter queue.
+    pub(crate) fn queues(&self) -> (&'static str, &'static str) {
+        match self.way {
+            Way::Fifo => ("orders.fifo", "orders-dead-letters.fifo"),
+            _ => ("orders", "orders-dead-letters"),
+        }
+    }
 
     /// How many orders the messages are.
     pub(crate) fn orders(&self) -> usize {

@@ -43,6 +43,11 @@ impl fmt::Display for Accounts {
             "acknowledged without its effect, or never done",
         )?;
         row(
+            "**unrecorded**",
+            self.wrong(Wrong::Unrecorded),
+            "acknowledged, and its key not on record",
+        )?;
+        row(
             "**unexpected**",
             self.wrong(Wrong::Unexpected),
             "an effect that nobody asked for",
@@ -54,16 +59,22 @@ impl fmt::Display for Accounts {
         )?;
         if plan.way != Way::Transactional {
             for (window, what) in [
-                (Window::Killed, "killed before its effect was on record"),
-                (Window::TimedOut, "killed at the timeout before that"),
+                (
+                    Window::Killed,
+                    "the process was killed before the effect was on record",
+                ),
+                (
+                    Window::TimedOut,
+                    "the process was killed at its timeout before that",
+                ),
                 (
                     Window::Unrecorded,
-                    "the recording request or its answer lost or late",
+                    "the request that records it, or its answer, was lost or late",
                 ),
                 (Window::Deadline, "the deadline came before that"),
             ] {
                 let count = self.windows.get(&window).copied().unwrap_or_default();
-                row("repeated, counted window", count, what)?;
+                row("repeated", count, what)?;
             }
             row(
                 "**concurrent**",
@@ -74,6 +85,13 @@ impl fmt::Display for Accounts {
                 "**unfenced**",
                 self.wrong(Wrong::Unfenced),
                 "a token that changed, a fence that did not grow",
+            )?;
+        }
+        if plan.way == Way::Fifo {
+            row(
+                "**disordered**",
+                self.wrong(Wrong::Disordered),
+                "handled before an earlier order of its message group",
             )?;
         }
         row(
@@ -178,6 +196,7 @@ pub(crate) fn story(number: usize, why: &str, book: &Book) -> String {
             } => {
                 format!("effect: {}, fence {fence}, token {token}", delivery(*at))
             }
+            What::Recorded => "its key is on record".to_owned(),
             What::Counted { times } => format!("the table counts {times}"),
             What::Closed {
                 delivery: at,

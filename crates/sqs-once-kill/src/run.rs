@@ -14,15 +14,13 @@ use tokio::time::sleep;
 use crate::accounts::{Accounts, account};
 use crate::chance::Chance;
 use crate::environment::{Environment, Shared, counted};
-use crate::history::{History, name, number};
+use crate::history::{History, REDRIVEN, name, number};
 use crate::killer::Killer;
 use crate::ledger::Ledger;
 use crate::network::{Network, Traffic};
 use crate::plan::{Plan, Way};
 use crate::worker::{COUNTERS, LEDGER_URL, Order, WAY};
 
-const QUEUE: &str = "orders";
-const DEAD_LETTERS: &str = "orders-dead-letters";
 /// How often the dead-letter queue is redriven before what is left in it counts as undone.
 const REDRIVES: usize = 10;
 /// How often the run looks whether anything is left to do.
@@ -64,19 +62,20 @@ pub enum RunError {
 pub async fn run(plan: Plan, say: impl Fn(&str)) -> Result<Accounts, RunError> {
     let chance = Chance::from_seed(plan.seed);
     let history = Arc::new(History::new());
-    let sqs = LocalSqs::start(queues()?).await?;
+    let sqs = LocalSqs::start(queues(&plan)?).await?;
     send(&plan, &sqs, &history, &chance)?;
+    let (queue, dead_letters) = plan.queues();
     let (killer, kills) = Killer::new(plan.environments);
     let killer = Arc::new(killer);
     let shared = Arc::new(Shared {
         plan: plan.clone(),
         history: Arc::clone(&history),
         dynamodb: database().await?,
-        mapping: EventSourceMapping::new(&sqs, QUEUE, Plan::BATCH_SIZE),
+        mapping: EventSourceMapping::new(&sqs, queue, Plan::BATCH_SIZE),
         killer: Arc::clone(&killer),
         done: watch::Sender::new(false),
     });
-    let ledger = Ledger::open(Arc::clone(&history), Arc::clone(&killer)).await?;
+    let ledger = Ledger::open(history.clone(), killer.clone(), chance.part()).await?;
     let faults = plan.faults_in_thousand;
     let traffic = Traffic::new(faults, Arc::clone(&history), Arc::clone(&killer));
 
@@ -115,7 +114,7 @@ pub async fn run(plan: Plan, say: impl Fn(&str)) -> Result<Accounts, RunError> {
     }
     traffic.ended().await;
 
-    for message in sqs.queues().messages(DEAD_LETTERS)? {
+    for message in sqs.queues().messages(dead_letters)? {
         let order: Order = serde_json::from_str(&message.body)?;
         if let Some(order) = number(&order.order_id) {
             history.book().orders[order].dead_letters += 1;
@@ -130,17 +129,18 @@ pub async fn run(plan: Plan, say: impl Fn(&str)) -> Result<Accounts, RunError> {
     Ok(account(&plan, &history.book(), history.elapsed()))
 }
 
-fn queues() -> Result<Queues, QueueError> {
+fn queues(plan: &Plan) -> Result<Queues, QueueError> {
+    let (queue, dead_letters) = plan.queues();
     let mut queues = Queues::default();
-    queues.create(DEAD_LETTERS, QueueSettings::default())?;
+    queues.create(dead_letters, QueueSettings::default())?;
     let settings = QueueSettings {
         visibility_timeout: Plan::VISIBILITY,
         redrive: Some(Redrive {
-            to: DEAD_LETTERS.to_owned(),
+            to: dead_letters.to_owned(),
             max_receive_count: Plan::MAX_RECEIVE_COUNT,
         }),
     };
-    queues.create(QUEUE, settings)?;
+    queues.create(queue, settings)?;
     Ok(queues)
 }
 
@@ -180,15 +180,21 @@ fn send(plan: &Plan, sqs: &LocalSqs, history: &History, chance: &Chance) -> Resu
             false => chance.millis(0..20),
         })
         .collect();
-    for (_, order, id) in sends {
+    let (queue, _) = plan.queues();
+    for (copy, (_, order, id)) in sends.into_iter().enumerate() {
         let body = Order {
             order_id: name(order),
             work_ms: u64::try_from(works[order].as_millis()).unwrap_or_default(),
             is_spoilt: order % Plan::SPOILT == Plan::SPOILT - 1,
         };
-        let message = NewMessage::new(format!("m-{id}"), serde_json::to_string(&body)?);
+        let mut message = NewMessage::new(format!("m-{id}"), serde_json::to_string(&body)?);
+        if plan.way == Way::Fifo {
+            // Every copy is one that the queue does not recognise, as after five minutes.
+            let group = format!("group-{}", Plan::group(order));
+            message = message.in_group(group, format!("copy-{copy}"));
+        }
         history.sent(order, body.is_spoilt, &message.id);
-        sqs.queues().send(QUEUE, message, SystemTime::now())?;
+        sqs.queues().send(queue, message, SystemTime::now())?;
     }
     Ok(())
 }
@@ -205,7 +211,7 @@ fn variables(
         ("AWS_ENDPOINT_URL_SQS", to_sqs.url.clone()),
         ("SQS_ONCE_TABLE", TableDescription::default().name),
         ("SQS_ONCE_LEASE_MARGIN", Plan::LEASE_MARGIN.to_owned()),
-        ("SQS_ONCE_DLQ_URL", sqs.url(DEAD_LETTERS)),
+        ("SQS_ONCE_DLQ_URL", sqs.url(plan.queues().1)),
         (LEDGER_URL, ledger.url.clone()),
         (WAY, plan.way.to_string()),
     ];
@@ -222,6 +228,7 @@ async fn drain(
     environments: &mut JoinSet<Result<(), RunError>>,
     say: &impl Fn(&str),
 ) -> Result<(), RunError> {
+    let (queue, dead_letters) = shared.plan.queues();
     let (mut redrives, mut seen) = (0, (0, 0));
     let (mut changed, mut said) = (Instant::now(), Instant::now());
     loop {
@@ -229,9 +236,9 @@ async fn drain(
             () = sleep(LOOK) => {}
             Some(ended) = environments.join_next() => ended??,
         }
-        let left = sqs.queues().len(QUEUE)?;
+        let left = sqs.queues().len(queue)?;
         if left == 0 {
-            let undone = undone(sqs)?;
+            let undone = undone(sqs, dead_letters)?;
             if undone == 0 || redrives == REDRIVES {
                 return Ok(());
             }
@@ -239,10 +246,10 @@ async fn drain(
             let mut count = 0;
             let new_id = || {
                 count += 1;
-                format!("r-{redrives}-{count}")
+                format!("{REDRIVEN}{redrives}-{count}")
             };
             sqs.queues()
-                .redrive(DEAD_LETTERS, QUEUE, new_id, SystemTime::now())?;
+                .redrive(dead_letters, queue, new_id, SystemTime::now())?;
             shared.history.book().redriven += count;
         }
         let acknowledged = shared.killer.acknowledged_so_far();
@@ -270,10 +277,10 @@ async fn drain(
 }
 
 /// How many messages of the dead-letter queue could be handled.
-fn undone(sqs: &LocalSqs) -> Result<usize, RunError> {
+fn undone(sqs: &LocalSqs, dead_letters: &str) -> Result<usize, RunError> {
     let queues = sqs.queues();
     let mut undone = 0;
-    for message in queues.messages(DEAD_LETTERS)? {
+    for message in queues.messages(dead_letters)? {
         let order: Order = serde_json::from_str(&message.body)?;
         undone += usize::from(!order.is_spoilt);
     }

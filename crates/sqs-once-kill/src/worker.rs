@@ -26,6 +26,14 @@ pub(crate) const PROCESS: &str = "KILL_PROCESS";
 /// Which way it works.
 pub(crate) const WAY: &str = "KILL_WAY";
 
+/// Under which names keys are on record: those of the handlers below.
+pub(crate) fn namespace(way: Way) -> &'static str {
+    match way {
+        Way::Transactional => "count",
+        Way::ClaimFirst | Way::Fifo | Way::RecordAfter | Way::Unprotected => "charge",
+    }
+}
+
 /// What is in a message.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Order {
@@ -148,7 +156,7 @@ pub async fn run() -> Result<(), Error> {
             sqs_once::run(consumer.mode(Mode::RecordAfter)).await
         }
         // Nothing is recorded where the run sets `SQS_ONCE_DISABLED`.
-        Way::ClaimFirst | Way::Unprotected => {
+        Way::ClaimFirst | Way::Fifo | Way::Unprotected => {
             sqs_once::run(charge::consumer().state(Ledger::from_env()?)).await
         }
     }

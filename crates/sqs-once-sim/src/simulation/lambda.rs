@@ -8,7 +8,9 @@ use std::time::Duration;
 use aws_lambda_events::event::sqs::{SqsEvent, SqsMessage};
 use futures_util::future::join_all;
 use lambda_runtime::{Context, LambdaEvent};
-use sqs_once::{Attempt, Cache, Consumer, InProgress, MessageMeta, Requests};
+use sqs_once::{
+    AfterDeadLetter, Attempt, Backoff, Cache, Consumer, InProgress, MessageMeta, Requests,
+};
 use tokio::time::{Instant, sleep, sleep_until};
 use tower_service::Service;
 
@@ -18,6 +20,7 @@ use super::handler::{INVOCATION, MESSAGE, Order, apart, together};
 use super::mutant::Mutant;
 use super::process::Process;
 use super::queue::Delivery;
+use super::sqs;
 use super::world::{NAMESPACE, World};
 
 /// An execution environment: one process, which handles one invocation after the other.
@@ -40,9 +43,11 @@ impl Warm {
     pub(crate) fn start(world: &Arc<World>, name: usize) -> Self {
         world.witness().counts.add(Count::ColdStarts);
         let ahead = world.plan.ahead(&world.chance);
+        let process = Process::new(name);
+        world.started(&process);
         let environment = Arc::new(Environment {
             world: Arc::clone(world),
-            process: Process::new(name),
+            process,
             clock: ProcessClock::new(world.started, ahead),
             invocations: AtomicUsize::new(0),
         });
@@ -102,7 +107,7 @@ async fn run(environment: &Environment, consumer: Consumer, batch: Vec<Delivery>
         let what = format_args!("gets m{message} (k{key}), delivery {receives}");
         timeline.note(process, what);
     }
-    let is_healthy = environment.clock.ahead() >= 0 && !process.is_frozen();
+    let is_healthy = is_on_time(environment) && !process.is_frozen();
     let trouble = process.trouble();
     let late = world.chance.millis(0..world.plan.late_kill);
     let answer = tokio::select! {
@@ -120,7 +125,7 @@ async fn run(environment: &Environment, consumer: Consumer, batch: Vec<Delivery>
             if late > Duration::ZERO {
                 witness.counts.add(Count::LateKills);
             }
-            if is_healthy && process.trouble() == trouble && environment.clock.ahead() >= 0 {
+            if is_healthy && process.trouble() == trouble && is_on_time(environment) {
                 let what = format!("{process} was killed at its deadline");
                 witness.violated(super::property::Property::AnswersInTime, what);
             }
@@ -144,6 +149,13 @@ async fn run(environment: &Environment, consumer: Consumer, batch: Vec<Delivery>
     }
     sleep(world.chance.millis(0..30)).await;
     world.take_back(&batch, &failures);
+}
+
+/// Whether the deadline margin makes up for the process's clock.
+fn is_on_time(environment: &Environment) -> bool {
+    let margin = environment.world.plan.timeout.as_millis() / 10;
+    let behind = -i128::from(environment.clock.ahead());
+    behind < i128::try_from(margin / 2).unwrap_or_default()
 }
 
 /// The messages that the function wants to be delivered again; all of them where it fails.
@@ -258,9 +270,23 @@ fn consumer(environment: &Arc<Environment>) -> Consumer {
     if plan.record_timeout {
         consumer = consumer.record_timeout(Duration::from_secs(1));
     }
+    if plan.has_sqs {
+        let fifo = if plan.is_fifo { ".fifo" } else { "" };
+        consumer = consumer
+            .sqs_client(sqs::client(world))
+            .queue_url(&sqs::queue_url(process, &format!("orders{fifo}")))
+            .dead_letter_queue(&sqs::queue_url(process, &format!("dead-letters{fifo}")))
+            .backoff(Backoff::exponential(
+                Duration::from_secs(1),
+                Duration::from_secs(60),
+            ));
+        if plan.goes_on {
+            consumer = consumer.after_dead_letter(AfterDeadLetter::GoOn);
+        }
+    }
     match world.mutant() {
         Some(Mutant::NoLeaseMargin) => consumer.lease_margin(Duration::ZERO),
-        Some(Mutant::NoDeadlineGuard) => consumer.deadline_margin(Duration::ZERO),
+        Some(Mutant::NoDeadlineGuard) => consumer.deadline_margin(Duration::from_millis(1)),
         _ => consumer,
     }
 }

@@ -12,6 +12,7 @@ mod plan;
 mod process;
 mod property;
 mod queue;
+mod sqs;
 mod store;
 mod table;
 mod timeline;

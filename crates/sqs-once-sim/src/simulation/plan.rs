@@ -6,6 +6,7 @@ use sqs_once::Mode;
 
 use crate::chance::Chance;
 
+use super::mutant::Mutant;
 use super::network::Weather;
 use super::options::{Options, Way};
 
@@ -54,6 +55,8 @@ pub(crate) struct Plan {
     pub(crate) concurrency: usize,
     /// Whether the consumer has a client for SQS.
     pub(crate) has_sqs: bool,
+    /// Whether a message group goes on after a dead letter.
+    pub(crate) goes_on: bool,
 }
 
 impl Plan {
@@ -102,7 +105,11 @@ impl Plan {
             singly: chance.once_in(6),
             record_timeout: chance.once_in(6),
             concurrency: chance.pick(&[1, 2, 10]),
-            has_sqs: chance.once_in(24),
+            has_sqs: match options.mutant {
+                Some(Mutant::AcknowledgeBeforeSend) => true,
+                _ => chance.once_in(24),
+            },
+            goes_on: chance.once_in(2),
         }
     }
 

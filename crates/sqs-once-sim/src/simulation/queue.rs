@@ -214,7 +214,7 @@ impl Queue {
         let is_skipped = |at: &usize| {
             let other = &self.messages[*at];
             let waits = other.place == Place::Queue && other.group == this.group;
-            waits && other.key != this.key && !has_happened(other.key)
+            waits && !other.is_copied && other.key != this.key && !has_happened(other.key)
         };
         // An earlier message with the same key may have had the effect.
         let first = (0..message).find(|at| {

@@ -23,11 +23,28 @@ use super::world::{World, key_of};
 /// How long a client waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// The far side of the store in one schedule.
+pub(crate) trait Backend: Send + Sync {
+    /// A client in a process, whose requests pass through the world's network. The far side tells the witness of every
+    /// write that is carried out ([`Witness::changed`](super::witness::Witness::changed)) and of every look-up.
+    fn client(&self, world: &Arc<World>, process: &Process) -> Box<dyn Store>;
+}
+
+impl Backend for Arc<Table> {
+    fn client(&self, world: &Arc<World>, process: &Process) -> Box<dyn Store> {
+        Box::new(TableClient {
+            world: Arc::clone(world),
+            table: Arc::clone(self),
+            process: process.clone(),
+        })
+    }
+}
+
 /// A client of [`Table`], in a process.
-pub(crate) struct TableClient {
-    pub(crate) world: Arc<World>,
-    pub(crate) table: Arc<Table>,
-    pub(crate) process: Process,
+struct TableClient {
+    world: Arc<World>,
+    table: Arc<Table>,
+    process: Process,
 }
 
 impl TableClient {
@@ -136,13 +153,13 @@ fn each<T>(entries: usize, answer: Result<Vec<T>, StoreError>) -> Vec<Result<T, 
 }
 
 /// What a consumer is given: any store, whose answers the witness sees first.
-pub(crate) struct Watched<S> {
-    pub(crate) store: S,
+pub(crate) struct Watched {
+    pub(crate) store: Box<dyn Store>,
     pub(crate) world: Arc<World>,
     pub(crate) process: Process,
 }
 
-impl<S> Watched<S> {
+impl Watched {
     fn heard(&self, claim: &Claim, answer: &Result<Claimed, StoreError>) {
         let (key, mut witness) = (key_of(&claim.id), self.world.witness());
         match answer {
@@ -198,7 +215,7 @@ impl<S> Watched<S> {
     }
 }
 
-impl<S: Store> Store for Watched<S> {
+impl Store for Watched {
     fn claim<'a>(&'a self, claims: &'a [Claim]) -> StoreFuture<'a, Claimed> {
         Box::pin(async move {
             let answers = self.store.claim(claims).await;
@@ -248,7 +265,7 @@ impl<S: Store> Store for Watched<S> {
     }
 }
 
-impl<S: Store> AtomicWrites for Watched<S> {
+impl AtomicWrites for Watched {
     fn commit<'a>(
         &'a self,
         settlement: &'a Settlement,

@@ -16,12 +16,12 @@ use super::counts::Count;
 use super::lambda::Warm;
 use super::mutant::Mutant;
 use super::network::Network;
-use super::options::Options;
+use super::options::{Depth, Options};
 use super::plan::Plan;
 use super::process::Process;
 use super::property::Property;
 use super::queue::{Delivery, Place, Queue, Why};
-use super::store::{TableClient, Watched};
+use super::store::{Backend, Watched};
 use super::table::Table;
 use super::timeline::Timeline;
 use super::witness::Witness;
@@ -58,7 +58,9 @@ pub(crate) struct World {
     pub(crate) changed: Notify,
     queue: Mutex<Queue>,
     witness: Mutex<Witness>,
-    table: Arc<Table>,
+    backend: Box<dyn Backend>,
+    /// All that there ever were, by number.
+    processes: Mutex<Vec<Process>>,
     mutant: Option<Mutant>,
     is_fair: AtomicBool,
 }
@@ -77,7 +79,10 @@ impl World {
             started: Instant::now(),
             changed: Notify::new(),
             witness: Mutex::new(Witness::new(mode, plan.keys, only, timeline)),
-            table: Arc::new(Table::new(plan.keys, options.mutant)),
+            backend: match options.depth {
+                Depth::Trait => Box::new(Arc::new(Table::new(plan.keys, options.mutant))),
+            },
+            processes: Mutex::default(),
             mutant: options.mutant,
             is_fair: AtomicBool::new(false),
             plan,
@@ -98,16 +103,29 @@ impl World {
     }
 
     /// The store, as a process sees it.
-    pub(crate) fn store(self: &Arc<Self>, process: &Process) -> Watched<TableClient> {
+    pub(crate) fn store(self: &Arc<Self>, process: &Process) -> Watched {
         Watched {
-            store: TableClient {
-                world: Arc::clone(self),
-                table: Arc::clone(&self.table),
-                process: process.clone(),
-            },
+            store: self.backend.client(self, process),
             world: Arc::clone(self),
             process: process.clone(),
         }
+    }
+
+    pub(crate) fn started(&self, process: &Process) {
+        let mut processes = self
+            .processes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        processes.push(process.clone());
+    }
+
+    /// A process by its number.
+    pub(crate) fn process(&self, number: usize) -> Option<Process> {
+        let processes = self
+            .processes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        processes.get(number).cloned()
     }
 
     /// Whether anything but requests may fail.
