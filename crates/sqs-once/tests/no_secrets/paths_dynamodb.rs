@@ -131,7 +131,7 @@ async fn all_ways(store: &Quoting) {
                 .invoke_with(
                     &consumer,
                     json!({ "Records": records }),
-                    Duration::from_secs(5),
+                    Duration::from_secs(2),
                 )
                 .await;
         }
