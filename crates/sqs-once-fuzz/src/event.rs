@@ -14,6 +14,7 @@ use reference::{Fate, Reading, Record};
 
 /// One call of the handler.
 struct Run {
+    id: String,
     group: Option<String>,
     key: String,
     succeeded: bool,
@@ -33,6 +34,7 @@ fn consumer() -> Consumer {
             let then = order["then"].as_str();
             RUNS.with_borrow_mut(|runs| {
                 runs.push(Run {
+                    id: message.id().to_owned(),
                     group: message.group_id().map(str::to_owned),
                     key: order["order_id"].as_str().unwrap_or_default().to_owned(),
                     succeeded: !then.is_some_and(reference::fails),
@@ -92,7 +94,7 @@ pub fn event(bytes: &[u8]) {
     let done = succeeded(&runs);
     check_answer(&records, &answer, &done);
     match records.iter().any(|record| record.is_fifo) {
-        true => check_groups(&runs),
+        true => check_groups(&records, &runs),
         false => check_isolation(&records, &answer),
     }
     if !done.is_empty() {
@@ -153,16 +155,22 @@ fn check_isolation(records: &[Record], answer: &Answer) {
     assert_eq!(retried, failed, "what is returned is not what failed");
 }
 
-fn check_groups(runs: &[Run]) {
-    let mut stopped = HashSet::new();
+/// In a FIFO queue a group runs in the event's order, and not past a failure.
+fn check_groups(records: &[Record], runs: &[Run]) {
+    let ids = records.iter().map(Record::id);
+    let places: HashMap<_, _> = ids.zip(0..).collect();
+    let has_places = places.len() == records.len();
+    let mut last: HashMap<_, &Run> = HashMap::new();
     for run in runs {
+        let Some(before) = last.insert(&run.group, run) else {
+            continue;
+        };
         assert!(
-            !stopped.contains(&run.group),
+            before.succeeded,
             "a record ran behind a failed one of its group"
         );
-        if !run.succeeded {
-            stopped.insert(&run.group);
-        }
+        let in_order = places[&*before.id] < places[&*run.id];
+        assert!(in_order || !has_places, "a group ran in another order");
     }
 }
 
@@ -188,9 +196,10 @@ mod tests {
     const GOOD: &str = r#"{"order_id":"a"}"#;
     const FAILING: &str = r#"{"order_id":"b","then":"retry"}"#;
 
-    fn run(group: &str, key: &str, succeeded: bool) -> Run {
+    fn run(id: &str, key: &str, succeeded: bool) -> Run {
         Run {
-            group: Some(group.to_owned()),
+            id: id.to_owned(),
+            group: Some("g".to_owned()),
             key: key.to_owned(),
             succeeded,
         }
@@ -220,12 +229,20 @@ mod tests {
     #[test]
     #[should_panic(expected = "a key was handled twice in a batch")]
     fn a_second_effect_is_found() {
-        succeeded(&[run("g", "a", true), run("h", "a", true)]);
+        succeeded(&[run("m-1", "a", true), run("m-2", "a", true)]);
     }
 
     #[test]
     #[should_panic(expected = "a record ran behind a failed one of its group")]
     fn a_group_that_goes_on_is_found() {
-        check_groups(&[run("g", "a", false), run("g", "b", true)]);
+        let (records, _) = answered([GOOD, FAILING], [GOOD, FAILING]);
+        check_groups(&records, &[run("m-1", "a", false), run("m-2", "b", true)]);
+    }
+
+    #[test]
+    #[should_panic(expected = "a group ran in another order")]
+    fn a_group_out_of_order_is_found() {
+        let (records, _) = answered([GOOD, FAILING], [GOOD, FAILING]);
+        check_groups(&records, &[run("m-2", "b", true), run("m-1", "a", true)]);
     }
 }

@@ -1,16 +1,17 @@
 //! What fuzzing holds sqs-once to: promises about any input, each a plain function of bytes that panics where
 //! one is broken.
 //!
-//! `fuzz/` runs them under libFuzzer; the test `corpus` runs them over the committed corpus, without it.
+//! `bash fuzz/run event` runs one of them under libFuzzer; the test `corpus` runs all of them over the committed
+//! corpus, without it.
 //!
 //! | target | the bytes are | what is promised |
 //! |---|---|---|
-//! | [`event`] | Lambda's event | nothing is acknowledged whose handler did not run; what can't be read fails alone |
-//! | [`envelope`] | a message's body | each envelope holds what it says, byte for byte, or its record is terminal |
-//! | [`key`] | two lists of key parts | equal parts have equal ids, different parts different ones |
-//! | [`extraction`] | an attribute, and a body | every extractor finds the same key in it, or none |
-//! | [`item`] | what DynamoDB answers | no answer is taken for a granted claim or a free key that does not say so |
-//! | [`macros`] | an attribute, and what it stands on | an expansion that parses, or a compile error |
+//! | [`event()`] | Lambda's event | nothing is acknowledged whose handler did not run; what can't be read fails alone |
+//! | [`envelope()`] | a message's body | each envelope holds what it says, byte for byte, or its record is terminal |
+//! | [`key()`] | two lists of key parts | equal parts have equal ids, different parts different ones |
+//! | [`extraction()`] | an attribute, and a body | every extractor finds the same key in it, or none |
+//! | [`item()`] | what DynamoDB answers | no answer is taken for a granted claim or a free key that does not say so |
+//! | [`macros()`] | an attribute, and what it stands on | an expansion that parses, or a compile error |
 
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
