@@ -111,7 +111,7 @@ impl Simulate {
             depth: self.depth,
             way: self.mode.or(self.mutant.map(Mutant::way)),
             mutant: self.mutant,
-            is_hostile: self.hostile,
+            is_hostile: self.hostile || self.mutant.is_some_and(Mutant::is_hostile),
         };
         if let Some(seed) = self.seed {
             let told = replay(seed, &options);

@@ -1,6 +1,8 @@
 //! Whole consumers under simulated trouble.
 
-use sqs_once_sim::simulation::{Options, replay, run};
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use sqs_once_sim::simulation::{Campaign, Options, replay};
 
 #[test]
 fn a_seed_is_one_run() {
@@ -15,7 +17,7 @@ fn a_seed_is_one_run() {
             .map(|seed| replay(seed, &options).timeline)
             .collect::<Vec<_>>()
     });
-    let mut elsewhere = elsewhere.join().expect("it ends");
+    let mut elsewhere = elsewhere.join().unwrap();
     elsewhere.reverse();
     assert_eq!(timelines, elsewhere);
     assert!(timelines.iter().all(|timeline| timeline.len() > 3));
@@ -23,9 +25,34 @@ fn a_seed_is_one_run() {
 
 #[test]
 fn every_property_holds() {
-    let options = Options::default();
-    for seed in 0..300 {
-        let told = run(seed, &options);
-        assert!(told.violation.is_none(), "{}", replay(seed, &options));
+    let campaign = Campaign::run(0..3000, Options::default(), 2, |_, _| {});
+    assert!(campaign.failure.is_none(), "{campaign}");
+    assert_nothing_is_tame(&campaign);
+}
+
+#[test]
+fn beyond_the_margins_nothing_is_lost_or_committed_twice() {
+    let options = Options {
+        is_hostile: true,
+        ..Options::default()
+    };
+    let campaign = Campaign::run(0..1000, options, 2, |_, _| {});
+    assert!(campaign.failure.is_none(), "{campaign}");
+    let owners = counted(&campaign, "beyond the margins: two live owners");
+    assert!(owners > 0, "{campaign}");
+}
+
+/// "Never" says nothing of what did not happen.
+fn assert_nothing_is_tame(campaign: &Campaign) {
+    for (name, count) in campaign.counts.named() {
+        assert!(
+            count > 0 || name.starts_with("beyond"),
+            "{name}: 0\n{campaign}"
+        );
     }
+}
+
+fn counted(campaign: &Campaign, name: &str) -> u64 {
+    let mut named = campaign.counts.named();
+    named.find(|(one, _)| one == name).unwrap().1
 }

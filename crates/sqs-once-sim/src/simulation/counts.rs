@@ -44,18 +44,21 @@ pub(crate) enum Count {
     Panics,
     TerminalHandlers,
     Hangs,
-    DuplicatesAtTheEnd,
     WindowDied,
     WindowCancelled,
     WindowUnanswered,
     WindowFailed,
     WindowUnrecorded,
     WindowConcurrent,
+    ReturnedClaims,
+    BeyondOwners,
+    BeyondRepeats,
+    BeyondEnds,
 }
 
 impl Count {
     /// All of them, in the order of the report, each with what it says there.
-    const ALL: [(Self, &'static str); 43] = [
+    const ALL: [(Self, &'static str); 46] = [
         (Self::Schedules, "schedules"),
         (Self::Invocations, "invocations"),
         (Self::ColdStarts, "processes started"),
@@ -105,10 +108,6 @@ impl Count {
         (Self::TerminalHandlers, "handlers that gave up for good"),
         (Self::Hangs, "handlers that hung"),
         (
-            Self::DuplicatesAtTheEnd,
-            "duplicates delivered after everything was done",
-        ),
-        (
             Self::WindowDied,
             "effects repeated: process died before the record",
         ),
@@ -131,6 +130,19 @@ impl Count {
         (
             Self::WindowConcurrent,
             "effects repeated: two deliveries at once, without a claim",
+        ),
+        (
+            Self::ReturnedClaims,
+            "late copies of ended claims that hold their key until the lease lapses",
+        ),
+        (Self::BeyondOwners, "beyond the margins: two live owners"),
+        (
+            Self::BeyondRepeats,
+            "beyond the margins: effects repeated outside of every window",
+        ),
+        (
+            Self::BeyondEnds,
+            "beyond the margins: messages that never ended",
         ),
     ];
 }

@@ -11,6 +11,7 @@ use tokio::time::{sleep, timeout};
 
 use super::counts::Count;
 use super::lambda::Environment;
+use super::transaction::Transaction;
 use super::witness::End;
 use super::world::World;
 
@@ -87,7 +88,7 @@ pub(crate) async fn apart(
     meta: MessageMeta,
     attempt: Attempt,
 ) -> Result<(), HandlerError> {
-    work(&environment, &order, &meta, attempt, true).await
+    work(&environment, &order, &meta, attempt, &Effect::Apart).await
 }
 
 /// A handler whose effect commits with its record.
@@ -97,7 +98,7 @@ pub(crate) async fn together(
     meta: MessageMeta,
     attempt: Attempt,
 ) -> Result<Writes, HandlerError> {
-    work(&environment, &order, &meta, attempt, false).await?;
+    work(&environment, &order, &meta, attempt, &Effect::Together).await?;
     let update = Update::builder()
         .table_name("effects")
         .key("id", AttributeValue::S(order.key))
@@ -108,12 +109,37 @@ pub(crate) async fn together(
     Ok(Writes::new().update(update))
 }
 
+/// A handler whose effect happens in the transaction that its key is claimed in.
+pub(crate) async fn inside(
+    environment: Arc<Environment>,
+    order: Order,
+    meta: MessageMeta,
+    attempt: Attempt,
+    transaction: Transaction,
+) -> Result<(), HandlerError> {
+    work(
+        &environment,
+        &order,
+        &meta,
+        attempt,
+        &Effect::Inside(transaction),
+    )
+    .await
+}
+
+/// Where the effect happens.
+enum Effect {
+    Apart,
+    Together,
+    Inside(Transaction),
+}
+
 async fn work(
     environment: &Environment,
     order: &Order,
     meta: &MessageMeta,
     attempt: Attempt,
-    is_apart: bool,
+    effect: &Effect,
 ) -> Result<(), HandlerError> {
     let Environment { world, process, .. } = environment;
     let key = order.number();
@@ -136,9 +162,23 @@ async fn work(
     let script = script(world);
     pause(environment).await;
     before(&running, process, script).await?;
-    if is_apart {
-        effect(environment, &running, key, message).await?;
-        pause(environment).await;
+    match effect {
+        Effect::Together => {}
+        Effect::Apart => {
+            let carry_out = {
+                let (world, attempt) = (Arc::clone(world), running.attempt);
+                move || {
+                    world.witness().effect(attempt);
+                    world.judge_order(Some(message));
+                }
+            };
+            send(environment, &running, key, carry_out).await?;
+            pause(environment).await;
+        }
+        Effect::Inside(transaction) => {
+            send(environment, &running, key, transaction.write()).await?;
+            pause(environment).await;
+        }
     }
     after(&running, script).await?;
     running.end(End::Done);
@@ -205,27 +245,20 @@ fn panic(running: &Running) -> ! {
     std::panic::resume_unwind(Box::new("the simulation wants it"))
 }
 
-async fn effect(
+/// Sends the effect's own request.
+async fn send(
     environment: &Environment,
     running: &Running,
     key: usize,
-    message: usize,
+    carry_out: impl FnOnce() + Send + 'static,
 ) -> Result<(), HandlerError> {
     let Environment { world, process, .. } = environment;
-    let attempt = running.attempt;
-    let carry_out = {
-        let world = Arc::clone(world);
-        move || {
-            world.witness().effect(attempt);
-            world.judge_order(Some(message));
-        }
-    };
     let what = from_fn(move |f| write!(f, "sends the effect of k{key}"));
     let passed = world.network.pass(process, what, carry_out);
     if let Ok(Ok(())) = timeout(PATIENCE, passed).await {
         return Ok(());
     }
-    world.witness().unanswered(attempt);
+    world.witness().unanswered(running.attempt);
     running.end(End::Failed);
     Err(HandlerError::retry("its effect was not answered"))
 }
@@ -244,6 +277,12 @@ async fn pause(environment: &Environment) {
         4000
     } else {
         40
+    };
+    // Where leases don't hold, handlers shall outlive them.
+    let longest = if world.is_hostile() && is_troubled {
+        20_000
+    } else {
+        longest
     };
     sleep(chance.millis(0..longest)).await;
     if is_troubled {

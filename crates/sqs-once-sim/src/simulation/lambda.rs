@@ -8,16 +8,15 @@ use std::time::Duration;
 use aws_lambda_events::event::sqs::{SqsEvent, SqsMessage};
 use futures_util::future::join_all;
 use lambda_runtime::{Context, LambdaEvent};
-use sqs_once::{
-    AfterDeadLetter, Attempt, Backoff, Cache, Consumer, InProgress, MessageMeta, Requests,
-};
+use sqs_once::{AfterDeadLetter, Backoff, Cache, Consumer, InProgress, Requests};
 use tokio::time::{Instant, sleep, sleep_until};
 use tower_service::Service;
 
 use super::clock::{ProcessClock, true_time};
 use super::counts::Count;
-use super::handler::{INVOCATION, MESSAGE, Order, apart, together};
+use super::handler::{INVOCATION, MESSAGE, Order, apart, inside, together};
 use super::mutant::Mutant;
+use super::options::Way;
 use super::process::Process;
 use super::queue::Delivery;
 use super::sqs;
@@ -42,7 +41,7 @@ impl Warm {
     /// A cold start.
     pub(crate) fn start(world: &Arc<World>, name: usize) -> Self {
         world.witness().counts.add(Count::ColdStarts);
-        let ahead = world.plan.ahead(&world.chance);
+        let ahead = world.ahead();
         let process = Process::new(name);
         world.started(&process);
         let environment = Arc::new(Environment {
@@ -72,6 +71,17 @@ impl Warm {
 
     pub(crate) fn is_dead(&self) -> bool {
         self.environment.process.is_dead()
+    }
+
+    /// Somebody sets its clock.
+    pub(crate) fn set_clock(&self) {
+        let Environment {
+            world,
+            process,
+            clock,
+            ..
+        } = &*self.environment;
+        world.set_clock(process, clock);
     }
 
     /// Hands a batch to the function, and its answer to SQS.
@@ -243,12 +253,14 @@ fn consumer(environment: &Arc<Environment>) -> Consumer {
     let plan = &world.plan;
     let keyed = sqs_once::consumer::<Order>().key(|order: &Order| order.key.clone());
     let shared = Arc::clone(environment);
-    let consumer = match plan.way.commits() {
-        false => keyed.handler(move |order: Order, meta: MessageMeta, attempt: Attempt| {
-            apart(Arc::clone(&shared), order, meta, attempt)
-        }),
-        true => keyed.handler(move |order: Order, meta: MessageMeta, attempt: Attempt| {
+    let consumer = match plan.way {
+        Way::ClaimFirst | Way::RecordAfter => keyed
+            .handler(move |order, meta, attempt| apart(Arc::clone(&shared), order, meta, attempt)),
+        Way::Writes | Way::ClaimedWrites => keyed.handler(move |order, meta, attempt| {
             together(Arc::clone(&shared), order, meta, attempt)
+        }),
+        Way::Transaction => keyed.handler(move |order, meta, attempt, transaction| {
+            inside(Arc::clone(&shared), order, meta, attempt, transaction)
         }),
     };
     let mut consumer = consumer

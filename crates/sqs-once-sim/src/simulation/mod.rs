@@ -1,4 +1,58 @@
 //! The whole consumer in simulated time, among queues, processes, clocks and networks that fail it.
+//!
+//! ```
+//! use sqs_once_sim::simulation::{Options, replay, run};
+//!
+//! let options = Options::default();
+//! assert!(run(42, &options).violation.is_none());
+//! println!("{}", replay(42, &options)); // the same, with its timeline
+//! ```
+//!
+//! A schedule is one to five messages about one to three keys, in one to three processes. Everything in it follows
+//! from its seed: with the same seed and options the timeline is the same, byte for byte.
+//!
+//! # What is the library's, and what is simulated
+//!
+//! The consumer is the library's, from the event to the answer: records, keys, lanes, claims, handlers, settlements,
+//! deadlines, cache, dead letters. It runs on Tokio's paused time. Simulated is what is around it:
+//!
+//! - SQS: visibility timeouts, receive counts, redelivery, duplicates of what is out and of what is deleted, two
+//!   messages with one key, message groups, the redrive policy, redrive out of the dead-letter queue with new message
+//!   ids; in some schedules SQS's own API, with the SDK's client, for dead letters that the consumer sends and for
+//!   messages that it keeps away.
+//! - Lambda: processes that are warm and keep their consumer, invocations side by side in one process, deadlines, kills
+//!   up to a second late, crashes at any time, freezes, answers and deletions that are lost.
+//! - Clocks: each process's own, up to 1.9 s off, set forward and back.
+//! - The store at the `Store` trait: it decides by `Claim::admitted_by` and `Settlement::admitted_by`, and writes what
+//!   `Claim::write` and `Settlement::write` give. It commits `Writes`, and opens transactions as a relational database.
+//! - The network between them: every request, the effect's own included, can meet each fault that the report counts,
+//!   and what was sent is carried out whatever becomes of the one who sent it.
+//!
+//! The weather is calm, has a single fault, or is a storm, by seed; in the end it is fair, and every message has to be
+//! done then.
+//!
+//! # Windows
+//!
+//! An effect that does not commit with its record may happen again. [`Property::RepeatsInWindows`] allows for that where
+//! the earlier of the two attempts
+//!
+//! - was in a process that died before its record was written,
+//! - was cancelled at the deadline, or by the record's own timeout,
+//! - did not hear whether its effect's own request was carried out, and failed,
+//! - failed of its own accord after its effect, or
+//! - could not write its record, because requests of its process met faults or it was frozen;
+//!
+//! and, where nothing is claimed ([`Way::RecordAfter`]), where both were under way at once in different invocations. Each
+//! is counted. In calm weather without trouble there is none.
+//!
+//! # What is not simulated
+//!
+//! - Retention that ends, items that the table deletes, fingerprints that differ, unknown statuses, envelopes, hooks,
+//!   batch handlers: other tests have these.
+//! - A process that is frozen neither sends nor hears anything, and its handlers don't move; its timers go off in time,
+//!   where a real one's would all go off as it goes on.
+//! - Conditions of handlers' own `Writes`, and writes that come apart: a commit is one instant.
+//! - Anything beneath the store: DynamoDB's own client and conditions.
 
 mod campaign;
 mod clock;
@@ -16,6 +70,7 @@ mod sqs;
 mod store;
 mod table;
 mod timeline;
+mod transaction;
 mod witness;
 mod world;
 

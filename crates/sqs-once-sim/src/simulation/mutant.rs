@@ -110,10 +110,8 @@ impl Mutant {
     pub const fn breaks(self) -> Property {
         match self {
             Self::CompleteOthers | Self::ReleaseOthers => Property::StaleChangesNothing,
-            Self::ClaimCompleted | Self::LookupIgnored => Property::RecordedIsOver,
-            Self::ClaimLeased | Self::UnknownIsMine | Self::NoLeaseMargin | Self::Peers => {
-                Property::OneOwner
-            }
+            Self::ClaimCompleted | Self::LookupIgnored | Self::Peers => Property::RecordedIsOver,
+            Self::ClaimLeased | Self::UnknownIsMine | Self::NoLeaseMargin => Property::OneOwner,
             Self::ClaimOwnLapsed => Property::EndedStaysEnded,
             Self::ReleaseDeletes | Self::FenceStays => Property::FencesGrow,
             Self::CommitTwice | Self::CommitOverAll => Property::CommitsOnce,
@@ -126,6 +124,11 @@ impl Mutant {
             Self::NoFifo => Property::OrderKept,
             Self::NoCoalescing => Property::RepeatsInWindows,
         }
+    }
+
+    /// Whether the guard matters only where leases don't hold.
+    pub const fn is_hostile(self) -> bool {
+        matches!(self, Self::LostIsDone)
     }
 
     /// The way of recording that has the guard.

@@ -27,6 +27,8 @@ pub(crate) enum Fault {
     DieBefore,
     /// The process dies once it is carried out.
     DieAfter,
+    /// The process dies once it is sent, and it is carried out much later.
+    DieAndDelay,
     /// It is refused for a moment.
     Throttle,
     /// Another transaction is under way on what it writes.
@@ -36,13 +38,14 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::LoseRequest,
         Self::CutOff,
         Self::LoseAnswer,
         Self::Delay,
         Self::DieBefore,
         Self::DieAfter,
+        Self::DieAndDelay,
         Self::Throttle,
         Self::Collide,
         Self::Fail,
@@ -58,6 +61,7 @@ impl Display for Fault {
             Self::Delay => "request delayed",
             Self::DieBefore => "process dies before it",
             Self::DieAfter => "process dies after it",
+            Self::DieAndDelay => "process dies, request delayed",
             Self::Throttle => "throttled",
             Self::Collide => "transaction conflict",
             Self::Fail => "server fails after it",
@@ -195,13 +199,21 @@ impl Network {
         }
         let chance = &self.0.chance;
         let (there, back) = (chance.millis(1..20), chance.millis(1..20));
-        let late = (fault == Some(Fault::Delay)).then(|| chance.millis(1000..100_000));
+        let is_late = matches!(fault, Some(Fault::Delay | Fault::DieAndDelay));
+        let late = is_late.then(|| {
+            let longest = chance.pick(&[1000, 40_000, 100_000]);
+            chance.millis(100..longest)
+        });
         let on_its_way = tokio::spawn(async move {
             sleep(there + late.unwrap_or_default()).await;
             carry_out()
         });
         if fault == Some(Fault::Delay) {
             return Err(Broken::Connection);
+        }
+        if fault == Some(Fault::DieAndDelay) {
+            process.die();
+            process.goes_on().await;
         }
         let answer = on_its_way.await.map_err(|_| Broken::Connection)?;
         match fault {

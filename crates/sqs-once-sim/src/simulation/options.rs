@@ -26,6 +26,7 @@ impl Options {
         Self {
             way: Some(mutant.way()),
             mutant: Some(mutant),
+            is_hostile: mutant.is_hostile(),
             ..Self::default()
         }
     }
@@ -58,27 +59,34 @@ pub enum Way {
     Writes,
     /// The key is claimed, and the handler's writes commit with the record.
     ClaimedWrites,
+    /// The key is claimed and recorded in the handler's transaction.
+    Transaction,
 }
 
 impl Way {
     /// All of them.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 5] = [
         Self::ClaimFirst,
         Self::RecordAfter,
         Self::Writes,
         Self::ClaimedWrites,
+        Self::Transaction,
     ];
 
     pub(crate) fn mode(self) -> Mode {
         match self {
             Self::ClaimFirst | Self::ClaimedWrites => Mode::ClaimFirst,
             Self::RecordAfter => Mode::RecordAfter,
-            Self::Writes => Mode::Transactional,
+            Self::Writes | Self::Transaction => Mode::Transactional,
         }
     }
 
-    pub(crate) fn commits(self) -> bool {
-        matches!(self, Self::Writes | Self::ClaimedWrites)
+    /// Whether no two handlers of a key run at once.
+    pub(crate) fn has_owners(self) -> bool {
+        matches!(
+            self,
+            Self::ClaimFirst | Self::ClaimedWrites | Self::Transaction
+        )
     }
 
     /// Its name on the command line.
@@ -88,6 +96,7 @@ impl Way {
             Self::RecordAfter => "record-after",
             Self::Writes => "writes",
             Self::ClaimedWrites => "claimed-writes",
+            Self::Transaction => "transaction",
         }
     }
 }

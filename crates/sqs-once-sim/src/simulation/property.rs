@@ -23,7 +23,7 @@ pub enum Property {
     StaleChangesNothing,
     /// No handler runs for a key whose completion was on record when it was admitted.
     RecordedIsOver,
-    /// A claim that was released or completed does not come back.
+    /// A claim that was released or completed does not come back over its own end.
     EndedStaysEnded,
     /// Whoever is told of a claim of its own runs its handler or gives the claim back.
     OwnIsUsed,
@@ -63,7 +63,7 @@ impl fmt::Display for Property {
             Self::OrderKept => "effects of a message group keep its order",
             Self::StaleChangesNothing => "a stale owner changes nothing",
             Self::RecordedIsOver => "what is on record is not handled again",
-            Self::EndedStaysEnded => "a claim that ended does not come back",
+            Self::EndedStaysEnded => "a claim does not come back over its own end",
             Self::OwnIsUsed => "a claim that its sender knows of is used or given back",
             Self::AnswersInTime => "a healthy process answers before its deadline",
         })

@@ -9,7 +9,7 @@ use sqs_once::Writes;
 use sqs_once::key::ItemId;
 use sqs_once::store::{
     AtomicWrites, Claim, Claimed, Committed, Item, Settled, Settlement, Settling, Status, Store,
-    StoreError, StoreErrorKind, StoreFuture,
+    StoreError, StoreErrorKind, StoreFuture, Transactions,
 };
 use tokio::time::timeout;
 
@@ -41,10 +41,10 @@ impl Backend for Arc<Table> {
 }
 
 /// A client of [`Table`], in a process.
-struct TableClient {
-    world: Arc<World>,
-    table: Arc<Table>,
-    process: Process,
+pub(crate) struct TableClient {
+    pub(crate) world: Arc<World>,
+    pub(crate) table: Arc<Table>,
+    pub(crate) process: Process,
 }
 
 impl TableClient {
@@ -114,6 +114,10 @@ impl Store for TableClient {
     }
 
     fn atomic_writes(&self) -> Option<&dyn AtomicWrites> {
+        Some(self)
+    }
+
+    fn transactions(&self) -> Option<&dyn Transactions> {
         Some(self)
     }
 }
@@ -262,6 +266,10 @@ impl Store for Watched {
         self.store
             .atomic_writes()
             .map(|_| self as &dyn AtomicWrites)
+    }
+
+    fn transactions(&self) -> Option<&dyn Transactions> {
+        self.store.transactions()
     }
 }
 

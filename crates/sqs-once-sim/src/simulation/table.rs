@@ -1,17 +1,20 @@
 //! The store's far side at the `Store` trait: items that change by the library's own conditions.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sqs_once::store::{Claim, Claimed, Committed, Item, Settled, Settlement, Settling, Status};
 
 use super::mutant::Mutant;
 use super::process::Process;
+use super::transaction::{Beginning, Session};
 use super::world::{World, key_of};
 
 /// One item a key. Every write is one instant, and the witness sees it.
-#[derive(Debug)]
 pub(crate) struct Table {
     items: Mutex<Vec<Option<Item>>>,
+    /// The transaction that has each key.
+    sessions: Mutex<Vec<Option<Arc<Session>>>>,
     mutant: Option<Mutant>,
 }
 
@@ -19,13 +22,14 @@ impl Table {
     pub(crate) fn new(keys: usize, mutant: Option<Mutant>) -> Self {
         Self {
             items: Mutex::new(vec![None; keys]),
+            sessions: Mutex::new(vec![None; keys]),
             mutant,
         }
     }
 
     pub(crate) fn claim(&self, world: &World, claim: &Claim) -> Claimed {
         let key = key_of(&claim.id);
-        let mut items = self.items.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut items = self.items();
         let before = items[key].take();
         if let Some(item) = &before
             && !self.admits_claim(claim, item)
@@ -79,7 +83,7 @@ impl Table {
 
     fn write(&self, world: &World, settlement: &Settlement, commits: bool) -> Settled {
         let key = key_of(&settlement.id);
-        let mut items = self.items.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut items = self.items();
         let before = items[key].take();
         if !self.admits_settlement(settlement, before.as_ref()) {
             items[key].clone_from(&before);
@@ -117,7 +121,70 @@ impl Table {
 
     pub(crate) fn read(&self, world: &World, process: &Process, key: usize) -> Option<Item> {
         world.witness().looked_up(process, key);
-        let items = self.items.lock().unwrap_or_else(PoisonError::into_inner);
+        let items = self.items();
         items[key].clone()
+    }
+
+    /// Begins a transaction with a claim in it, unless another has the key.
+    pub(crate) fn begin(&self, session: &Arc<Session>) -> Beginning {
+        let key = key_of(&session.claim.id);
+        let item = self.items()[key].clone();
+        let slot = &mut self.sessions()[key];
+        // A request that comes after its connection has ended begins nothing.
+        if slot.is_some() || session.is_over.load(Ordering::Relaxed) {
+            return Beginning::Waits;
+        }
+        if let Some(item) = item
+            .as_ref()
+            .filter(|item| !session.claim.admitted_by(Some(item)))
+        {
+            return Beginning::Refused(Box::new(item.clone()));
+        }
+        *slot = Some(Arc::clone(session));
+        Beginning::Open(session.claim.write(item.as_ref()))
+    }
+
+    /// Ends a transaction without a word, if it is still open.
+    pub(crate) fn end(&self, session: &Arc<Session>) {
+        session.is_over.store(true, Ordering::Relaxed);
+        let slot = &mut self.sessions()[key_of(&session.claim.id)];
+        if slot.as_ref().is_some_and(|one| Arc::ptr_eq(one, session)) {
+            *slot = None;
+        }
+    }
+
+    /// Commits a transaction that is still open: the claim, what became of it, and the handler's effect.
+    pub(crate) fn commit_session(
+        &self,
+        world: &World,
+        process: &Process,
+        session: &Arc<Session>,
+        settlement: &Settlement,
+    ) -> bool {
+        let key = key_of(&settlement.id);
+        let open = self.sessions()[key].clone();
+        if !open.is_some_and(|one| Arc::ptr_eq(&one, session)) {
+            return false;
+        }
+        self.end(session);
+        let message = world.witness().message_of(process, key);
+        let before = self.items()[key].clone();
+        let claimed = session.claim.write(before.as_ref());
+        let after = settlement.write(Some(&claimed));
+        let (owner, effect) = (settlement.owner, session.has_effect());
+        world
+            .witness()
+            .changed(key, owner, before.as_ref(), Some(&after), effect);
+        self.items()[key] = Some(after);
+        world.judge_order(message);
+        true
+    }
+
+    fn items(&self) -> MutexGuard<'_, Vec<Option<Item>>> {
+        self.items.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn sessions(&self) -> MutexGuard<'_, Vec<Option<Arc<Session>>>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,10 +1,12 @@
 //! Sees everything that happens, and holds it to the properties.
 
+use sqs_once::Timestamp;
 use sqs_once::store::{Fence, Item, Owner, Status};
-use sqs_once::{Mode, Timestamp};
 use tokio::time::Instant;
 
 use super::counts::{Count, Counts};
+use super::mutant::Mutant;
+use super::options::{Options, Way};
 use super::process::Process;
 use super::property::{Property, Violation};
 use super::timeline::Timeline;
@@ -58,9 +60,11 @@ struct Told {
 
 #[derive(Debug)]
 pub(crate) struct Witness {
-    mode: Mode,
+    way: Way,
     /// The only property that is judged, where it is only one.
     only: Option<Property>,
+    /// Whether leases don't hold, because clocks and kills are off by more than they allow for.
+    is_hostile: bool,
     keys: Vec<Key>,
     attempts: Vec<Attempt>,
     invocations: Vec<Instant>,
@@ -71,10 +75,11 @@ pub(crate) struct Witness {
 }
 
 impl Witness {
-    pub(crate) fn new(mode: Mode, keys: usize, only: Option<Property>, timeline: Timeline) -> Self {
+    pub(crate) fn new(way: Way, keys: usize, options: &Options, timeline: Timeline) -> Self {
         Self {
-            mode,
-            only,
+            way,
+            only: options.mutant.map(Mutant::breaks),
+            is_hostile: options.is_hostile,
             keys: (0..keys).map(|_| Key::default()).collect(),
             attempts: Vec::new(),
             invocations: Vec::new(),
@@ -91,6 +96,16 @@ impl Witness {
 
     /// What happened must not happen. The first violation stands.
     pub(crate) fn violated(&mut self, property: Property, what: String) {
+        let beyond = match property {
+            Property::OneOwner => Some(Count::BeyondOwners),
+            Property::RepeatsInWindows => Some(Count::BeyondRepeats),
+            // Who is never in time never ends.
+            Property::AllEnds => Some(Count::BeyondEnds),
+            _ => None,
+        };
+        if let (true, Some(beyond)) = (self.is_hostile, beyond) {
+            return self.counts.add(beyond);
+        }
         let is_judged = self.only.is_none_or(|only| only == property);
         if is_judged && self.violation.is_none() {
             self.timeline.note("!!", format_args!("{property}: {what}"));
@@ -129,8 +144,8 @@ impl Witness {
         fence: Fence,
     ) -> usize {
         self.counts.add(Count::Handlers);
-        let (keys, mode) = (&self.keys[key], self.mode);
-        if mode == Mode::RecordAfter
+        let keys = &self.keys[key];
+        if self.way == Way::RecordAfter
             && let Some(recorded_at) = keys.recorded_at
         {
             let begun = self.invocations[invocation];
@@ -143,7 +158,7 @@ impl Witness {
                 self.violated(Property::RecordedIsOver, what);
             }
         }
-        if mode == Mode::ClaimFirst {
+        if self.way.has_owners() {
             let running = |other: &&Attempt| {
                 other.key == key && other.end.is_none() && !other.process.is_dead()
             };
@@ -215,7 +230,7 @@ impl Witness {
             return Some(Count::WindowDied);
         }
         let is_elsewhere = earlier.invocation != later.invocation;
-        if self.mode == Mode::RecordAfter && is_elsewhere && earlier.end != Some(End::Failed) {
+        if self.way == Way::RecordAfter && is_elsewhere && earlier.end != Some(End::Failed) {
             return Some(Count::WindowConcurrent);
         }
         match earlier.end {
@@ -262,7 +277,7 @@ impl Witness {
             return self.claimed(key, by, before, fence);
         }
         let mine = before.is_some_and(|item| item.owner == Some(by));
-        let needs_own = !is_completion || (self.mode == Mode::ClaimFirst && !commits);
+        let needs_own = !is_completion || (self.way == Way::ClaimFirst && !commits);
         if needs_own && !mine {
             let what = format!("k{key} was {what} by {}, whose it is not", short(by));
             self.violated(Property::StaleChangesNothing, what);
@@ -282,17 +297,15 @@ impl Witness {
 
     fn claimed(&mut self, key: usize, by: Owner, before: Option<&Item>, fence: Fence) {
         self.counts.add(Count::Claims);
-        match before.map(|item| &item.status) {
-            Some(Status::Completed) => {
-                let what = format!("k{key}, which is on record, was claimed by {}", short(by));
-                self.violated(Property::RecordedIsOver, what);
-            }
-            Some(Status::InProgress)
-                if before.and_then(|item| item.lease_until) > Some(Timestamp::default()) =>
-            {
-                self.counts.add(Count::TakenOver);
-            }
-            _ => {}
+        let is_own = before.is_some_and(|item| item.owner == Some(by));
+        // Nothing of a schedule outlives its retention, whatever stands there now.
+        if self.keys[key].recorded_at.is_some() {
+            let what = format!("k{key}, which was on record, was claimed by {}", short(by));
+            self.violated(Property::RecordedIsOver, what);
+        }
+        let before = before.filter(|item| item.status == Status::InProgress);
+        if before.and_then(|item| item.lease_until) > Some(Timestamp::default()) {
+            self.counts.add(Count::TakenOver);
         }
         let state = &mut self.keys[key];
         let (last, is_over) = (state.last_fence, state.ended.contains(&by));
@@ -302,9 +315,13 @@ impl Witness {
             let what = format!("k{key} was claimed with the fence {fence} after {last}");
             self.violated(Property::FencesGrow, what);
         }
-        if is_over {
+        // Of two attempts that ended the item knows the later one. A late copy of the earlier one's claim has the key
+        // until its lease lapses, and nobody runs it.
+        if is_over && is_own {
             let what = format!("k{key} was claimed by {}, whose claim had ended", short(by));
             self.violated(Property::EndedStaysEnded, what);
+        } else if is_over {
+            self.counts.add(Count::ReturnedClaims);
         }
     }
 

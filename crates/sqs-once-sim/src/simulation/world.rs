@@ -61,7 +61,7 @@ pub(crate) struct World {
     backend: Box<dyn Backend>,
     /// All that there ever were, by number.
     processes: Mutex<Vec<Process>>,
-    mutant: Option<Mutant>,
+    options: Options,
     is_fair: AtomicBool,
 }
 
@@ -71,19 +71,18 @@ impl World {
         let plan = Plan::draw(&chance, options);
         let timeline = Timeline::new(records);
         timeline.note("plan", format_args!("{plan:?}"));
-        let only = options.mutant.map(Mutant::breaks);
-        let mode = plan.mode();
+        let way = plan.way;
         Arc::new(Self {
             queue: Mutex::new(Queue::new(plan.is_fifo, plan.visibility, plan.max_receives)),
             network: Network::new(plan.weather, chance.clone(), timeline.clone()),
             started: Instant::now(),
             changed: Notify::new(),
-            witness: Mutex::new(Witness::new(mode, plan.keys, only, timeline)),
+            witness: Mutex::new(Witness::new(way, plan.keys, options, timeline)),
             backend: match options.depth {
                 Depth::Trait => Box::new(Arc::new(Table::new(plan.keys, options.mutant))),
             },
             processes: Mutex::default(),
-            mutant: options.mutant,
+            options: *options,
             is_fair: AtomicBool::new(false),
             plan,
             chance,
@@ -99,7 +98,7 @@ impl World {
     }
 
     pub(crate) fn mutant(&self) -> Option<Mutant> {
-        self.mutant
+        self.options.mutant
     }
 
     /// The store, as a process sees it.
@@ -126,6 +125,10 @@ impl World {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         processes.get(number).cloned()
+    }
+
+    pub(crate) fn is_hostile(&self) -> bool {
+        self.options.is_hostile
     }
 
     /// Whether anything but requests may fail.
@@ -158,8 +161,16 @@ impl World {
         process.freeze(Instant::now() + time);
     }
 
+    /// The error of a clock, in milliseconds. Somebody sets clocks right that are off by more than leases allow for.
+    pub(crate) fn ahead(&self) -> i64 {
+        match self.is_hostile() && self.is_fair.load(Ordering::Relaxed) {
+            true => 0,
+            false => self.plan.ahead(&self.chance),
+        }
+    }
+
     pub(crate) fn set_clock(&self, process: &Process, clock: &ProcessClock) {
-        let ahead = self.plan.ahead(&self.chance);
+        let ahead = self.ahead();
         if ahead != clock.ahead() {
             self.witness().counts.add(Count::ClockJumps);
             self.network
@@ -282,6 +293,9 @@ impl<'a> Lambda<'a> {
                 .network
                 .timeline()
                 .note("weather", "is fair from now on");
+            if world.is_hostile() {
+                self.environments.iter().for_each(Warm::set_clock);
+            }
         }
         self.replace_dead();
         self.redrive(now);
@@ -315,6 +329,7 @@ impl<'a> Lambda<'a> {
         if now > clears_at + LONGEST {
             let what = "a message is neither done nor a dead letter".to_owned();
             world.witness().violated(Property::AllEnds, what);
+            return true;
         }
         let mut next = world.queue().next_visible().filter(|_| self.has_room());
         if let Some(at) = next.filter(|at| *at <= now) {

@@ -1,0 +1,171 @@
+//! Transactions as a relational database has them: the claim is in the transaction, and a key has one at a time.
+
+use std::any::Any;
+use std::fmt::from_fn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use sqs_once::store::{
+    Begun, Claim, Item, OpenTransaction, Settlement, StoreError, StoreErrorKind, Transactions,
+};
+use sqs_once::{FromRecord, HandlerError, RecordParts};
+use tokio::runtime::Handle;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::process::Process;
+use super::store::TableClient;
+use super::table::Table;
+use super::world::{World, key_of};
+
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How often somebody asks who waits for another's transaction.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// What the server knows of a transaction.
+pub(crate) struct Session {
+    pub(crate) claim: Claim,
+    /// Whether the server has heard that it is over, or has ended it.
+    pub(crate) is_over: AtomicBool,
+    /// Whether the handler's effect is part of it.
+    has_effect: AtomicBool,
+}
+
+/// How the beginning of a transaction went.
+pub(crate) enum Beginning {
+    /// The key is another transaction's.
+    Waits,
+    Open(Item),
+    Refused(Box<Item>),
+}
+
+/// A transaction as its process has it. When it is dropped the server hears of that after a while.
+struct Open {
+    world: Arc<World>,
+    table: Arc<Table>,
+    process: Process,
+    session: Arc<Session>,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let Ok(runtime) = Handle::try_current() else {
+            return;
+        };
+        let heard_after = self.world.chance.millis(1..20_000);
+        let (table, session) = (Arc::clone(&self.table), Arc::clone(&self.session));
+        runtime.spawn(async move {
+            sleep(heard_after).await;
+            table.end(&session);
+        });
+    }
+}
+
+impl Transactions for TableClient {
+    fn begin<'a>(
+        &'a self,
+        claim: &'a Claim,
+        patience: Duration,
+    ) -> BoxFuture<'a, Result<Begun, StoreError>> {
+        Box::pin(async move {
+            let until = Instant::now() + patience;
+            let open = Open {
+                world: Arc::clone(&self.world),
+                table: Arc::clone(&self.table),
+                process: self.process.clone(),
+                session: Arc::new(Session {
+                    claim: claim.clone(),
+                    is_over: AtomicBool::new(false),
+                    has_effect: AtomicBool::new(false),
+                }),
+            };
+            let key = key_of(&claim.id);
+            loop {
+                let (table, session) = (Arc::clone(&self.table), Arc::clone(&open.session));
+                let what = from_fn(move |f| write!(f, "begins a transaction on k{key}"));
+                match open.pass(what, move || table.begin(&session)).await? {
+                    Beginning::Open(item) => {
+                        return Ok(Begun::Open {
+                            fence: item.fence.unwrap_or_default(),
+                            transaction: Box::new(open),
+                        });
+                    }
+                    Beginning::Refused(item) => return Ok(Begun::Refused(item)),
+                    Beginning::Waits if Instant::now() < until => sleep(PAUSE).await,
+                    Beginning::Waits => return Err(unanswered()),
+                }
+            }
+        })
+    }
+}
+
+impl Open {
+    async fn pass<A: Send + 'static>(
+        &self,
+        what: impl std::fmt::Display,
+        carry_out: impl FnOnce() -> A + Send + 'static,
+    ) -> Result<A, StoreError> {
+        let passed = self.world.network.pass(&self.process, what, carry_out);
+        match timeout(PATIENCE, passed).await {
+            Ok(Ok(answer)) => Ok(answer),
+            _ => Err(unanswered()),
+        }
+    }
+}
+
+impl OpenTransaction for Open {
+    fn handle(&self) -> Arc<dyn Any + Send + Sync> {
+        Arc::clone(&self.session) as _
+    }
+
+    fn commit(
+        self: Box<Self>,
+        settlement: Settlement,
+    ) -> BoxFuture<'static, Result<(), StoreError>> {
+        Box::pin(async move {
+            let key = key_of(&settlement.id);
+            let carry_out = {
+                let (world, table) = (Arc::clone(&self.world), Arc::clone(&self.table));
+                let (process, session) = (self.process.clone(), Arc::clone(&self.session));
+                move || table.commit_session(&world, &process, &session, &settlement)
+            };
+            let what = from_fn(move |f| write!(f, "commits its transaction on k{key}"));
+            match self.pass(what, carry_out).await? {
+                true => Ok(()),
+                false => Err(StoreError::new(StoreErrorKind::Other, "it is over")),
+            }
+        })
+    }
+}
+
+fn unanswered() -> StoreError {
+    StoreError::new(StoreErrorKind::Unanswered, "the simulation wants it")
+}
+
+/// The transaction that a handler works in.
+pub(crate) struct Transaction(Arc<Session>);
+
+impl Transaction {
+    /// Makes the handler's effect part of it.
+    pub(crate) fn write(&self) -> impl FnOnce() + Send + use<> {
+        let session = Arc::clone(&self.0);
+        move || session.has_effect.store(true, Ordering::Relaxed)
+    }
+}
+
+impl Session {
+    pub(crate) fn has_effect(&self) -> bool {
+        self.has_effect.load(Ordering::Relaxed)
+    }
+}
+
+impl<S> FromRecord<S> for Transaction {
+    const TRANSACTION: bool = true;
+
+    fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
+        let open = parts.transaction().and_then(|open| open.downcast().ok());
+        open.map(Self)
+            .ok_or_else(|| HandlerError::retry("there is no transaction"))
+    }
+}
