@@ -62,4 +62,6 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+mod chance;
 pub mod model;
+pub mod simulation;

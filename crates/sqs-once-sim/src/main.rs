@@ -1,18 +1,23 @@
-//! `cargo run --release -p sqs-once-sim -- model`
+//! `cargo run --release -p sqs-once-sim -- model`, and the same with `simulate` and `mutants`.
 
 #![forbid(unsafe_code)]
-#![allow(clippy::print_stdout, reason = "a command line")]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line")]
 
 use std::process::ExitCode;
+use std::time::Duration;
 
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 use sqs_once_sim::model::{Config, check};
+use sqs_once_sim::simulation::{Campaign, Depth, Mutant, Options, Way, replay};
 
-/// Checks the protocol of sqs-once.
+/// Checks the protocol of sqs-once, and simulates consumers that use it.
 #[derive(Parser)]
-struct Args {
+#[command(args_conflicts_with_subcommands = true)]
+struct Cli {
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
+    #[command(flatten)]
+    simulate: Simulate,
 }
 
 #[derive(Subcommand)]
@@ -26,17 +31,69 @@ enum Command {
         #[arg(long, default_value_t = 1)]
         threads: usize,
     },
+    /// Runs whole consumers on simulated time, under trouble; the default.
+    Simulate(Simulate),
+    /// Switches off one guard after the other, and looks for the first seed that shows it.
+    Mutants {
+        /// How many seeds each of them gets.
+        #[arg(long, default_value_t = 100_000)]
+        seeds: u64,
+        /// How many threads run schedules.
+        #[arg(long, default_value_t = 1)]
+        threads: usize,
+    },
+}
+
+#[derive(Args)]
+struct Simulate {
+    /// How many schedules to run.
+    #[arg(long, default_value_t = 10_000)]
+    seeds: u64,
+    /// The first seed.
+    #[arg(long, default_value_t = 0)]
+    first: u64,
+    /// One seed only: prints its timeline.
+    #[arg(long, conflicts_with_all = ["seeds", "first"])]
+    seed: Option<u64>,
+    /// Where the store is cut off.
+    #[arg(long, default_value = "trait")]
+    depth: Depth,
+    /// How effects are recorded; by default each seed decides.
+    #[arg(long)]
+    mode: Option<Way>,
+    /// A guard that is switched off.
+    #[arg(long)]
+    mutant: Option<Mutant>,
+    /// Clocks and kills that are off by more than leases allow for.
+    #[arg(long)]
+    hostile: bool,
+    /// How many threads run schedules.
+    #[arg(long, default_value_t = 1)]
+    threads: usize,
 }
 
 fn main() -> ExitCode {
-    let Command::Model { config, threads } = Args::parse().command;
+    let Cli { command, simulate } = Cli::parse();
+    let is_as_expected = match command {
+        Some(Command::Model { config, threads }) => model(config.as_deref(), threads),
+        Some(Command::Mutants { seeds, threads }) => mutants(seeds, threads),
+        Some(Command::Simulate(simulate)) => simulate.run(),
+        None => simulate.run(),
+    };
+    match is_as_expected {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    }
+}
+
+fn model(config: Option<&str>, threads: usize) -> bool {
     let mut all = Config::all();
     if let Some(name) = config {
         let names: Vec<_> = all.iter().map(|one| one.name).collect();
         all.retain(|one| one.name == name);
         if all.is_empty() {
             println!("no configuration {name}; there are {}", names.join(", "));
-            return ExitCode::FAILURE;
+            return false;
         }
     }
     let mut is_as_expected = true;
@@ -45,8 +102,50 @@ fn main() -> ExitCode {
         println!("{verdict}");
         is_as_expected &= verdict.is_as_expected();
     }
-    match is_as_expected {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+    is_as_expected
+}
+
+impl Simulate {
+    fn run(&self) -> bool {
+        let options = Options {
+            depth: self.depth,
+            way: self.mode.or(self.mutant.map(Mutant::way)),
+            mutant: self.mutant,
+            is_hostile: self.hostile,
+        };
+        if let Some(seed) = self.seed {
+            let told = replay(seed, &options);
+            print!("{told}");
+            return told.violation.is_none();
+        }
+        let seeds = self.first..self.first.saturating_add(self.seeds);
+        let campaign = Campaign::run(seeds, options, self.threads, |done, took| {
+            let rate = done as f64 / took.as_secs_f64();
+            eprintln!("{done} of {} schedules, {rate:.0} a second", self.seeds);
+        });
+        print!("{campaign}");
+        campaign.failure.is_none()
     }
+}
+
+/// Whether each mutant breaks what it must.
+fn mutants(seeds: u64, threads: usize) -> bool {
+    println!("| guard that is missing | first seed | what breaks |\n|---|---:|---|");
+    let mut all_killed = true;
+    for mutant in Mutant::ALL {
+        let silent = |_: u64, _: Duration| {};
+        let campaign = Campaign::run(0..seeds, Options::without(mutant), threads, silent);
+        match campaign
+            .failure
+            .as_ref()
+            .map(|told| (told.seed, &told.violation))
+        {
+            Some((seed, Some(violation))) => println!("| {mutant} | {seed} | {violation} |"),
+            _ => {
+                println!("| {mutant} | none of {seeds} | **survives** |");
+                all_killed = false;
+            }
+        }
+    }
+    all_killed
 }

@@ -1,0 +1,116 @@
+//! Many schedules, on all threads that there are for it.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::{Counts, Options, Told, replay, run};
+
+/// How many seeds a thread takes at a time.
+const SLICE: u64 = 64;
+const PROGRESS: Duration = Duration::from_secs(2);
+
+/// What many schedules came to.
+#[derive(Clone, Debug)]
+pub struct Campaign {
+    /// Which seeds were to be run.
+    pub seeds: Range<u64>,
+    /// What is simulated.
+    pub options: Options,
+    /// What happened in all of them.
+    pub counts: Counts,
+    /// The schedule with the smallest seed of those that violate a property, with its timeline.
+    pub failure: Option<Told>,
+    /// How long it took.
+    pub took: Duration,
+}
+
+impl Campaign {
+    /// Runs the schedules of these seeds, until one violates a property. `progress` is told now and then how many
+    /// are done.
+    pub fn run(
+        seeds: Range<u64>,
+        options: Options,
+        threads: usize,
+        progress: impl Fn(u64, Duration) + Send + Sync,
+    ) -> Self {
+        let begun = Instant::now();
+        let next = AtomicU64::new(seeds.start);
+        let failed = AtomicBool::new(false);
+        let told_at = AtomicU64::new(0);
+        let done = AtomicU64::new(0);
+        let work = || {
+            let (mut counts, mut failure) = (Counts::default(), None::<u64>);
+            while !failed.load(Ordering::Relaxed) {
+                let first = next.fetch_add(SLICE, Ordering::Relaxed);
+                let slice = first..(first + SLICE).min(seeds.end);
+                if slice.is_empty() {
+                    break;
+                }
+                for seed in slice {
+                    let told = run(seed, &options);
+                    counts += &told.counts;
+                    if told.violation.is_some() {
+                        failure.get_or_insert(seed);
+                        failed.store(true, Ordering::Relaxed);
+                    }
+                }
+                let done = done.fetch_add(SLICE, Ordering::Relaxed) + SLICE;
+                let elapsed = begun.elapsed();
+                let period = elapsed.as_secs() / PROGRESS.as_secs();
+                if told_at.fetch_max(period, Ordering::Relaxed) < period {
+                    progress(done.min(seeds.end - seeds.start), elapsed);
+                }
+            }
+            (counts, failure)
+        };
+        let parts: Vec<_> = thread::scope(|scope| {
+            let threads: Vec<_> = (0..threads.max(1)).map(|_| scope.spawn(work)).collect();
+            threads
+                .into_iter()
+                .map(thread::ScopedJoinHandle::join)
+                .collect()
+        });
+        let (mut counts, mut first) = (Counts::default(), None::<u64>);
+        for part in parts {
+            // A panic of the simulation itself is no result.
+            let (more, failure) = part.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            counts += &more;
+            first = first.into_iter().chain(failure).min();
+        }
+        Self {
+            seeds,
+            options,
+            counts,
+            failure: first.map(|seed| replay(seed, &options)),
+            took: begun.elapsed(),
+        }
+    }
+}
+
+/// A report in Markdown, with the timeline of what failed.
+impl fmt::Display for Campaign {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            seeds,
+            options,
+            counts,
+            ..
+        } = self;
+        let rate = counts.schedules() as f64 / self.took.as_secs_f64();
+        writeln!(f, "Seeds {} to {}, {options}", seeds.start, seeds.end - 1)?;
+        writeln!(
+            f,
+            "{} schedules in {:.0?}, {rate:.0} a second\n",
+            counts.schedules(),
+            self.took
+        )?;
+        writeln!(f, "{counts}")?;
+        match &self.failure {
+            Some(told) => write!(f, "{told}"),
+            None => writeln!(f, "No property was violated."),
+        }
+    }
+}

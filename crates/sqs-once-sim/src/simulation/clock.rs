@@ -1,0 +1,48 @@
+//! The clocks of processes, which are wrong.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use sqs_once::{Clock, Timestamp};
+use tokio::time::Instant;
+
+/// When every schedule begins, by the true clock.
+const BEGINNING: Duration = Duration::from_secs(4_102_444_800);
+
+/// The true time.
+pub(crate) fn true_time(started: Instant) -> Timestamp {
+    Timestamp::default() + BEGINNING + started.elapsed()
+}
+
+/// The time of a process. Clones are one clock.
+#[derive(Clone, Debug)]
+pub(crate) struct ProcessClock {
+    started: Instant,
+    /// Milliseconds ahead of the true time.
+    ahead: Arc<AtomicI64>,
+}
+
+impl ProcessClock {
+    pub(crate) fn new(started: Instant, ahead: i64) -> Self {
+        Self {
+            started,
+            ahead: Arc::new(AtomicI64::new(ahead)),
+        }
+    }
+
+    pub(crate) fn set(&self, ahead: i64) {
+        self.ahead.store(ahead, Ordering::Relaxed);
+    }
+
+    pub(crate) fn ahead(&self) -> i64 {
+        self.ahead.load(Ordering::Relaxed)
+    }
+}
+
+impl Clock for ProcessClock {
+    fn now(&self) -> Timestamp {
+        let truly = true_time(self.started).as_millis();
+        Timestamp::from_millis(truly.saturating_add_signed(self.ahead()))
+    }
+}

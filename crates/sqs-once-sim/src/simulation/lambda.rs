@@ -1,0 +1,292 @@
+//! Lambda: execution environments, invocations, deadlines, kills.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use aws_lambda_events::event::sqs::{SqsEvent, SqsMessage};
+use futures_util::future::join_all;
+use lambda_runtime::{Context, LambdaEvent};
+use sqs_once::{
+    AfterDeadLetter, Attempt, Backoff, Cache, Consumer, InProgress, MessageMeta, Requests,
+};
+use tokio::time::{Instant, sleep, sleep_until};
+use tower_service::Service;
+
+use super::clock::{ProcessClock, true_time};
+use super::counts::Count;
+use super::handler::{INVOCATION, MESSAGE, Order, apart, together};
+use super::mutant::Mutant;
+use super::process::Process;
+use super::queue::Delivery;
+use super::sqs;
+use super::world::{NAMESPACE, World};
+
+/// An execution environment: one process, which handles one invocation after the other.
+pub(crate) struct Environment {
+    pub(crate) world: Arc<World>,
+    pub(crate) process: Process,
+    pub(crate) clock: ProcessClock,
+    invocations: AtomicUsize,
+}
+
+/// An environment with what runs in it.
+#[derive(Clone)]
+pub(crate) struct Warm {
+    pub(crate) environment: Arc<Environment>,
+    consumer: Consumer,
+}
+
+impl Warm {
+    /// A cold start.
+    pub(crate) fn start(world: &Arc<World>, name: usize) -> Self {
+        world.witness().counts.add(Count::ColdStarts);
+        let ahead = world.plan.ahead(&world.chance);
+        let process = Process::new(name);
+        world.started(&process);
+        let environment = Arc::new(Environment {
+            world: Arc::clone(world),
+            process,
+            clock: ProcessClock::new(world.started, ahead),
+            invocations: AtomicUsize::new(0),
+        });
+        Self {
+            consumer: consumer(&environment),
+            environment,
+        }
+    }
+
+    pub(crate) fn is_free(&self) -> bool {
+        let most = if self.environment.world.plan.overlaps {
+            2
+        } else {
+            1
+        };
+        self.environment.invocations.load(Ordering::Relaxed) < most
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.environment.invocations.load(Ordering::Relaxed) == 0
+    }
+
+    pub(crate) fn is_dead(&self) -> bool {
+        self.environment.process.is_dead()
+    }
+
+    /// Hands a batch to the function, and its answer to SQS.
+    pub(crate) fn invoke(&self, batch: Vec<Delivery>) {
+        let Self {
+            environment,
+            consumer,
+        } = self.clone();
+        let others = environment.invocations.fetch_add(1, Ordering::Relaxed);
+        if others > 0 {
+            environment.world.witness().counts.add(Count::Overlaps);
+        }
+        tokio::spawn(async move {
+            run(&environment, consumer, batch, others == 0).await;
+            environment.invocations.fetch_sub(1, Ordering::Relaxed);
+            environment.world.changed.notify_one();
+        });
+    }
+}
+
+async fn run(environment: &Environment, consumer: Consumer, batch: Vec<Delivery>, alone: bool) {
+    let Environment { world, process, .. } = environment;
+    let invocation = world.witness().invoked();
+    let ends_at = Instant::now() + world.plan.timeout;
+    let timeline = world.network.timeline();
+    for one in &batch {
+        let Delivery {
+            message,
+            key,
+            receives,
+            ..
+        } = one;
+        let what = format_args!("gets m{message} (k{key}), delivery {receives}");
+        timeline.note(process, what);
+    }
+    let is_healthy = is_on_time(environment) && !process.is_frozen();
+    let trouble = process.trouble();
+    let late = world.chance.millis(0..world.plan.late_kill);
+    let answer = tokio::select! {
+        biased;
+        () = process.died() => None,
+        answer = call(environment, consumer, &batch, invocation) => Some(answer),
+        () = world.crashes(ends_at) => {
+            world.crash(process);
+            None
+        }
+        () = sleep_until(ends_at + late) => {
+            timeline.note(process, "is killed at its deadline");
+            let mut witness = world.witness();
+            witness.counts.add(Count::Timeouts);
+            if late > Duration::ZERO {
+                witness.counts.add(Count::LateKills);
+            }
+            if is_healthy && process.trouble() == trouble && is_on_time(environment) {
+                let what = format!("{process} was killed at its deadline");
+                witness.violated(super::property::Property::AnswersInTime, what);
+            }
+            drop(witness);
+            process.die();
+            None
+        }
+    };
+    let Some(failures) = answer else { return };
+    // What ran beside it has claims of its own.
+    if alone && environment.invocations.load(Ordering::Relaxed) == 1 {
+        world.witness().answered(process, invocation);
+    } else {
+        world.witness().counts.add(Count::Answers);
+    }
+    timeline.note(process, format_args!("answers: failed {failures:?}"));
+    if world.is_troubled() && world.chance.once_in(20) {
+        world.witness().counts.add(Count::AnswersLost);
+        timeline.note("lambda", "the answer is lost");
+        return;
+    }
+    sleep(world.chance.millis(0..30)).await;
+    world.take_back(&batch, &failures);
+}
+
+/// Whether the deadline margin makes up for the process's clock.
+fn is_on_time(environment: &Environment) -> bool {
+    let margin = environment.world.plan.timeout.as_millis() / 10;
+    let behind = -i128::from(environment.clock.ahead());
+    behind < i128::try_from(margin / 2).unwrap_or_default()
+}
+
+/// The messages that the function wants to be delivered again; all of them where it fails.
+async fn call(
+    environment: &Environment,
+    mut consumer: Consumer,
+    batch: &[Delivery],
+    invocation: usize,
+) -> Vec<usize> {
+    let world = &environment.world;
+    let ends_at = true_time(world.started) + world.plan.timeout;
+    let event = |batch: &[Delivery]| {
+        let mut event = SqsEvent::default();
+        event.records = batch
+            .iter()
+            .map(|one| record(world, one, invocation))
+            .collect();
+        let mut context = Context::default();
+        context.deadline = ends_at.as_millis();
+        LambdaEvent::new(event, context)
+    };
+    let answers = match world.mutant() {
+        Some(Mutant::NoCoalescing) => {
+            let calls = batch.iter().map(|one| consumer.call(event(&[*one])));
+            join_all(calls.collect::<Vec<_>>()).await
+        }
+        _ => vec![consumer.call(event(batch)).await],
+    };
+    // A process that is frozen answers when it goes on, and one that is dead not at all.
+    environment.process.goes_on().await;
+    let mut failures = Vec::new();
+    for answer in answers {
+        match answer {
+            Ok(answer) => {
+                failures.extend(answer.batch_item_failures.iter().filter_map(|failure| {
+                    failure
+                        .item_identifier
+                        .strip_prefix('m')?
+                        .parse::<usize>()
+                        .ok()
+                }))
+            }
+            Err(_) => failures.extend(batch.iter().map(|one| one.message)),
+        }
+    }
+    failures
+}
+
+fn record(world: &World, delivery: &Delivery, invocation: usize) -> SqsMessage {
+    let Delivery {
+        message,
+        key,
+        group,
+        receives,
+        receipt,
+    } = delivery;
+    let arn = match world.plan.is_fifo && world.mutant() != Some(Mutant::NoFifo) {
+        true => "arn:aws:sqs:eu-central-1:123456789012:orders.fifo",
+        false => "arn:aws:sqs:eu-central-1:123456789012:orders",
+    };
+    let mut attributes = HashMap::from([
+        ("ApproximateReceiveCount".to_owned(), receives.to_string()),
+        (INVOCATION.to_owned(), invocation.to_string()),
+        (MESSAGE.to_owned(), message.to_string()),
+    ]);
+    if world.plan.is_fifo {
+        attributes.insert("MessageGroupId".to_owned(), format!("g{group}"));
+    }
+    let mut record = SqsMessage::default();
+    record.message_id = Some(format!("m{message}"));
+    record.receipt_handle = Some(format!("{message}.{receipt}"));
+    record.body = Some(Order::body(*key));
+    record.attributes = attributes;
+    record.event_source_arn = Some(arn.to_owned());
+    record
+}
+
+fn consumer(environment: &Arc<Environment>) -> Consumer {
+    let Environment {
+        world,
+        process,
+        clock,
+        ..
+    } = &**environment;
+    let plan = &world.plan;
+    let keyed = sqs_once::consumer::<Order>().key(|order: &Order| order.key.clone());
+    let shared = Arc::clone(environment);
+    let consumer = match plan.way.commits() {
+        false => keyed.handler(move |order: Order, meta: MessageMeta, attempt: Attempt| {
+            apart(Arc::clone(&shared), order, meta, attempt)
+        }),
+        true => keyed.handler(move |order: Order, meta: MessageMeta, attempt: Attempt| {
+            together(Arc::clone(&shared), order, meta, attempt)
+        }),
+    };
+    let mut consumer = consumer
+        .mode(plan.mode())
+        .namespace(NAMESPACE)
+        .store(world.store(process))
+        .clock(clock.clone())
+        .random(world.chance.clone())
+        .concurrency(plan.concurrency);
+    if plan.cache {
+        consumer = consumer.cache(Cache::of(10));
+    }
+    if plan.waits {
+        consumer = consumer.in_progress(InProgress::Wait(Duration::from_secs(60)));
+    }
+    if plan.singly {
+        consumer = consumer.requests(Requests::Single);
+    }
+    if plan.record_timeout {
+        consumer = consumer.record_timeout(Duration::from_secs(1));
+    }
+    if plan.has_sqs {
+        let fifo = if plan.is_fifo { ".fifo" } else { "" };
+        consumer = consumer
+            .sqs_client(sqs::client(world))
+            .queue_url(&sqs::queue_url(process, &format!("orders{fifo}")))
+            .dead_letter_queue(&sqs::queue_url(process, &format!("dead-letters{fifo}")))
+            .backoff(Backoff::exponential(
+                Duration::from_secs(1),
+                Duration::from_secs(60),
+            ));
+        if plan.goes_on {
+            consumer = consumer.after_dead_letter(AfterDeadLetter::GoOn);
+        }
+    }
+    match world.mutant() {
+        Some(Mutant::NoLeaseMargin) => consumer.lease_margin(Duration::ZERO),
+        Some(Mutant::NoDeadlineGuard) => consumer.deadline_margin(Duration::from_millis(1)),
+        _ => consumer,
+    }
+}

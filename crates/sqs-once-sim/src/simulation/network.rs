@@ -1,0 +1,234 @@
+//! A network that loses, delays and repeats, for processes that die.
+
+use std::fmt::{self, Display};
+use std::future::pending;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use tokio::time::sleep;
+
+use crate::chance::Chance;
+
+use super::process::Process;
+use super::timeline::Timeline;
+
+/// What happens to one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// It never arrives, and nobody says so.
+    LoseRequest,
+    /// Its process has no network until the weather is fair: neither it nor what is sent after it arrives.
+    CutOff,
+    /// It is carried out, and its answer never arrives.
+    LoseAnswer,
+    /// The connection breaks before it is carried out, which happens much later all the same.
+    Delay,
+    /// The process dies before it is sent.
+    DieBefore,
+    /// The process dies once it is carried out.
+    DieAfter,
+    /// It is refused for a moment.
+    Throttle,
+    /// Another transaction is under way on what it writes.
+    Collide,
+    /// The server fails after it is carried out.
+    Fail,
+}
+
+impl Fault {
+    pub(crate) const ALL: [Self; 9] = [
+        Self::LoseRequest,
+        Self::CutOff,
+        Self::LoseAnswer,
+        Self::Delay,
+        Self::DieBefore,
+        Self::DieAfter,
+        Self::Throttle,
+        Self::Collide,
+        Self::Fail,
+    ];
+}
+
+impl Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::LoseRequest => "request lost",
+            Self::CutOff => "process cut off",
+            Self::LoseAnswer => "answer lost",
+            Self::Delay => "request delayed",
+            Self::DieBefore => "process dies before it",
+            Self::DieAfter => "process dies after it",
+            Self::Throttle => "throttled",
+            Self::Collide => "transaction conflict",
+            Self::Fail => "server fails after it",
+        })
+    }
+}
+
+/// How a request ends that is not answered. One that nobody ever answers doesn't end: its sender has a timeout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Broken {
+    /// The connection broke; the request may have been carried out, or be some time.
+    Connection,
+    /// It was refused, for it is one too many.
+    Throttled,
+    /// It was refused, for another transaction is under way on what it writes.
+    Conflict,
+    /// The server failed; the request was carried out.
+    Failed,
+}
+
+/// When faults come.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Weather {
+    Calm,
+    /// This one, at this request, counted from 0.
+    Once(u64, Fault),
+    /// Any of them, once in so many requests, for so many requests.
+    Storm {
+        once_in: u64,
+        requests: u64,
+    },
+}
+
+impl Weather {
+    /// Calm, a single fault or a storm, which clears in every case.
+    pub(crate) fn any(chance: &Chance) -> Self {
+        match chance.below(8) {
+            0 => Self::Calm,
+            1..4 => Self::Once(chance.below(24), chance.pick(&Fault::ALL)),
+            _ => Self::Storm {
+                once_in: 2 + chance.below(12),
+                requests: 10 + chance.below(60),
+            },
+        }
+    }
+}
+
+/// How often each fault came, in the order of [`Fault::ALL`].
+pub(crate) type FaultCounts = [u64; Fault::ALL.len()];
+
+/// What all processes of a schedule send their requests through. Clones are one network.
+#[derive(Clone, Debug)]
+pub(crate) struct Network(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    weather: Weather,
+    chance: Chance,
+    timeline: Timeline,
+    requests: AtomicU64,
+    is_fair: AtomicBool,
+    faults: [AtomicU64; Fault::ALL.len()],
+}
+
+impl Network {
+    pub(crate) fn new(weather: Weather, chance: Chance, timeline: Timeline) -> Self {
+        Self(Arc::new(Shared {
+            weather,
+            chance,
+            timeline,
+            requests: AtomicU64::new(0),
+            is_fair: AtomicBool::new(false),
+            faults: Default::default(),
+        }))
+    }
+
+    pub(crate) fn timeline(&self) -> &Timeline {
+        &self.0.timeline
+    }
+
+    /// From now on nothing goes wrong any more. What is late still arrives.
+    pub(crate) fn clear_up(&self) {
+        self.0.is_fair.store(true, Ordering::Relaxed);
+    }
+
+    /// How many requests were sent so far.
+    pub(crate) fn requests(&self) -> u64 {
+        self.0.requests.load(Ordering::Relaxed)
+    }
+
+    /// What they met so far.
+    pub(crate) fn faults(&self) -> FaultCounts {
+        self.0
+            .faults
+            .each_ref()
+            .map(|count| count.load(Ordering::Relaxed))
+    }
+
+    /// Sends a request, which is carried out at one instant, or never. What was sent arrives, whatever becomes of the
+    /// one who sent it.
+    ///
+    /// Pending for ever when nobody will answer: the caller has a timeout, as every client has.
+    pub(crate) async fn pass<A: Send + 'static>(
+        &self,
+        process: &Process,
+        what: impl Display,
+        carry_out: impl FnOnce() -> A + Send + 'static,
+    ) -> Result<A, Broken> {
+        process.goes_on().await;
+        if process.is_cut_off() && !self.0.is_fair.load(Ordering::Relaxed) {
+            return Err(Broken::Connection);
+        }
+        let fault = self.fault();
+        if fault.is_some() {
+            process.troubled();
+        }
+        let note = |more: &dyn Display| self.0.timeline.note(process, format_args!("{what}{more}"));
+        match fault {
+            None => note(&" …"),
+            Some(fault) => note(&format_args!(" … {fault}")),
+        }
+        match fault {
+            Some(Fault::DieBefore) => {
+                process.die();
+                process.goes_on().await;
+            }
+            Some(Fault::LoseRequest) => pending().await,
+            Some(Fault::CutOff) => {
+                process.cut_off();
+                return Err(Broken::Connection);
+            }
+            Some(Fault::Throttle) => return Err(Broken::Throttled),
+            Some(Fault::Collide) => return Err(Broken::Conflict),
+            _ => {}
+        }
+        let chance = &self.0.chance;
+        let (there, back) = (chance.millis(1..20), chance.millis(1..20));
+        let late = (fault == Some(Fault::Delay)).then(|| chance.millis(1000..100_000));
+        let on_its_way = tokio::spawn(async move {
+            sleep(there + late.unwrap_or_default()).await;
+            carry_out()
+        });
+        if fault == Some(Fault::Delay) {
+            return Err(Broken::Connection);
+        }
+        let answer = on_its_way.await.map_err(|_| Broken::Connection)?;
+        match fault {
+            Some(Fault::LoseAnswer) => pending().await,
+            Some(Fault::DieAfter) => process.die(),
+            Some(Fault::Fail) => return Err(Broken::Failed),
+            _ => {}
+        }
+        sleep(back).await;
+        process.goes_on().await;
+        Ok(answer)
+    }
+
+    fn fault(&self) -> Option<Fault> {
+        let at = self.0.requests.fetch_add(1, Ordering::Relaxed);
+        let chance = &self.0.chance;
+        let place = match self.0.weather {
+            _ if self.0.is_fair.load(Ordering::Relaxed) => None,
+            Weather::Calm => None,
+            Weather::Once(when, fault) => (at == when)
+                .then(|| Fault::ALL.iter().position(|one| *one == fault))
+                .flatten(),
+            Weather::Storm { once_in, requests } => {
+                (at < requests && chance.once_in(once_in)).then(|| chance.index(Fault::ALL.len()))
+            }
+        }?;
+        self.0.faults[place].fetch_add(1, Ordering::Relaxed);
+        Some(Fault::ALL[place])
+    }
+}

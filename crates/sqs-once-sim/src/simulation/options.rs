@@ -1,0 +1,137 @@
+//! What is simulated.
+
+use std::fmt;
+use std::str::FromStr;
+
+use sqs_once::Mode;
+
+use super::mutant::Mutant;
+
+/// Which schedules are run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Where the store is cut off.
+    pub depth: Depth,
+    /// How effects are recorded; the seed decides where it is none.
+    pub way: Option<Way>,
+    /// A guard that is missing.
+    pub mutant: Option<Mutant>,
+    /// Whether clocks and kills are off by more than leases allow for.
+    pub is_hostile: bool,
+}
+
+impl Options {
+    /// Schedules that have the guard which is missing.
+    pub fn without(mutant: Mutant) -> Self {
+        Self {
+            way: Some(mutant.way()),
+            mutant: Some(mutant),
+            ..Self::default()
+        }
+    }
+}
+
+/// Where the store is cut off from the real code.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Depth {
+    /// At the `Store` trait: a store that decides by the library's own conditions.
+    #[default]
+    Trait,
+}
+
+impl FromStr for Depth {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        named(name, [Self::Trait], |_| "trait")
+    }
+}
+
+/// How effects are recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// The key is claimed, the handler runs, the effect is recorded.
+    ClaimFirst,
+    /// The handler runs, the effect is recorded.
+    RecordAfter,
+    /// The handler's writes commit with the record.
+    Writes,
+    /// The key is claimed, and the handler's writes commit with the record.
+    ClaimedWrites,
+}
+
+impl Way {
+    /// All of them.
+    pub const ALL: [Self; 4] = [
+        Self::ClaimFirst,
+        Self::RecordAfter,
+        Self::Writes,
+        Self::ClaimedWrites,
+    ];
+
+    pub(crate) fn mode(self) -> Mode {
+        match self {
+            Self::ClaimFirst | Self::ClaimedWrites => Mode::ClaimFirst,
+            Self::RecordAfter => Mode::RecordAfter,
+            Self::Writes => Mode::Transactional,
+        }
+    }
+
+    pub(crate) fn commits(self) -> bool {
+        matches!(self, Self::Writes | Self::ClaimedWrites)
+    }
+
+    /// Its name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ClaimFirst => "claim-first",
+            Self::RecordAfter => "record-after",
+            Self::Writes => "writes",
+            Self::ClaimedWrites => "claimed-writes",
+        }
+    }
+}
+
+impl FromStr for Way {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        named(name, Self::ALL, Self::name)
+    }
+}
+
+/// The one with this name.
+pub(super) fn named<T: Copy, const N: usize>(
+    name: &str,
+    all: [T; N],
+    of: impl Fn(T) -> &'static str,
+) -> Result<T, String> {
+    let found = all.into_iter().find(|one| of(*one) == name);
+    found.ok_or_else(|| format!("there are {}", all.map(of).join(", ")))
+}
+
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What is not the default.
+impl fmt::Display for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let depth = match self.depth {
+            Depth::Trait => "at the `Store` trait",
+        };
+        f.write_str(depth)?;
+        if let Some(way) = self.way {
+            write!(f, ", {way}")?;
+        }
+        if let Some(mutant) = self.mutant {
+            write!(f, ", mutant {mutant}")?;
+        }
+        if self.is_hostile {
+            f.write_str(", beyond the margins")?;
+        }
+        Ok(())
+    }
+}

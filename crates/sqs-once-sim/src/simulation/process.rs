@@ -1,0 +1,125 @@
+//! Processes: they die, freeze, and lose their network.
+
+use std::fmt;
+use std::future::pending;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
+
+/// A process: what it does ends when it dies, but not what it has sent. Clones are one process.
+#[derive(Clone, Debug)]
+pub(crate) struct Process {
+    name: usize,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    died: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    dead: bool,
+    cut_off: bool,
+    frozen_until: Option<Instant>,
+    trouble: u64,
+}
+
+impl Process {
+    pub(crate) fn new(name: usize) -> Self {
+        Self {
+            name,
+            shared: Arc::default(),
+        }
+    }
+
+    /// Its number among the processes of its schedule.
+    pub(crate) fn name(&self) -> usize {
+        self.name
+    }
+
+    /// How often something went wrong for it so far that it can't help: a request, or a freeze.
+    pub(crate) fn trouble(&self) -> u64 {
+        self.state().trouble
+    }
+
+    pub(crate) fn troubled(&self) {
+        self.state().trouble += 1;
+    }
+
+    pub(crate) fn die(&self) {
+        self.state().dead = true;
+        self.shared.died.notify_waiters();
+    }
+
+    pub(crate) fn is_dead(&self) -> bool {
+        self.state().dead
+    }
+
+    /// Ends when the process is dead.
+    pub(crate) async fn died(&self) {
+        let died = self.shared.died.notified();
+        if !self.is_dead() {
+            died.await;
+        }
+    }
+
+    /// From now on nothing that it sends arrives.
+    pub(crate) fn cut_off(&self) {
+        self.state().cut_off = true;
+    }
+
+    pub(crate) fn is_cut_off(&self) -> bool {
+        self.state().cut_off
+    }
+
+    /// It neither sends nor hears anything until then, and its handlers don't move. Its timers go off in time, as they
+    /// would all at once when it goes on.
+    pub(crate) fn freeze(&self, until: Instant) {
+        let mut state = self.state();
+        state.frozen_until = Some(until);
+        state.trouble += 1;
+    }
+
+    pub(crate) fn is_frozen(&self) -> bool {
+        let until = self.state().frozen_until;
+        until.is_some_and(|until| Instant::now() < until)
+    }
+
+    /// What a process that is dead does not get past, and one that is frozen only when it goes on.
+    pub(crate) async fn goes_on(&self) {
+        loop {
+            let frozen_until = {
+                let state = self.state();
+                if state.dead {
+                    None
+                } else {
+                    Some(state.frozen_until)
+                }
+            };
+            match frozen_until {
+                None => pending().await,
+                Some(Some(until)) if Instant::now() < until => sleep_until(until).await,
+                Some(_) => return,
+            }
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing panics while the lock is held.
+        self.shared
+            .state
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Display for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The name fills its column.
+        f.pad(&format!("p{}", self.name))
+    }
+}

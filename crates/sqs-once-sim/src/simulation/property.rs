@@ -1,0 +1,86 @@
+//! What holds in every schedule.
+
+use std::fmt;
+
+/// A promise, judged at every step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Property {
+    /// A message leaves its queue only when its effect is on record, or a copy of it is in the dead-letter queue.
+    NothingLost,
+    /// Once the weather is fair, every message is done, those in the dead-letter queue as soon as they are redriven.
+    AllEnds,
+    /// An effect that commits together with its record happens once.
+    CommitsOnce,
+    /// Any other effect happens again only in one of the counted windows.
+    RepeatsInWindows,
+    /// Two handlers never run at the same time for one key, where keys are claimed.
+    OneOwner,
+    /// Each claim of a key has a larger fence than all before it.
+    FencesGrow,
+    /// Effects of a message group come in the order of its messages.
+    OrderKept,
+    /// A settlement changes nothing but its own claim.
+    StaleChangesNothing,
+    /// No handler runs for a key whose completion was on record when it was admitted.
+    RecordedIsOver,
+    /// A claim that was released or completed does not come back.
+    EndedStaysEnded,
+    /// Whoever is told of a claim of its own runs its handler or gives the claim back.
+    OwnIsUsed,
+    /// A process that works as it should answers before its deadline.
+    AnswersInTime,
+}
+
+impl Property {
+    /// All of them, in the order of the report.
+    pub const ALL: [Self; 12] = [
+        Self::NothingLost,
+        Self::AllEnds,
+        Self::CommitsOnce,
+        Self::RepeatsInWindows,
+        Self::OneOwner,
+        Self::FencesGrow,
+        Self::OrderKept,
+        Self::StaleChangesNothing,
+        Self::RecordedIsOver,
+        Self::EndedStaysEnded,
+        Self::OwnIsUsed,
+        Self::AnswersInTime,
+    ];
+}
+
+impl fmt::Display for Property {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NothingLost => {
+                "nothing is acknowledged that is neither on record nor a dead letter"
+            }
+            Self::AllEnds => "every message is done once the weather is fair",
+            Self::CommitsOnce => "an effect that commits with its record happens once",
+            Self::RepeatsInWindows => "an effect is repeated in counted windows only",
+            Self::OneOwner => "a key has one live owner at most",
+            Self::FencesGrow => "fences grow with every claim",
+            Self::OrderKept => "effects of a message group keep its order",
+            Self::StaleChangesNothing => "a stale owner changes nothing",
+            Self::RecordedIsOver => "what is on record is not handled again",
+            Self::EndedStaysEnded => "a claim that ended does not come back",
+            Self::OwnIsUsed => "a claim that its sender knows of is used or given back",
+            Self::AnswersInTime => "a healthy process answers before its deadline",
+        })
+    }
+}
+
+/// A property that did not hold.
+#[derive(Clone, Debug)]
+pub struct Violation {
+    /// Which.
+    pub property: Property,
+    /// What happened instead.
+    pub what: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.property, self.what)
+    }
+}

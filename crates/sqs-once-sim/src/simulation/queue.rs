@@ -1,0 +1,226 @@
+//! SQS: visibility timeouts, redelivery, redrive, message groups.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::chance::Chance;
+
+/// Where a message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    Queue,
+    DeadLetters,
+    Deleted,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Message {
+    pub(crate) key: usize,
+    pub(crate) group: usize,
+    pub(crate) place: Place,
+    /// It is out until then, or not sent before.
+    pub(crate) visible_at: Instant,
+    pub(crate) is_out: bool,
+    pub(crate) receives: u32,
+    /// The number of its last delivery.
+    pub(crate) receipt: u64,
+    /// Whether the consumer has put a copy of it into the dead-letter queue.
+    pub(crate) is_copied: bool,
+}
+
+/// One delivery of a message.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Delivery {
+    /// The message's number, which is its id.
+    pub(crate) message: usize,
+    pub(crate) key: usize,
+    pub(crate) group: usize,
+    pub(crate) receives: u32,
+    pub(crate) receipt: u64,
+}
+
+/// What a delivery came of, besides its message being visible.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Why {
+    Visible,
+    InFlight,
+    Deleted,
+}
+
+/// A queue with its dead-letter queue. A message's number is its place in the order of sending.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    pub(crate) messages: Vec<Message>,
+    is_fifo: bool,
+    visibility: Duration,
+    max_receives: u32,
+    receipts: u64,
+}
+
+impl Queue {
+    pub(crate) fn new(is_fifo: bool, visibility: Duration, max_receives: u32) -> Self {
+        Self {
+            messages: Vec::new(),
+            is_fifo,
+            visibility,
+            max_receives,
+            receipts: 0,
+        }
+    }
+
+    pub(crate) fn send(&mut self, key: usize, group: usize, at: Instant, place: Place) -> usize {
+        self.messages.push(Message {
+            key,
+            group,
+            place,
+            visible_at: at,
+            is_out: false,
+            receives: 0,
+            receipt: 0,
+            is_copied: false,
+        });
+        self.messages.len() - 1
+    }
+
+    /// Moves what was received too often; gives the messages moved.
+    pub(crate) fn redrive(&mut self, now: Instant) -> Vec<usize> {
+        let mut moved = Vec::new();
+        for (at, message) in self.messages.iter_mut().enumerate() {
+            let is_back = message.place == Place::Queue && message.visible_at <= now;
+            if is_back && message.receives >= self.max_receives {
+                message.place = Place::DeadLetters;
+                message.is_out = false;
+                moved.push(at);
+            }
+        }
+        moved
+    }
+
+    /// Delivers what is visible, and where `trouble` allows also what is not. At most `most`.
+    pub(crate) fn receive(
+        &mut self,
+        now: Instant,
+        chance: &Chance,
+        trouble: bool,
+        most: usize,
+    ) -> Vec<(Delivery, Why)> {
+        let mut batch = Vec::new();
+        let mut locked = Vec::new();
+        for at in 0..self.messages.len() {
+            if batch.len() == most {
+                break;
+            }
+            let message = &self.messages[at];
+            let is_visible = message.visible_at <= now;
+            let why = match message.place {
+                Place::Queue if self.is_fifo => {
+                    // What is out, or stays behind, keeps its group.
+                    let is_first = !locked.contains(&message.group);
+                    if !is_visible || !is_first || (trouble && chance.once_in(6)) {
+                        locked.push(message.group);
+                        continue;
+                    }
+                    Why::Visible
+                }
+                Place::Queue if is_visible => match trouble && chance.once_in(4) {
+                    true => continue,
+                    false => Why::Visible,
+                },
+                Place::Queue if trouble && message.is_out && chance.once_in(8) => Why::InFlight,
+                Place::Deleted if trouble && !self.is_fifo && chance.once_in(16) => Why::Deleted,
+                _ => continue,
+            };
+            batch.push((self.deliver(at, now), why));
+        }
+        batch
+    }
+
+    /// Delivers a message whether it is there or not.
+    pub(crate) fn deliver(&mut self, at: usize, now: Instant) -> Delivery {
+        self.receipts += 1;
+        let message = &mut self.messages[at];
+        message.receives += 1;
+        message.receipt = self.receipts;
+        message.is_out = true;
+        message.visible_at = now + self.visibility;
+        Delivery {
+            message: at,
+            key: message.key,
+            group: message.group,
+            receives: message.receives,
+            receipt: message.receipt,
+        }
+    }
+
+    /// Deletes what was delivered; whether it is gone now and was not before.
+    pub(crate) fn delete(&mut self, delivery: Delivery, now: Instant) -> bool {
+        let message = &mut self.messages[delivery.message];
+        let is_current = message.receipt == delivery.receipt && now < message.visible_at;
+        if message.place != Place::Queue || (self.is_fifo && !is_current) {
+            return false;
+        }
+        message.place = Place::Deleted;
+        message.is_out = false;
+        true
+    }
+
+    /// Sets when a message is visible again, if this is its last delivery.
+    pub(crate) fn change_visibility(&mut self, message: usize, receipt: u64, at: Instant) -> bool {
+        let message = &mut self.messages[message];
+        let is_current = message.receipt == receipt && message.place == Place::Queue;
+        if is_current {
+            message.visible_at = at;
+        }
+        is_current
+    }
+
+    /// Sends all dead letters again, as new messages.
+    pub(crate) fn redrive_dead_letters(&mut self, now: Instant) -> usize {
+        let dead: Vec<_> = (0..self.messages.len())
+            .filter(|at| self.messages[*at].place == Place::DeadLetters)
+            .collect();
+        for &at in &dead {
+            self.messages[at].place = Place::Deleted;
+            let (key, group) = (self.messages[at].key, self.messages[at].group);
+            self.send(key, group, now, Place::Queue);
+        }
+        dead.len()
+    }
+
+    /// When the next message that is in the queue becomes visible.
+    pub(crate) fn next_visible(&self) -> Option<Instant> {
+        let queued = self
+            .messages
+            .iter()
+            .filter(|message| message.place == Place::Queue);
+        queued.map(|message| message.visible_at).min()
+    }
+
+    pub(crate) fn has(&self, place: Place) -> bool {
+        self.messages.iter().any(|message| message.place == place)
+    }
+
+    /// The message that comes before this one in its group, and whose key's effect `has_happened` denies.
+    pub(crate) fn skipped(
+        &self,
+        message: usize,
+        has_happened: impl Fn(usize) -> bool,
+    ) -> Option<usize> {
+        let this = &self.messages[message];
+        if !self.is_fifo || this.place != Place::Queue {
+            return None;
+        }
+        let is_skipped = |at: &usize| {
+            let other = &self.messages[*at];
+            let waits = other.place == Place::Queue && other.group == this.group;
+            waits && !other.is_copied && other.key != this.key && !has_happened(other.key)
+        };
+        // An earlier message with the same key may have had the effect.
+        let first = (0..message).find(|at| {
+            let other = &self.messages[*at];
+            other.place == Place::Queue && other.key == this.key
+        });
+        (0..first.unwrap_or(message)).find(is_skipped)
+    }
+}

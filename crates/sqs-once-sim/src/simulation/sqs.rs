@@ -1,0 +1,167 @@
+//! SQS's own API, as far as the consumer uses it: dead letters, and messages that stay away.
+
+use std::cell::RefCell;
+use std::fmt::from_fn;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use aws_sdk_sqs::config::http::{HttpRequest, HttpResponse};
+use aws_sdk_sqs::config::retry::RetryConfig;
+use aws_sdk_sqs::config::timeout::TimeoutConfig;
+use aws_sdk_sqs::config::{BehaviorVersion, Credentials, Region, StalledStreamProtectionConfig};
+use aws_sdk_sqs::{Client, Config};
+use aws_smithy_runtime_api::client::http::{
+    HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn,
+};
+use aws_smithy_runtime_api::client::result::ConnectorError;
+use aws_smithy_runtime_api::http::StatusCode;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::counts::Count;
+use super::mutant::Mutant;
+use super::network::Broken;
+use super::process::Process;
+use super::queue::Place;
+use super::world::World;
+
+thread_local! {
+    /// Making a client takes longer than a schedule.
+    static CLIENT: Client = new_client();
+    /// The schedule that runs on this thread.
+    static WORLD: RefCell<Weak<World>> = RefCell::default();
+}
+
+/// SQS's client, for all processes of a schedule. Which of them sends something is in the queue's URL.
+pub(crate) fn client(world: &Arc<World>) -> Client {
+    WORLD.replace(Arc::downgrade(world));
+    CLIENT.with(Clone::clone)
+}
+
+/// The URL of a queue, as one process knows it.
+pub(crate) fn queue_url(process: &Process, name: &str) -> String {
+    let number = process.name();
+    format!("https://sqs.eu-central-1.amazonaws.com/{number}/{name}")
+}
+
+/// The process that knows a queue by this URL.
+fn sender(world: &World, url: &Value) -> Option<Process> {
+    let number = url.as_str()?.rsplit('/').nth(1)?.parse().ok()?;
+    world.process(number)
+}
+
+/// The connection to SQS.
+#[derive(Debug)]
+struct Wire;
+
+fn new_client() -> Client {
+    let connector = SharedHttpConnector::new(Wire);
+    let config = Config::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .region(Region::from_static("eu-central-1"))
+        .credentials_provider(Credentials::new("local", "local", None, None, "simulation"))
+        .http_client(http_client_fn(move |_, _| connector.clone()))
+        .timeout_config(
+            TimeoutConfig::builder()
+                .operation_attempt_timeout(Duration::from_secs(1))
+                .build(),
+        )
+        // Its own jitter is not from the seed, and its protection watches the machine's clock.
+        .retry_config(RetryConfig::disabled())
+        .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
+        .build();
+    Client::from_conf(config)
+}
+
+impl HttpConnector for Wire {
+    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+        let target = request.headers().get("x-amz-target").unwrap_or_default();
+        let is_send = target.ends_with(".SendMessage");
+        let body = request.body().bytes().unwrap_or_default();
+        let body: Value = serde_json::from_slice(body).unwrap_or_default();
+        let world = WORLD.with_borrow(Weak::upgrade);
+        HttpConnectorFuture::new(async move {
+            let sender = world.and_then(|world| Some((sender(&world, &body["QueueUrl"])?, world)));
+            let Some((process, world)) = sender else {
+                return Err(ConnectorError::user("no process sends this".into()));
+            };
+            let name = if is_send {
+                "sends a dead letter"
+            } else {
+                "keeps messages away"
+            };
+            let what = from_fn(move |f| f.write_str(name));
+            let carry_out = {
+                let world = Arc::clone(&world);
+                move || match is_send {
+                    true => send(&world, &body),
+                    false => change_visibility(&world, &body),
+                }
+            };
+            if is_send && world.mutant() == Some(Mutant::AcknowledgeBeforeSend) {
+                let (world, process) = (Arc::clone(&world), process.clone());
+                let on_its_way = async move { world.network.pass(&process, what, carry_out).await };
+                tokio::spawn(on_its_way);
+                return Ok(answer(200, &json!({ "MessageId": "copy" })));
+            }
+            match world.network.pass(&process, what, carry_out).await {
+                Ok(body) => Ok(answer(200, &body)),
+                Err(Broken::Connection) => Err(ConnectorError::io("the connection broke".into())),
+                Err(Broken::Throttled | Broken::Conflict) => Ok(answer(
+                    400,
+                    &json!({ "__type": "com.amazonaws.sqs#RequestThrottled" }),
+                )),
+                Err(Broken::Failed) => Ok(answer(500, &json!({}))),
+            }
+        })
+    }
+}
+
+/// The consumer's copy of a message becomes a dead letter.
+fn send(world: &World, request: &Value) -> Value {
+    let of = &request["MessageAttributes"]["sqs-once-message-id"]["StringValue"];
+    let id = of
+        .as_str()
+        .and_then(|id| id.strip_prefix('m')?.parse().ok());
+    let original: usize = id.unwrap_or_else(|| unreachable!("{request} names no message"));
+    let mut queue = world.queue();
+    let (key, group) = (queue.messages[original].key, queue.messages[original].group);
+    queue.messages[original].is_copied = true;
+    let copy = queue.send(key, group, Instant::now(), Place::DeadLetters);
+    drop(queue);
+    world.witness().counts.add(Count::SentToDlq);
+    world.network.timeline().note(
+        "sqs",
+        format_args!("m{copy}, a copy of m{original}, is in the DLQ"),
+    );
+    json!({ "MessageId": format!("m{copy}") })
+}
+
+fn change_visibility(world: &World, request: &Value) -> Value {
+    let mut done = Vec::new();
+    for entry in request["Entries"].as_array().into_iter().flatten() {
+        let handle = entry["ReceiptHandle"]
+            .as_str()
+            .and_then(|handle| handle.split_once('.'));
+        let parsed = handle
+            .and_then(|(message, receipt)| Some((message.parse().ok()?, receipt.parse().ok()?)));
+        let (message, receipt) =
+            parsed.unwrap_or_else(|| unreachable!("{request} names no delivery"));
+        let away = Duration::from_secs(entry["VisibilityTimeout"].as_u64().unwrap_or_default());
+        if world
+            .queue()
+            .change_visibility(message, receipt, Instant::now() + away)
+        {
+            world.witness().counts.add(Count::Postponed);
+            let timeline = world.network.timeline();
+            timeline.note("sqs", format_args!("m{message} stays away for {away:?}"));
+        }
+        done.push(json!({ "Id": entry["Id"] }));
+    }
+    json!({ "Successful": done, "Failed": [] })
+}
+
+fn answer(status: u16, body: &Value) -> HttpResponse {
+    let status = StatusCode::try_from(status).unwrap_or_else(|error| unreachable!("{error}"));
+    HttpResponse::new(status, body.to_string().into())
+}

@@ -1,0 +1,286 @@
+//! The store as a process sees it.
+
+use std::fmt::Display;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use sqs_once::Writes;
+use sqs_once::key::ItemId;
+use sqs_once::store::{
+    AtomicWrites, Claim, Claimed, Committed, Item, Settled, Settlement, Settling, Status, Store,
+    StoreError, StoreErrorKind, StoreFuture,
+};
+use tokio::time::timeout;
+
+use super::counts::Count;
+use super::mutant::Mutant;
+use super::network::Broken;
+use super::process::Process;
+use super::table::Table;
+use super::world::{World, key_of};
+
+/// How long a client waits for an answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The far side of the store in one schedule.
+pub(crate) trait Backend: Send + Sync {
+    /// A client in a process, whose requests pass through the world's network. The far side tells the witness of every
+    /// write that is carried out ([`Witness::changed`](super::witness::Witness::changed)) and of every look-up.
+    fn client(&self, world: &Arc<World>, process: &Process) -> Box<dyn Store>;
+}
+
+impl Backend for Arc<Table> {
+    fn client(&self, world: &Arc<World>, process: &Process) -> Box<dyn Store> {
+        Box::new(TableClient {
+            world: Arc::clone(world),
+            table: Arc::clone(self),
+            process: process.clone(),
+        })
+    }
+}
+
+/// A client of [`Table`], in a process.
+struct TableClient {
+    world: Arc<World>,
+    table: Arc<Table>,
+    process: Process,
+}
+
+impl TableClient {
+    /// Sends a request, and sends the same again, as a client of the SDK does, when no answer comes.
+    async fn send<A: Send + 'static>(
+        &self,
+        what: impl Display,
+        carry_out: impl FnOnce(&World, &Table) -> A + Clone + Send + 'static,
+    ) -> Result<A, StoreError> {
+        let mut tries = 1 + u32::from(self.world.plan.resends);
+        loop {
+            let carry_out = carry_out.clone();
+            let (world, table) = (Arc::clone(&self.world), Arc::clone(&self.table));
+            let carry_out = move || carry_out(&world, &table);
+            let passed = self.world.network.pass(&self.process, &what, carry_out);
+            let kind = match timeout(PATIENCE, passed).await {
+                Ok(Ok(answer)) => return Ok(answer),
+                Ok(Err(Broken::Throttled | Broken::Conflict)) => StoreErrorKind::Throttled,
+                Ok(Err(Broken::Connection | Broken::Failed)) | Err(_) => StoreErrorKind::Unanswered,
+            };
+            tries -= 1;
+            if tries == 0 {
+                return Err(StoreError::new(kind, "the simulation wants it"));
+            }
+        }
+    }
+}
+
+impl Store for TableClient {
+    fn claim<'a>(&'a self, claims: &'a [Claim]) -> StoreFuture<'a, Claimed> {
+        Box::pin(async move {
+            let all = claims.to_vec();
+            let carry_out = move |world: &World, table: &Table| {
+                all.iter().map(|claim| table.claim(world, claim)).collect()
+            };
+            let what = Named("claims", || claims.iter().map(|claim| &claim.id));
+            each(claims.len(), self.send(what, carry_out).await)
+        })
+    }
+
+    fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> StoreFuture<'a, Settled> {
+        Box::pin(async move {
+            let all = settlements.to_vec();
+            let carry_out = move |world: &World, table: &Table| {
+                all.iter().map(|one| table.settle(world, one)).collect()
+            };
+            let releases = settlements
+                .iter()
+                .all(|one| one.settling == Settling::Release);
+            let what = if releases { "releases" } else { "records" };
+            let what = Named(what, || settlements.iter().map(|one| &one.id));
+            each(settlements.len(), self.send(what, carry_out).await)
+        })
+    }
+
+    fn read<'a>(&'a self, ids: &'a [ItemId]) -> StoreFuture<'a, Option<Item>> {
+        Box::pin(async move {
+            let keys: Vec<_> = ids.iter().map(key_of).collect();
+            let process = self.process.clone();
+            let carry_out = move |world: &World, table: &Table| {
+                let read = |key: &usize| table.read(world, &process, *key);
+                keys.iter().map(read).collect()
+            };
+            let what = Named("looks up", || ids.iter());
+            each(ids.len(), self.send(what, carry_out).await)
+        })
+    }
+
+    fn atomic_writes(&self) -> Option<&dyn AtomicWrites> {
+        Some(self)
+    }
+}
+
+impl AtomicWrites for TableClient {
+    fn commit<'a>(
+        &'a self,
+        settlement: &'a Settlement,
+        _: &'a Writes,
+    ) -> BoxFuture<'a, Result<Committed, StoreError>> {
+        Box::pin(async move {
+            let (process, commit) = (self.process.clone(), settlement.clone());
+            let carry_out =
+                move |world: &World, table: &Table| table.commit(world, &process, &commit);
+            let what = Named("commits", || std::iter::once(&settlement.id));
+            let committed = self.send(what, carry_out).await?;
+            committed.ok_or_else(|| StoreError::new(StoreErrorKind::Other, "it is no commit"))
+        })
+    }
+}
+
+/// A request, for the timeline.
+struct Named<F>(&'static str, F);
+
+impl<'a, F: Fn() -> I, I: Iterator<Item = &'a ItemId>> Display for Named<F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.0)?;
+        (self.1)().try_for_each(|id| write!(f, " k{}", key_of(id)))
+    }
+}
+
+fn each<T>(entries: usize, answer: Result<Vec<T>, StoreError>) -> Vec<Result<T, StoreError>> {
+    match answer {
+        Ok(answers) => answers.into_iter().map(Ok).collect(),
+        Err(error) => (0..entries).map(|_| Err(error.clone())).collect(),
+    }
+}
+
+/// What a consumer is given: any store, whose answers the witness sees first.
+pub(crate) struct Watched {
+    pub(crate) store: Box<dyn Store>,
+    pub(crate) world: Arc<World>,
+    pub(crate) process: Process,
+}
+
+impl Watched {
+    fn heard(&self, claim: &Claim, answer: &Result<Claimed, StoreError>) {
+        let (key, mut witness) = (key_of(&claim.id), self.world.witness());
+        match answer {
+            Ok(Claimed::Written { fence }) => {
+                witness.told(&self.process, key, claim.owner, *fence, false);
+            }
+            Ok(Claimed::Refused(item)) if item.status == Status::Completed => {
+                witness.counts.add(Count::Recognised);
+            }
+            Ok(Claimed::Refused(item))
+                if item.owner == Some(claim.owner)
+                    && item.lease_until == Some(claim.lease_until) =>
+            {
+                let fence = item.fence.unwrap_or_default();
+                witness.told(&self.process, key, claim.owner, fence, true);
+            }
+            Ok(Claimed::Refused(_)) => witness.counts.add(Count::Refused),
+            Err(_) => {}
+        }
+    }
+
+    /// The answer to a claim, as a consumer without one of its guards would take it.
+    fn claimed(
+        &self,
+        claim: &Claim,
+        answer: Result<Claimed, StoreError>,
+    ) -> Result<Claimed, StoreError> {
+        match (self.world.mutant(), answer) {
+            (Some(Mutant::BusyIsDone), Ok(Claimed::Refused(mut item))) => {
+                if item.owner != Some(claim.owner) {
+                    item.status = Status::Completed;
+                }
+                Ok(Claimed::Refused(item))
+            }
+            (Some(Mutant::NoSelfRecognition), Ok(Claimed::Refused(mut item))) => {
+                item.owner = None;
+                Ok(Claimed::Refused(item))
+            }
+            (Some(Mutant::UnknownIsMine), Err(_)) => Ok(Claimed::Written {
+                fence: sqs_once::store::Fence::first(claim.now),
+            }),
+            (_, answer) => answer,
+        }
+    }
+
+    /// The same for a settlement.
+    fn settled(&self, answer: Result<Settled, StoreError>) -> Result<Settled, StoreError> {
+        match (self.world.mutant(), answer) {
+            (Some(Mutant::UnknownIsDone), Err(_))
+            | (Some(Mutant::LostIsDone), Ok(Settled::Refused(_))) => Ok(Settled::Written),
+            (_, answer) => answer,
+        }
+    }
+}
+
+impl Store for Watched {
+    fn claim<'a>(&'a self, claims: &'a [Claim]) -> StoreFuture<'a, Claimed> {
+        Box::pin(async move {
+            let answers = self.store.claim(claims).await;
+            let heard = claims.iter().zip(answers).map(|(claim, answer)| {
+                self.heard(claim, &answer);
+                self.claimed(claim, answer)
+            });
+            heard.collect()
+        })
+    }
+
+    fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> StoreFuture<'a, Settled> {
+        Box::pin(async move {
+            for settlement in settlements {
+                self.world.witness().settles(settlement.owner);
+            }
+            let answers = self.store.settle(settlements).await;
+            let settled = answers.into_iter().map(|answer| {
+                if matches!(&answer, Ok(Settled::Refused(_))) {
+                    self.world.witness().counts.add(Count::RefusedSettlements);
+                }
+                self.settled(answer)
+            });
+            settled.collect()
+        })
+    }
+
+    fn read<'a>(&'a self, ids: &'a [ItemId]) -> StoreFuture<'a, Option<Item>> {
+        Box::pin(async move {
+            let answers = self.store.read(ids).await;
+            let read = answers.into_iter().map(|answer| match answer {
+                Ok(Some(_)) if self.world.mutant() == Some(Mutant::LookupIgnored) => Ok(None),
+                Ok(Some(item)) if item.status == Status::Completed => {
+                    self.world.witness().counts.add(Count::Recognised);
+                    Ok(Some(item))
+                }
+                answer => answer,
+            });
+            read.collect()
+        })
+    }
+
+    fn atomic_writes(&self) -> Option<&dyn AtomicWrites> {
+        self.store
+            .atomic_writes()
+            .map(|_| self as &dyn AtomicWrites)
+    }
+}
+
+impl AtomicWrites for Watched {
+    fn commit<'a>(
+        &'a self,
+        settlement: &'a Settlement,
+        writes: &'a Writes,
+    ) -> BoxFuture<'a, Result<Committed, StoreError>> {
+        Box::pin(async move {
+            self.world.witness().settles(settlement.owner);
+            let Some(atomic) = self.store.atomic_writes() else {
+                return Err(StoreError::new(StoreErrorKind::Other, "it commits nothing"));
+            };
+            let committed = atomic.commit(settlement, writes).await;
+            match (self.world.mutant(), committed) {
+                (Some(Mutant::UnknownIsDone), Err(_)) => Ok(Committed::Written),
+                (_, committed) => committed,
+            }
+        })
+    }
+}

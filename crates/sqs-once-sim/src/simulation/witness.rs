@@ -1,0 +1,396 @@
+//! Sees everything that happens, and holds it to the properties.
+
+use sqs_once::store::{Fence, Item, Owner, Status};
+use sqs_once::{Mode, Timestamp};
+use tokio::time::Instant;
+
+use super::counts::{Count, Counts};
+use super::process::Process;
+use super::property::{Property, Violation};
+use super::timeline::Timeline;
+
+/// What the witness knows of one key.
+#[derive(Debug, Default)]
+struct Key {
+    /// The attempts whose effect happened, in that order.
+    effects: Vec<usize>,
+    commits: u32,
+    recorded_at: Option<Instant>,
+    last_fence: Option<Fence>,
+    /// Who released or completed a claim of it.
+    ended: Vec<Owner>,
+    /// When who looked it up.
+    lookups: Vec<(usize, Instant)>,
+}
+
+/// One run of a handler.
+#[derive(Debug)]
+struct Attempt {
+    key: usize,
+    message: usize,
+    process: Process,
+    invocation: usize,
+    /// How much trouble its process had had when it began.
+    trouble: u64,
+    unanswered: bool,
+    end: Option<End>,
+}
+
+/// How a handler's run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Done,
+    Failed,
+    /// Dropped before it had ended.
+    Cancelled,
+}
+
+/// A claim that its sender was told of as its own.
+#[derive(Debug)]
+struct Told {
+    process: usize,
+    owner: Owner,
+    fence: Fence,
+    key: usize,
+    at: Instant,
+    used: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Witness {
+    mode: Mode,
+    /// The only property that is judged, where it is only one.
+    only: Option<Property>,
+    keys: Vec<Key>,
+    attempts: Vec<Attempt>,
+    invocations: Vec<Instant>,
+    told: Vec<Told>,
+    pub(crate) counts: Counts,
+    violation: Option<Violation>,
+    timeline: Timeline,
+}
+
+impl Witness {
+    pub(crate) fn new(mode: Mode, keys: usize, only: Option<Property>, timeline: Timeline) -> Self {
+        Self {
+            mode,
+            only,
+            keys: (0..keys).map(|_| Key::default()).collect(),
+            attempts: Vec::new(),
+            invocations: Vec::new(),
+            told: Vec::new(),
+            counts: Counts::default(),
+            violation: None,
+            timeline,
+        }
+    }
+
+    pub(crate) fn violation(&self) -> Option<&Violation> {
+        self.violation.as_ref()
+    }
+
+    /// What happened must not happen. The first violation stands.
+    pub(crate) fn violated(&mut self, property: Property, what: String) {
+        let is_judged = self.only.is_none_or(|only| only == property);
+        if is_judged && self.violation.is_none() {
+            self.timeline.note("!!", format_args!("{property}: {what}"));
+            self.violation = Some(Violation { property, what });
+        }
+    }
+
+    pub(crate) fn note(&self, who: impl std::fmt::Display, what: impl std::fmt::Display) {
+        self.timeline.note(who, what);
+    }
+
+    /// A new invocation, by its number.
+    pub(crate) fn invoked(&mut self) -> usize {
+        self.counts.add(Count::Invocations);
+        self.invocations.push(Instant::now());
+        self.invocations.len() - 1
+    }
+
+    /// Whether the effect of a key has happened.
+    pub(crate) fn has_happened(&self, key: usize) -> bool {
+        !self.keys[key].effects.is_empty() || self.keys[key].commits > 0
+    }
+
+    /// Whether the effect of a key has happened and is on record.
+    pub(crate) fn is_recorded(&self, key: usize) -> bool {
+        self.has_happened(key) && self.keys[key].recorded_at.is_some()
+    }
+
+    /// A handler begins. Gives the attempt's number.
+    pub(crate) fn started(
+        &mut self,
+        process: &Process,
+        invocation: usize,
+        message: usize,
+        key: usize,
+        fence: Fence,
+    ) -> usize {
+        self.counts.add(Count::Handlers);
+        let (keys, mode) = (&self.keys[key], self.mode);
+        if mode == Mode::RecordAfter
+            && let Some(recorded_at) = keys.recorded_at
+        {
+            let begun = self.invocations[invocation];
+            let mut lookups = keys.lookups.iter();
+            if !lookups
+                .any(|(who, at)| *who == process.name() && *at >= begun && *at <= recorded_at)
+            {
+                let what =
+                    format!("{process} handles k{key}, which was on record when it was looked up");
+                self.violated(Property::RecordedIsOver, what);
+            }
+        }
+        if mode == Mode::ClaimFirst {
+            let running = |other: &&Attempt| {
+                other.key == key && other.end.is_none() && !other.process.is_dead()
+            };
+            if let Some(other) = self.attempts.iter().find(running) {
+                let what = format!("{process} handles k{key} while {} does", other.process);
+                self.violated(Property::OneOwner, what);
+            }
+        }
+        let mut told = self.told.iter_mut();
+        if let Some(told) = told.find(|told| told.key == key && told.fence == fence) {
+            told.used = true;
+        }
+        self.attempts.push(Attempt {
+            key,
+            message,
+            process: process.clone(),
+            invocation,
+            trouble: process.trouble(),
+            unanswered: false,
+            end: None,
+        });
+        self.attempts.len() - 1
+    }
+
+    /// The effect's own request was not answered.
+    pub(crate) fn unanswered(&mut self, attempt: usize) {
+        self.attempts[attempt].unanswered = true;
+    }
+
+    /// A handler ends.
+    pub(crate) fn ended(&mut self, attempt: usize, end: End) {
+        let attempt = &mut self.attempts[attempt];
+        attempt.end.get_or_insert(end);
+    }
+
+    /// An effect happens that commits with nothing.
+    pub(crate) fn effect(&mut self, attempt: usize) {
+        self.counts.add(Count::Effects);
+        let key = self.attempts[attempt].key;
+        let others = self.keys[key].effects.clone();
+        self.note(
+            "effect",
+            format_args!("of k{key} by {}", self.attempts[attempt].process),
+        );
+        for other in others {
+            let window = self.window(other.min(attempt), other.max(attempt));
+            match window {
+                Some(window) => {
+                    self.counts.add(window);
+                    self.note("effect", format_args!("… repeated in a window: {window:?}"));
+                }
+                None => {
+                    let (one, two) = (
+                        &self.attempts[other].process,
+                        &self.attempts[attempt].process,
+                    );
+                    let what = format!("the effect of k{key} happened in {one} and in {two}");
+                    self.violated(Property::RepeatsInWindows, what);
+                }
+            }
+        }
+        self.keys[key].effects.push(attempt);
+    }
+
+    /// Why another attempt could begin although the earlier one had its effect, or was to have it.
+    fn window(&self, earlier: usize, later: usize) -> Option<Count> {
+        let (earlier, later) = (&self.attempts[earlier], &self.attempts[later]);
+        if earlier.process.is_dead() {
+            return Some(Count::WindowDied);
+        }
+        let is_elsewhere = earlier.invocation != later.invocation;
+        if self.mode == Mode::RecordAfter && is_elsewhere && earlier.end != Some(End::Failed) {
+            return Some(Count::WindowConcurrent);
+        }
+        match earlier.end {
+            Some(End::Cancelled) => Some(Count::WindowCancelled),
+            Some(End::Failed) if earlier.unanswered => Some(Count::WindowUnanswered),
+            Some(End::Failed) => Some(Count::WindowFailed),
+            Some(End::Done) => {
+                (earlier.process.trouble() > earlier.trouble).then_some(Count::WindowUnrecorded)
+            }
+            None => None,
+        }
+    }
+
+    /// A key is looked up by a process.
+    pub(crate) fn looked_up(&mut self, process: &Process, key: usize) {
+        self.keys[key]
+            .lookups
+            .push((process.name(), Instant::now()));
+    }
+
+    /// A write has changed what stands for a key. `by` is whose claim or settlement it was, `sent_by` the process, and
+    /// `commits` whether an effect was part of it.
+    pub(crate) fn changed(
+        &mut self,
+        key: usize,
+        by: Owner,
+        before: Option<&Item>,
+        after: Option<&Item>,
+        commits: bool,
+    ) {
+        let (is_claim, is_completion) = kind(by, before, after);
+        let what = match (is_claim, is_completion) {
+            (true, _) => "claimed",
+            (_, true) if commits => "committed",
+            (_, true) => "recorded",
+            _ => "released",
+        };
+        let fence = after.and_then(|item| item.fence).unwrap_or_default();
+        self.note(
+            "store",
+            format_args!("k{key} {what} by {}, fence {fence}", short(by)),
+        );
+        if is_claim {
+            return self.claimed(key, by, before, fence);
+        }
+        let mine = before.is_some_and(|item| item.owner == Some(by));
+        let needs_own = !is_completion || (self.mode == Mode::ClaimFirst && !commits);
+        if needs_own && !mine {
+            let what = format!("k{key} was {what} by {}, whose it is not", short(by));
+            self.violated(Property::StaleChangesNothing, what);
+        }
+        let state = &mut self.keys[key];
+        state.ended.push(by);
+        if !is_completion {
+            return self.counts.add(Count::Releases);
+        }
+        state.recorded_at.get_or_insert_with(Instant::now);
+        state.last_fence = state.last_fence.max(Some(fence));
+        self.counts.add(Count::Records);
+        if commits {
+            self.committed(key);
+        }
+    }
+
+    fn claimed(&mut self, key: usize, by: Owner, before: Option<&Item>, fence: Fence) {
+        self.counts.add(Count::Claims);
+        match before.map(|item| &item.status) {
+            Some(Status::Completed) => {
+                let what = format!("k{key}, which is on record, was claimed by {}", short(by));
+                self.violated(Property::RecordedIsOver, what);
+            }
+            Some(Status::InProgress)
+                if before.and_then(|item| item.lease_until) > Some(Timestamp::default()) =>
+            {
+                self.counts.add(Count::TakenOver);
+            }
+            _ => {}
+        }
+        let state = &mut self.keys[key];
+        let (last, is_over) = (state.last_fence, state.ended.contains(&by));
+        state.last_fence = last.max(Some(fence));
+        if last.is_some_and(|last| fence <= last) {
+            let last = last.unwrap_or_default();
+            let what = format!("k{key} was claimed with the fence {fence} after {last}");
+            self.violated(Property::FencesGrow, what);
+        }
+        if is_over {
+            let what = format!("k{key} was claimed by {}, whose claim had ended", short(by));
+            self.violated(Property::EndedStaysEnded, what);
+        }
+    }
+
+    fn committed(&mut self, key: usize) {
+        self.counts.add(Count::Commits);
+        let state = &mut self.keys[key];
+        state.commits += 1;
+        if state.commits > 1 {
+            let what = format!("the effect of k{key} was committed again");
+            self.violated(Property::CommitsOnce, what);
+        }
+    }
+
+    /// A process hears that it owns a key; `again` if it sent the claim twice.
+    pub(crate) fn told(
+        &mut self,
+        process: &Process,
+        key: usize,
+        owner: Owner,
+        fence: Fence,
+        again: bool,
+    ) {
+        if again {
+            self.counts.add(Count::OwnRecognised);
+        }
+        let told = Told {
+            process: process.name(),
+            owner,
+            fence,
+            key,
+            at: Instant::now(),
+            used: false,
+        };
+        self.told.push(told);
+    }
+
+    /// A process gives a claim up, or records it.
+    pub(crate) fn settles(&mut self, owner: Owner) {
+        let mut told = self.told.iter_mut();
+        if let Some(told) = told.find(|told| told.owner == owner) {
+            told.used = true;
+        }
+    }
+
+    /// A process has answered its invocation, which was its only one.
+    pub(crate) fn answered(&mut self, process: &Process, invocation: usize) {
+        self.counts.add(Count::Answers);
+        let begun = self.invocations[invocation];
+        let mut told = self.told.iter();
+        let unused =
+            told.find(|told| told.process == process.name() && told.at >= begun && !told.used);
+        if let Some(told) = unused {
+            let what = format!(
+                "{process} owned k{} and neither ran nor released it",
+                told.key
+            );
+            self.violated(Property::OwnIsUsed, what);
+        }
+    }
+
+    /// The message that a process was last handling for a key.
+    pub(crate) fn message_of(&self, process: &Process, key: usize) -> Option<usize> {
+        let mut attempts = self.attempts.iter().rev();
+        let of =
+            |attempt: &&Attempt| attempt.key == key && attempt.process.name() == process.name();
+        attempts.find(of).map(|attempt| attempt.message)
+    }
+}
+
+/// Whether a write is a claim, and whether it is a completion; otherwise it is a release.
+fn kind(by: Owner, before: Option<&Item>, after: Option<&Item>) -> (bool, bool) {
+    let Some(after) = after else {
+        return (false, false);
+    };
+    if after.status == Status::Completed {
+        return (false, true);
+    }
+    let is_lapsed = after.lease_until == Some(Timestamp::default());
+    let is_new = before
+        .is_none_or(|before| before.owner != Some(by) || before.lease_until != after.lease_until);
+    (is_new && !is_lapsed, false)
+}
+
+/// The first digits of an owner.
+pub(crate) fn short(owner: Owner) -> String {
+    let mut text = owner.to_string();
+    text.truncate(6);
+    text
+}

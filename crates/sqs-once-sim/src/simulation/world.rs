@@ -1,0 +1,392 @@
+//! One schedule, from its first message to the end of all of them.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use sqs_once::BusinessKey;
+use sqs_once::key::{ItemId, Namespace};
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use crate::chance::Chance;
+
+use super::clock::ProcessClock;
+use super::counts::Count;
+use super::lambda::Warm;
+use super::mutant::Mutant;
+use super::network::Network;
+use super::options::{Depth, Options};
+use super::plan::Plan;
+use super::process::Process;
+use super::property::Property;
+use super::queue::{Delivery, Place, Queue, Why};
+use super::store::{Backend, Watched};
+use super::table::Table;
+use super::timeline::Timeline;
+use super::witness::Witness;
+
+pub(crate) const NAMESPACE: &str = "sim";
+/// The latest that a request arrives, and a lease lapses.
+const SETTLED: Duration = Duration::from_secs(150);
+/// No schedule needs longer once the weather is fair.
+const LONGEST: Duration = Duration::from_secs(2 * 60 * 60);
+
+/// The ids that the keys have in the store, the same in every schedule.
+static IDS: LazyLock<Vec<ItemId>> = LazyLock::new(|| {
+    let namespace = Namespace::new(NAMESPACE).unwrap_or_else(|error| unreachable!("{error}"));
+    let id = |key: usize| {
+        let key =
+            BusinessKey::of(&format!("k{key}")).unwrap_or_else(|error| unreachable!("{error}"));
+        namespace.item_id(&key)
+    };
+    (0..3).map(id).collect()
+});
+
+/// Which key an id stands for.
+pub(crate) fn key_of(id: &ItemId) -> usize {
+    let place = IDS.iter().position(|one| one == id);
+    place.unwrap_or_else(|| unreachable!("there is no other key"))
+}
+
+/// What the parts of one schedule share.
+pub(crate) struct World {
+    pub(crate) plan: Plan,
+    pub(crate) chance: Chance,
+    pub(crate) network: Network,
+    pub(crate) started: Instant,
+    pub(crate) changed: Notify,
+    queue: Mutex<Queue>,
+    witness: Mutex<Witness>,
+    backend: Box<dyn Backend>,
+    /// All that there ever were, by number.
+    processes: Mutex<Vec<Process>>,
+    mutant: Option<Mutant>,
+    is_fair: AtomicBool,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64, options: &Options, records: bool) -> Arc<Self> {
+        let chance = Chance::from_seed(seed);
+        let plan = Plan::draw(&chance, options);
+        let timeline = Timeline::new(records);
+        timeline.note("plan", format_args!("{plan:?}"));
+        let only = options.mutant.map(Mutant::breaks);
+        let mode = plan.mode();
+        Arc::new(Self {
+            queue: Mutex::new(Queue::new(plan.is_fifo, plan.visibility, plan.max_receives)),
+            network: Network::new(plan.weather, chance.clone(), timeline.clone()),
+            started: Instant::now(),
+            changed: Notify::new(),
+            witness: Mutex::new(Witness::new(mode, plan.keys, only, timeline)),
+            backend: match options.depth {
+                Depth::Trait => Box::new(Arc::new(Table::new(plan.keys, options.mutant))),
+            },
+            processes: Mutex::default(),
+            mutant: options.mutant,
+            is_fair: AtomicBool::new(false),
+            plan,
+            chance,
+        })
+    }
+
+    pub(crate) fn witness(&self) -> MutexGuard<'_, Witness> {
+        self.witness.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn mutant(&self) -> Option<Mutant> {
+        self.mutant
+    }
+
+    /// The store, as a process sees it.
+    pub(crate) fn store(self: &Arc<Self>, process: &Process) -> Watched {
+        Watched {
+            store: self.backend.client(self, process),
+            world: Arc::clone(self),
+            process: process.clone(),
+        }
+    }
+
+    pub(crate) fn started(&self, process: &Process) {
+        let mut processes = self
+            .processes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        processes.push(process.clone());
+    }
+
+    /// A process by its number.
+    pub(crate) fn process(&self, number: usize) -> Option<Process> {
+        let processes = self
+            .processes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        processes.get(number).cloned()
+    }
+
+    /// Whether anything but requests may fail.
+    pub(crate) fn is_troubled(&self) -> bool {
+        self.plan.is_troubled && !self.is_fair.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn crash(&self, process: &Process) {
+        self.witness().counts.add(Count::Crashes);
+        self.network.timeline().note(process, "crashes");
+        process.die();
+    }
+
+    /// Ends when a process crashes by itself in an invocation, if it does.
+    pub(crate) async fn crashes(&self, ends_at: Instant) {
+        if !self.is_troubled() || !self.chance.once_in(20) {
+            std::future::pending().await
+        }
+        let left = ends_at.saturating_duration_since(Instant::now());
+        let within = u64::try_from(left.as_millis()).unwrap_or(0).max(1);
+        sleep(self.chance.millis(0..within)).await;
+    }
+
+    pub(crate) fn freeze(&self, process: &Process) {
+        self.witness().counts.add(Count::Freezes);
+        let time = self.chance.millis(100..30_000);
+        self.network
+            .timeline()
+            .note(process, format_args!("freezes for {time:?}"));
+        process.freeze(Instant::now() + time);
+    }
+
+    pub(crate) fn set_clock(&self, process: &Process, clock: &ProcessClock) {
+        let ahead = self.plan.ahead(&self.chance);
+        if ahead != clock.ahead() {
+            self.witness().counts.add(Count::ClockJumps);
+            self.network
+                .timeline()
+                .note(process, format_args!("its clock is now {ahead} ms ahead"));
+            clock.set(ahead);
+        }
+    }
+
+    /// SQS gets an answer: what it does not name is deleted.
+    pub(crate) fn take_back(&self, batch: &[Delivery], failures: &[usize]) {
+        let now = Instant::now();
+        for delivery in batch {
+            let Delivery {
+                message, receipt, ..
+            } = *delivery;
+            if failures.contains(&message) {
+                let is_fair = self.is_fair.load(Ordering::Relaxed);
+                if self.plan.returns_at_once && !is_fair {
+                    self.queue().change_visibility(message, receipt, now);
+                }
+                continue;
+            }
+            self.judge_acknowledged(delivery);
+            if self.is_troubled() && self.chance.once_in(30) {
+                self.witness().counts.add(Count::DeletesLost);
+                self.network
+                    .timeline()
+                    .note("sqs", format_args!("the deletion of m{message} is lost"));
+                continue;
+            }
+            if self.queue().delete(*delivery, now) {
+                self.witness().counts.add(Count::Deleted);
+                self.network
+                    .timeline()
+                    .note("sqs", format_args!("m{message} is deleted"));
+            }
+        }
+    }
+
+    fn judge_acknowledged(&self, delivery: &Delivery) {
+        let Delivery { message, key, .. } = *delivery;
+        let is_copied = self.queue().messages[message].is_copied;
+        let mut witness = self.witness();
+        if !is_copied && !witness.is_recorded(key) {
+            let missing = match witness.has_happened(key) {
+                true => "record",
+                false => "effect",
+            };
+            let what = format!("m{message} was acknowledged without the {missing} of k{key}");
+            witness.violated(Property::NothingLost, what);
+        }
+    }
+
+    /// An effect has just happened for a message.
+    pub(crate) fn judge_order(&self, message: Option<usize>) {
+        let Some(message) = message else { return };
+        let skipped = {
+            let witness = self.witness();
+            self.queue()
+                .skipped(message, |key| witness.has_happened(key))
+        };
+        if let Some(skipped) = skipped {
+            let what = format!("the effect of m{message} came before that of m{skipped}");
+            self.witness().violated(Property::OrderKept, what);
+        }
+    }
+
+    /// Runs the schedule.
+    pub(crate) async fn run(self: &Arc<Self>) {
+        for one in &self.plan.messages {
+            let group = self.plan.group_of(one.key);
+            let at = self.started + one.sent_after;
+            self.queue().send(one.key, group, at, Place::Queue);
+        }
+        let mut lambda = Lambda::new(self);
+        while self.witness().violation().is_none() && !lambda.step().await {}
+        // Whatever is still under way arrives.
+        if self.witness().violation().is_none() {
+            sleep(SETTLED).await;
+        }
+        let mut witness = self.witness();
+        witness.counts.add(Count::Schedules);
+        witness
+            .counts
+            .add_many(Count::Requests, self.network.requests());
+        witness.counts.add_faults(self.network.faults());
+    }
+}
+
+/// The event source mapping, and the environments it invokes.
+struct Lambda<'a> {
+    world: &'a Arc<World>,
+    environments: Vec<Warm>,
+    started: usize,
+    /// From this message on they were sent in fair weather.
+    fair_from: Option<usize>,
+}
+
+impl<'a> Lambda<'a> {
+    fn new(world: &'a Arc<World>) -> Self {
+        let environments = (0..world.plan.processes).map(|name| Warm::start(world, name));
+        Self {
+            world,
+            environments: environments.collect(),
+            started: world.plan.processes,
+            fair_from: None,
+        }
+    }
+
+    /// Goes on to the next thing that happens; true once all is done.
+    async fn step(&mut self) -> bool {
+        let world = self.world;
+        let now = Instant::now();
+        let clears_at = world.started + world.plan.clears_after;
+        let is_fair = now >= clears_at;
+        if is_fair && !world.is_fair.swap(true, Ordering::Relaxed) {
+            world.network.clear_up();
+            world
+                .network
+                .timeline()
+                .note("weather", "is fair from now on");
+        }
+        self.replace_dead();
+        self.redrive(now);
+        self.deliver(now);
+        let is_idle = self.environments.iter().all(Warm::is_idle);
+        if is_idle && !world.queue().has(Place::Queue) {
+            if !world.queue().has(Place::DeadLetters) {
+                return true;
+            }
+            // Claims of the dead lapse before somebody redrives what they left.
+            if !is_fair && world.chance.once_in(2) {
+                sleep_until(clears_at).await;
+                return false;
+            }
+            sleep(SETTLED).await;
+            let sent = world.queue().messages.len();
+            if is_fair {
+                self.fair_from.get_or_insert(sent);
+            }
+            let redriven = world.queue().redrive_dead_letters(Instant::now());
+            world
+                .witness()
+                .counts
+                .add_many(Count::Redriven, redriven as u64);
+            world
+                .network
+                .timeline()
+                .note("sqs", format_args!("{redriven} messages are redriven"));
+            return false;
+        }
+        if now > clears_at + LONGEST {
+            let what = "a message is neither done nor a dead letter".to_owned();
+            world.witness().violated(Property::AllEnds, what);
+        }
+        let mut next = world.queue().next_visible().filter(|_| self.has_room());
+        if let Some(at) = next.filter(|at| *at <= now) {
+            // It was there, and was not received.
+            next = Some(at.max(now) + world.chance.millis(1..1000));
+        }
+        if !is_fair {
+            let soon = now + world.chance.millis(100..5000);
+            next = Some(next.map_or(soon, |next| next.min(soon)).min(clears_at));
+        }
+        tokio::select! {
+            biased;
+            () = world.changed.notified() => {}
+            () = sleep_until(next.unwrap_or(now + LONGEST)), if next.is_some() || self.has_room() => {}
+        }
+        false
+    }
+
+    fn has_room(&self) -> bool {
+        self.environments.iter().any(Warm::is_free)
+    }
+
+    fn replace_dead(&mut self) {
+        for warm in &mut self.environments {
+            if warm.is_dead() && warm.is_idle() {
+                *warm = Warm::start(self.world, self.started);
+                self.started += 1;
+            }
+        }
+    }
+
+    fn redrive(&mut self, now: Instant) {
+        let moved = self.world.queue().redrive(now);
+        for message in moved {
+            let timeline = self.world.network.timeline();
+            timeline.note("sqs", format_args!("m{message} is moved to the DLQ"));
+            let mut witness = self.world.witness();
+            witness.counts.add(Count::DeadLetters);
+            if self.fair_from.is_some_and(|from| message >= from) {
+                let what = format!("m{message} became a dead letter in fair weather");
+                witness.violated(Property::AllEnds, what);
+            }
+        }
+    }
+
+    fn deliver(&mut self, now: Instant) {
+        let world = self.world;
+        let free: Vec<_> = self
+            .environments
+            .iter()
+            .filter(|one| one.is_free() && !one.is_dead())
+            .collect();
+        for warm in free {
+            let most = 1 + world.chance.index(5);
+            let trouble = world.is_troubled();
+            let received = world.queue().receive(now, &world.chance, trouble, most);
+            if received.is_empty() {
+                continue;
+            }
+            let mut witness = world.witness();
+            witness
+                .counts
+                .add_many(Count::Deliveries, received.len() as u64);
+            for (_, why) in &received {
+                match why {
+                    Why::Visible => {}
+                    Why::InFlight => witness.counts.add(Count::DeliveredInFlight),
+                    Why::Deleted => witness.counts.add(Count::DeliveredDeleted),
+                }
+            }
+            drop(witness);
+            warm.invoke(received.into_iter().map(|(delivery, _)| delivery).collect());
+        }
+    }
+}
