@@ -18,6 +18,11 @@ pub(crate) struct Done {
 pub(crate) struct Capacity<'a> {
     table_name: &'a str,
     capacity_units: f64,
+    /// These two are of transactions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    write_capacity_units: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    read_capacity_units: Option<f64>,
 }
 
 impl<'a> Capacity<'a> {
@@ -25,6 +30,17 @@ impl<'a> Capacity<'a> {
         Self {
             table_name,
             capacity_units: units.total(),
+            write_capacity_units: None,
+            read_capacity_units: None,
+        }
+    }
+
+    pub(crate) fn of_transaction(table_name: &'a str, units: Units) -> Self {
+        let some = |units: f64| Some(units).filter(|units| *units > 0.0);
+        Self {
+            write_capacity_units: some(units.write),
+            read_capacity_units: some(units.read),
+            ..Self::of(table_name, units)
         }
     }
 

@@ -34,8 +34,7 @@ struct OneStatement<'a> {
     /// As JSON: a statement that was read before need not be unescaped again.
     #[serde(borrow)]
     statement: &'a RawValue,
-    #[serde(default)]
-    parameters: Vec<Value>,
+    parameters: Option<Vec<Value>>,
     return_values_on_condition_check_failure: Option<String>,
 }
 
@@ -57,6 +56,10 @@ struct Response {
 }
 
 impl OneStatement<'_> {
+    fn parameters(&self) -> &[Value] {
+        self.parameters.as_deref().unwrap_or_default()
+    }
+
     fn placeholders<'a>(
         &'a self,
         none: &'a (HashMap<String, String>, HashMap<String, Value>),
@@ -64,7 +67,7 @@ impl OneStatement<'_> {
         Placeholders {
             names: &none.0,
             values: &none.1,
-            parameters: &self.parameters,
+            parameters: self.parameters(),
         }
     }
 }
@@ -75,6 +78,10 @@ impl Tables {
         let count = batch.statements.len();
         if !(1..=MOST_STATEMENTS).contains(&count) {
             return Err(ApiError::validation("a batch has 1 to 25 statements"));
+        }
+        let is_empty = |one: &OneStatement<'_>| one.parameters.as_ref().is_some_and(Vec::is_empty);
+        if batch.statements.iter().any(is_empty) {
+            return Err(ApiError::validation("a list of parameters is not empty"));
         }
         let none = Default::default();
         let parsed = batch.statements.iter().map(|one| {
@@ -105,38 +112,37 @@ impl Tables {
         let (mut responses, mut all) = (Vec::with_capacity(count), Units::default());
         let mut consumed = BTreeMap::<Arc<str>, Units>::new();
         for (one, parsed) in batch.statements.iter().zip(parsed) {
+            let name = parsed
+                .as_ref()
+                .ok()
+                .map(|parsed| Arc::clone(parsed.expression.table()));
             let result = parsed.and_then(|parsed| {
-                if parsed.parameters != one.parameters.len() {
+                // More of them than question marks are no error.
+                if parsed.parameters > one.parameters().len() {
                     return Err(ApiError::validation(
                         "Number of parameters in request and statement don't match.",
                     ));
                 }
-                let name = parsed.expression.table();
-                let table = self.table(name)?;
+                let table = self.table(parsed.expression.table())?;
                 let shown = one.return_values_on_condition_check_failure.as_deref();
                 let placeholders = one.placeholders(&none);
-                let units = parsed
+                parsed
                     .expression
-                    .carry_out(table, placeholders, wants_item(shown))?;
-                Ok((Arc::clone(name), units))
+                    .carry_out(table, placeholders, wants_item(shown))
             });
-            responses.push(match result {
-                Ok((name, units)) => {
-                    all = all + units;
-                    let of_table = consumed.entry(Arc::clone(&name)).or_default();
-                    *of_table = *of_table + units;
-                    Response {
-                        table_name: Some(name),
-                        error: None,
-                    }
-                }
-                Err(error) => {
-                    all = all + error.units;
-                    Response {
-                        table_name: None,
-                        error: Some(error.of_part()),
-                    }
-                }
+            let (units, error) = match result {
+                Ok(units) => (units, None),
+                Err(error) => (error.units, Some(error)),
+            };
+            let is_named = error.as_ref().is_none_or(ApiError::names_table);
+            if let Some(name) = &name {
+                let of_table = consumed.entry(Arc::clone(name)).or_default();
+                *of_table = *of_table + units;
+                all = all + units;
+            }
+            responses.push(Response {
+                table_name: name.filter(|_| is_named),
+                error: error.map(|error| error.of_part()),
             });
         }
         let consumed = consumed
@@ -197,10 +203,10 @@ impl Statement {
         let key = self.key(&table.schema, placeholders)?;
         match self {
             Self::Insert { .. } => {
-                if let Some(found) = table.items.get(&key) {
-                    return Err(ApiError::duplicate(found));
-                }
                 let item = checked(self.inserted(placeholders)?)?;
+                if table.items.contains_key(&key) {
+                    return Err(ApiError::duplicate(&item));
+                }
                 let units = Units::of_write(item_size(&item));
                 table.items.insert(key, item);
                 Ok(units)

@@ -77,9 +77,9 @@ impl Condition {
             ("contains", Self::Contains),
         ] {
             if tokens.function(function) {
-                let whole = Operand::read(tokens)?;
+                let whole = read_operand(tokens)?;
                 tokens.expect_sign(",")?;
-                let part = Operand::read(tokens)?;
+                let part = read_operand(tokens)?;
                 tokens.expect_sign(")")?;
                 return Ok(of(whole, part));
             }
@@ -125,7 +125,8 @@ impl Condition {
                 all.iter().try_for_each(|one| one.check(placeholders))
             }
             Self::Not(inner) => inner.check(placeholders),
-            Self::Exists(_) | Self::NotExists(_) | Self::Contains(..) => Ok(()),
+            Self::Exists(_) | Self::NotExists(_) | Self::In(..) => Ok(()),
+            Self::Contains(whole, part) => are_two(whole, part, placeholders),
             Self::IsOf(_, of) => match of.constant(placeholders) {
                 Some(Value::S(name)) if TYPES.contains(&name.as_str()) => Ok(()),
                 Some(value) => Err(wrong_operand(value)),
@@ -136,16 +137,11 @@ impl Condition {
                     None | Some(Value::S(_) | Value::B(_)) => Ok(()),
                     Some(value) => Err(wrong_operand(value)),
                 };
+                are_two(whole, start, placeholders)?;
                 text(whole).and_then(|()| text(start))
             }
             Self::Compare(left, comparator, right) => {
-                if let (Operand::Attribute(left), Operand::Attribute(right)) = (left, right)
-                    && placeholders.name(left)? == placeholders.name(right)?
-                {
-                    return Err(ApiError::validation(
-                        "The first operand must be distinct from the remaining operands for this operator or function",
-                    ));
-                }
+                are_two(left, right, placeholders)?;
                 match *comparator {
                     "=" | "<>" => Ok(()),
                     _ => ordered(left).and_then(|()| ordered(right)),
@@ -161,7 +157,6 @@ impl Condition {
                     )),
                 }
             }
-            Self::In(..) => Ok(()),
         }
     }
 
@@ -266,6 +261,24 @@ fn read_operand(tokens: &mut Tokens) -> Result<Operand, ApiError> {
         return Ok(Operand::Size(name));
     }
     Operand::read(tokens)
+}
+
+/// Nothing is compared with itself.
+fn are_two(
+    left: &Operand,
+    right: &Operand,
+    placeholders: Placeholders<'_>,
+) -> Result<(), ApiError> {
+    match (left, right) {
+        (Operand::Attribute(left), Operand::Attribute(right))
+            if placeholders.name(left)? == placeholders.name(right)? =>
+        {
+            Err(ApiError::validation(
+                "The first operand must be distinct from the remaining operands for this operator or function",
+            ))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn wrong_operand(value: &Value) -> ApiError {

@@ -52,9 +52,10 @@ impl ApiError {
         Self::new(Kind::ResourceNotFound, "Requested resource not found")
     }
 
-    pub(crate) fn duplicate(found: &Item) -> Self {
+    /// Billed like the write that was attempted.
+    pub(crate) fn duplicate(attempted: &Item) -> Self {
         Self {
-            units: Units::of_write(item_size(found)),
+            units: Units::of_write(item_size(attempted)),
             ..Self::new(Kind::DuplicateItem, "Duplicate primary key exists in table")
         }
     }
@@ -106,6 +107,11 @@ impl ApiError {
             item: None,
             units: Units::default(),
         }
+    }
+
+    /// Whether a statement that failed so was carried out as far as its table.
+    pub(crate) fn names_table(&self) -> bool {
+        !matches!(self.kind, Kind::Validation | Kind::ValidationOfItem)
     }
 
     /// Whether it is of one write of a transaction, and not of the request.

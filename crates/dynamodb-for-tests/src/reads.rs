@@ -79,6 +79,15 @@ impl Tables {
             .request_items
             .values()
             .any(|keys| keys.keys.is_empty());
+        let is_twice = |keys: &Keys| {
+            let distinct: BTreeSet<_> = keys.keys.iter().collect();
+            distinct.len() < keys.keys.len()
+        };
+        if request.request_items.values().any(is_twice) {
+            return Err(ApiError::validation(
+                "Provided list of item keys contains duplicates",
+            ));
+        }
         if is_empty || !(1..=MOST_KEYS).contains(&keys) {
             return Err(ApiError::validation("Too many items requested, or none"));
         }
@@ -91,18 +100,13 @@ impl Tables {
         let (mut all, mut bytes) = (Units::default(), 0);
         for (name, wanted) in &request.request_items {
             let table = self.table(name)?;
-            let mut keys = BTreeSet::new();
+
             let mut units = Units::default();
             let mut unprocessed = Vec::new();
             let found = answer.responses.entry(name.as_str()).or_default();
             for key in &wanted.keys {
                 let values = table.schema.of_key(key)?;
                 let item = table.items.get(&values);
-                if !keys.insert(values) {
-                    return Err(ApiError::validation(
-                        "Provided list of item keys contains duplicates",
-                    ));
-                }
                 let size = item.map_or(0, item_size);
                 bytes += size;
                 if bytes > LARGEST_ANSWER {

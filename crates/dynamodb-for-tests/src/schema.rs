@@ -89,9 +89,12 @@ impl Schema {
                 _ => return Err(ApiError::of_item(wrong(name, *of, found))),
             };
             match found {
-                Some(value) if (1..=longest).contains(&size) => Ok(value.clone()),
+                _ if size > longest => Err(ApiError::of_item(format!(
+                    "One or more parameter values were invalid: Size of key {name} has exceeded the maximum size limit of {longest} bytes"
+                ))),
+                Some(value) if size > 0 => Ok(value.clone()),
                 _ => Err(ApiError::validation(format!(
-                    "One or more parameter values are not valid. The key attribute {name} has {size} bytes, which is none or more than {longest}"
+                    "One or more parameter values are not valid. The AttributeValue for a key attribute cannot contain an empty value. Key: {name}"
                 ))),
             }
         });

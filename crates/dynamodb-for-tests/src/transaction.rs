@@ -177,7 +177,7 @@ fn committed(
     }
     let consumed = tables
         .iter()
-        .map(|(name, units)| Capacity::of(name, *units));
+        .map(|(name, units)| Capacity::of_transaction(name, *units));
     let answer = Committed {
         consumed_capacity: asked.then(|| consumed.collect()),
     };
