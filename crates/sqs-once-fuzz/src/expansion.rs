@@ -6,7 +6,7 @@ use crate::implementation::{derive, expand};
 use crate::signature::Kind;
 
 /// Deeper than anybody writes, and what a thread's stack holds of the parser's recursion.
-const DEEPEST: usize = 32;
+const DEEPEST: usize = 64;
 
 /// Holds the macros to what they promise. The first line is `handler`, `batch_handler` or `derive`, and behind the
 /// first two the attribute's options; the rest is what it stands on.
@@ -40,17 +40,9 @@ pub fn macros(bytes: &[u8]) {
 }
 
 fn tokens(text: &str) -> Option<TokenStream> {
-    // The lexer itself goes down one level for each of them.
-    let open = text.bytes().filter(|byte| b"([{".contains(byte)).count();
-    let repeated = |byte| text.bytes().filter(|other| *other == byte).count();
-    // Nested types, references, blocks and operators are levels too.
-    let others = repeated(b'<')
-        + repeated(b'&')
-        + repeated(b'|')
-        + repeated(b'!')
-        + repeated(b'-')
-        + repeated(b'*');
-    if open > DEEPEST || others > 4 * DEEPEST {
+    // Each opens a level of the parser's recursion, or may: groups, types, references, closures, operators, values.
+    let levels = text.bytes().filter(|byte| b"([{<&|!-*=".contains(byte));
+    if levels.count() > DEEPEST {
         return None;
     }
     text.parse().ok()
