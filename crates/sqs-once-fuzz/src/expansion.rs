@@ -1,6 +1,7 @@
 //! What the macros make of any tokens.
 
 use proc_macro2::{TokenStream, TokenTree};
+use syn::visit_mut::VisitMut;
 
 use crate::implementation::{derive, expand};
 use crate::signature::Kind;
@@ -64,17 +65,22 @@ fn check(item: TokenStream, expanded: TokenStream) {
     }
 }
 
-/// Whether an argument is a bare `Trait + Trait`, which has no size and is none of Rust's arguments: a reference to
-/// it is not Rust without parentheses.
+/// Whether an argument has a bare `Trait + Trait` in its type, which is no payload of Rust's: a reference to it is
+/// not Rust without parentheses.
 fn takes_a_trait(item: &TokenStream) -> bool {
-    let Ok(function) = syn::parse2::<syn::ItemFn>(item.clone()) else {
-        return false;
-    };
-    let mut inputs = function.sig.inputs.iter();
-    inputs.any(|input| match input {
-        syn::FnArg::Typed(argument) => matches!(*argument.ty, syn::Type::TraitObject(_)),
-        syn::FnArg::Receiver(_) => false,
-    })
+    struct Traits(bool);
+
+    impl VisitMut for Traits {
+        fn visit_type_trait_object_mut(&mut self, _: &mut syn::TypeTraitObject) {
+            self.0 = true;
+        }
+    }
+
+    let mut traits = Traits(false);
+    if let Ok(mut function) = syn::parse2::<syn::ItemFn>(item.clone()) {
+        traits.visit_signature_mut(&mut function.sig);
+    }
+    traits.0
 }
 
 /// What stands behind the item that went in.
