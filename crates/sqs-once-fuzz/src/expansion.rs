@@ -1,12 +1,13 @@
 //! What the macros make of any tokens.
 
 use proc_macro2::{TokenStream, TokenTree};
+use syn::visit_mut::VisitMut;
 
 use crate::implementation::{derive, expand};
 use crate::signature::Kind;
 
 /// Deeper than anybody writes, and what a thread's stack holds of the parser's recursion.
-const DEEPEST: usize = 32;
+const DEEPEST: usize = 64;
 
 /// Holds the macros to what they promise. The first line is `handler`, `batch_handler` or `derive`, and behind the
 /// first two the attribute's options; the rest is what it stands on.
@@ -40,17 +41,9 @@ pub fn macros(bytes: &[u8]) {
 }
 
 fn tokens(text: &str) -> Option<TokenStream> {
-    // The lexer itself goes down one level for each of them.
-    let open = text.bytes().filter(|byte| b"([{".contains(byte)).count();
-    let repeated = |byte| text.bytes().filter(|other| *other == byte).count();
-    // Nested types, references, blocks and operators are levels too.
-    let others = repeated(b'<')
-        + repeated(b'&')
-        + repeated(b'|')
-        + repeated(b'!')
-        + repeated(b'-')
-        + repeated(b'*');
-    if open > DEEPEST || others > 4 * DEEPEST {
+    // Each opens a level of the parser's recursion, or may: groups, types, references, closures, operators, values.
+    let levels = text.bytes().filter(|byte| b"([{<&|!-*=".contains(byte));
+    if levels.count() > DEEPEST {
         return None;
     }
     text.parse().ok()
@@ -65,11 +58,29 @@ fn check(item: TokenStream, expanded: TokenStream) {
             is_error || companion.items.len() == 3,
             "no consumer: {text}"
         ),
-        Err(error) => panic!("{error} in {text}"),
+        Err(error) => assert!(takes_a_trait(&item), "{error} in {text}"),
     }
     if syn::parse2::<syn::ItemFn>(item).is_err() {
         assert!(is_error, "no function, and no error: {text}");
     }
+}
+
+/// Whether an argument has a bare `Trait + Trait` in its type, which is no payload of Rust's: a reference to it is
+/// not Rust without parentheses.
+fn takes_a_trait(item: &TokenStream) -> bool {
+    struct Traits(bool);
+
+    impl VisitMut for Traits {
+        fn visit_type_trait_object_mut(&mut self, _: &mut syn::TypeTraitObject) {
+            self.0 = true;
+        }
+    }
+
+    let mut traits = Traits(false);
+    if let Ok(mut function) = syn::parse2::<syn::ItemFn>(item.clone()) {
+        traits.visit_signature_mut(&mut function.sig);
+    }
+    traits.0
 }
 
 /// What stands behind the item that went in.

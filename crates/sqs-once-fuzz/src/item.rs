@@ -55,6 +55,10 @@ pub fn item(bytes: &[u8]) {
         .and_then(|line| line.split_once(' '))
         .unwrap_or_default();
     let answers: Vec<_> = lines.map_while(Answer::read).collect();
+    // The SDK reads some objects that are not quite JSON, and this reading does not.
+    if answers.iter().any(Answer::is_almost_json) {
+        return;
+    }
     dynamodb::answer_with(&answers);
     STORES.with(|stores| {
         let (store, names) = &stores[usize::from(layout == "sorted")];
@@ -188,8 +192,14 @@ impl Said<'_> {
             self.answers.first().is_some_and(says_what_it_found),
             "nobody says that the key is free"
         );
-        let mut items = self.items();
-        assert!(!items.any(|item| item.id == *id), "the key has an item");
+        // What stands elsewhere in an answer is no item of the table.
+        let mut items = Vec::new();
+        for json in self.answers.iter().filter_map(Answer::json) {
+            let of_table = &json["Responses"][dynamodb::TABLE];
+            reference::collect(of_table, self.names, &mut items);
+        }
+        let has_item = items.iter().any(|item| item.id == *id);
+        assert!(!has_item, "the key has an item");
     }
 
     fn stands_in_an_answer(&self, item: &Item) {

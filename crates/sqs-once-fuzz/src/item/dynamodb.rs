@@ -42,6 +42,10 @@ impl Answer {
         self.status < 300
     }
 
+    pub(super) fn is_almost_json(&self) -> bool {
+        self.body.trim_start().starts_with('{') && self.json().is_none()
+    }
+
     pub(super) fn json(&self) -> Option<Value> {
         serde_json::from_str(&self.body).ok()
     }
