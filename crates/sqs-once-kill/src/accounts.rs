@@ -11,6 +11,7 @@ use sqs_once_local::Outcome;
 use crate::history::{Book, Close, OrderNotes, What};
 use crate::network::Fault;
 use crate::plan::{Plan, Way};
+use crate::report::story;
 
 /// Why an effect that is apart from its record happened once more: the windows that no library can close.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -112,7 +113,7 @@ impl Accounts {
     fn enter(&mut self, wrong: Wrong, why: &str, order: usize, book: &Book) {
         *self.wrong.entry(wrong).or_default() += 1;
         if self.stories.len() < STORIES {
-            self.stories.push(crate::report::story(order, why, book));
+            self.stories.push(story(order, why, book));
         }
     }
 }
@@ -164,17 +165,18 @@ pub(crate) fn account(plan: &Plan, book: &Book, took: Duration) -> Accounts {
         Audit::new(plan, book, number, order).enter(&mut accounts);
     }
     if plan.way == Way::Fifo {
-        for order in disordered(book) {
-            let why = "an order before it in its message group was handled after it";
-            accounts.enter(Wrong::Disordered, why, order, book);
+        for (order, overtaken) in disordered(book) {
+            let overtaken = story(overtaken, "sent before it in its message group", book);
+            let why = format!("it was handled before {overtaken}\nand itself:");
+            accounts.enter(Wrong::Disordered, &why, order, book);
         }
     }
     accounts
 }
 
-/// The orders whose first effect came before that of an order before them in their message group. What was
-/// redriven has lost its place in its group, and counts for neither.
-fn disordered(book: &Book) -> Vec<usize> {
+/// The orders whose first effect came before that of an order before them in their message group, and that order.
+/// What was redriven has lost its place in its group, and counts for neither.
+fn disordered(book: &Book) -> Vec<(usize, usize)> {
     let (mut latest, mut disordered) = (BTreeMap::new(), Vec::new());
     for (number, order) in book.orders.iter().enumerate() {
         let is_redriven = |what: &What| match what {
@@ -188,11 +190,13 @@ fn disordered(book: &Book) -> Vec<usize> {
         let Some(first) = notes.find(|note| matches!(note.what, What::Effect { .. })) else {
             continue;
         };
-        let latest = latest.entry(Plan::group(number)).or_insert(first.at);
-        if first.at < *latest {
-            disordered.push(number);
+        let latest = latest
+            .entry(Plan::group(number))
+            .or_insert((first.at, number));
+        if first.at < latest.0 {
+            disordered.push((number, latest.1));
         }
-        *latest = first.at.max(*latest);
+        *latest = (*latest).max((first.at, number));
     }
     disordered
 }
