@@ -1,6 +1,8 @@
 //! Sees everything that happens, and holds it to the properties.
 
 use sqs_once::Timestamp;
+use std::fmt::from_fn;
+
 use sqs_once::store::{Fence, Item, Owner, Status};
 use tokio::time::Instant;
 
@@ -266,12 +268,17 @@ impl Witness {
             (true, _) => "claimed",
             (_, true) if commits => "committed",
             (_, true) => "recorded",
+            _ if after.is_none() => "deleted",
             _ => "released",
         };
         let fence = after.and_then(|item| item.fence).unwrap_or_default();
+        let with = from_fn(|f| match after {
+            Some(_) => write!(f, ", fence {fence}"),
+            None => Ok(()),
+        });
         self.note(
             "store",
-            format_args!("k{key} {what} by {}, fence {fence}", short(by)),
+            format_args!("k{key} {what} by {}{with}", short(by)),
         );
         if is_claim {
             return self.claimed(key, by, before, fence);
