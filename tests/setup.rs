@@ -11,7 +11,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::routing::post;
 use serde_json::{Value, json};
 use sqs_once_local::{Launch, Outcome};
-use support::{Bench, event, order, refusal, run, serve};
+use support::{Answer, Bench, TIMEOUT, event, order, refusal, run, serve};
 
 type Lines = Arc<Mutex<Vec<String>>>;
 
@@ -183,27 +183,84 @@ async fn a_terminal_record_that_cannot_be_moved_is_not_acknowledged() {
     assert!(!sent.lock().unwrap().is_empty());
 }
 
+/// What stands in everything that no line may show.
+const SECRET: &str = "canary";
+
+/// An SQS that refuses everything, and quotes what it is asked.
+async fn quoting() -> String {
+    let refusing = async |asked: String| {
+        let error =
+            json!({ "__type": "com.amazonaws.sqs#InvalidMessageContents", "message": asked });
+        (StatusCode::BAD_REQUEST, error.to_string())
+    };
+    serve(Router::new().fallback(refusing)).await
+}
+
+/// All lines of a function that handles orders of every kind, full of secrets, with these settings of its log.
+async fn lines_with(variable: &str, value: &str) -> String {
+    let bench = Bench::new().await;
+    let sqs = quoting().await;
+    bench.payments.answer("canary-refused", Answer::Status(402));
+    bench.payments.answer("canary-late", Answer::Later);
+    let body = |id: &str| {
+        json!({
+            "order_id": id, "customer_id": "canary-customer", "amount_cents": 1299, "currency": "EUR",
+        })
+    };
+    let bodies = ["a", "b", "refused", "late"].map(|id| body(&format!("canary-{id}")).to_string());
+    let bodies = bodies.into_iter().chain([
+        "canary".to_owned(),
+        r#"{"order_id": ["canary"]}"#.to_owned(),
+    ]);
+    let records = bodies.enumerate().map(|(at, body)| json!({
+        "messageId": format!("m-{at}"), "receiptHandle": format!("canary-handle-{at}"), "body": body,
+        "attributes": { "ApproximateReceiveCount": "1", "MessageGroupId": "canary-group" },
+        "messageAttributes": { "card": { "stringValue": "canary-card", "dataType": "String" } },
+        "eventSourceARN": "arn:aws:sqs:eu-central-1:123456789012:orders",
+    }));
+    let event = json!({ "Records": records.collect::<Vec<_>>() }).to_string();
+    let event = sqs_once_local::Event::parse(&event, "orders").unwrap();
+    let (launch, lines) = logging(bench.launch().env(variable, value));
+    let launch = launch
+        .env("AWS_ENDPOINT_URL_SQS", &sqs)
+        .env("SQS_ONCE_DLQ_URL", format!("{sqs}/123456789012/orders-dlq"));
+    let function = launch.start().await.unwrap();
+    // The second time most are duplicates.
+    for _ in 0..2 {
+        function.invoke(event.payload(), TIMEOUT).await.unwrap();
+    }
+    // What is no event at all.
+    function
+        .invoke(format!("\"{SECRET}\""), TIMEOUT)
+        .await
+        .unwrap_err();
+    let records = function.stop().await;
+    assert_eq!(records.len(), 2 * event.message_ids().len());
+    let lines = lines.lock().unwrap();
+    assert!(
+        lines.iter().any(|line| line.contains("could not be moved")),
+        "the dead-letter queue refuses"
+    );
+    format!("{}\n{records:?}", lines.join("\n"))
+}
+
 #[tokio::test]
 async fn no_log_line_holds_a_body_a_key_or_a_receipt_handle_even_at_the_lowest_level() {
-    let bench = Bench::new().await;
-    let orders = event("orders");
-    let document: Value = serde_json::from_slice(&orders.payload()).unwrap();
-    let record = &document["Records"][0];
-    let body: Value = serde_json::from_str(record["body"].as_str().unwrap()).unwrap();
-    let (launch, lines) = logging(bench.launch().env("AWS_LAMBDA_LOG_LEVEL", "TRACE"));
-    let result = run(launch.start().await.unwrap(), &orders).await;
-    assert_eq!(result.count(Outcome::Processed), orders.message_ids().len());
-    let lines = lines.lock().unwrap().join("\n");
-    assert!(
-        lines.contains("TRACE") || lines.contains("DEBUG"),
-        "the level took effect"
-    );
-    for secret in [
-        &record["receiptHandle"],
-        &body["order_id"],
-        &body["customer_id"],
-    ] {
-        assert!(!lines.contains(secret.as_str().unwrap()), "{secret}");
+    for variable in ["AWS_LAMBDA_LOG_LEVEL", "RUST_LOG"] {
+        let lines = lines_with(variable, "TRACE").await;
+        assert!(lines.contains("aws_"), "{variable} took effect");
+        let found: Vec<_> = lines.lines().filter(|line| line.contains(SECRET)).collect();
+        assert!(found.is_empty(), "{variable}: {found:#?}");
+    }
+}
+
+#[tokio::test]
+async fn only_who_names_the_runtime_or_the_sdk_in_the_filter_is_shown_what_they_send() {
+    for named in ["info,lambda_runtime=trace", "info,aws_=trace"] {
+        assert!(
+            lines_with("RUST_LOG", named).await.contains(SECRET),
+            "{named}"
+        );
     }
 }
 

@@ -5,4 +5,7 @@
 mod bench;
 mod door;
 mod killed;
+mod permissions;
+#[path = "../permissions/mod.rs"]
+mod recorded;
 mod redelivered;

@@ -34,8 +34,18 @@ pub struct Bench {
 
 impl Bench {
     pub async fn new() -> Self {
-        let dynamodb = LocalDynamoDb::memory().await.unwrap();
+        Self::with(TableDescription::default()).await
+    }
+
+    /// The same, whose table has this name.
+    pub async fn with_table(name: &str) -> Self {
         let table = TableDescription::default();
+        let name = name.to_owned();
+        Self::with(TableDescription { name, ..table }).await
+    }
+
+    async fn with(table: TableDescription) -> Self {
+        let dynamodb = LocalDynamoDb::memory().await.unwrap();
         dynamodb.create_table(&table).unwrap();
         let payments = Payments::start().await;
         Self {
@@ -141,6 +151,8 @@ struct Desk {
 #[derive(Clone)]
 pub enum Answer {
     Status(u16),
+    /// Asks for a pause.
+    Later,
     /// Charges, and says so only when it is notified.
     Held(Arc<Notify>),
 }
@@ -175,6 +187,13 @@ impl Payments {
         self.desk.charges.lock().unwrap().clone()
     }
 
+    /// Waits until an order is charged.
+    pub async fn charged_for(&self, order: &str) {
+        while !self.desk.charges.lock().unwrap().contains_key(order) {
+            self.charged().await;
+        }
+    }
+
     /// Waits for the next charge.
     pub async fn charged(&self) {
         self.desk.arrived.notified().await;
@@ -193,8 +212,14 @@ async fn charge(
     );
     let id = order["order_id"].as_str().unwrap().to_owned();
     let answer = desk.answers.lock().unwrap().get(&id).cloned();
-    if let Some(Answer::Status(status)) = answer {
-        return StatusCode::from_u16(status).unwrap().into_response();
+    match answer {
+        Some(Answer::Status(status)) => {
+            return StatusCode::from_u16(status).unwrap().into_response();
+        }
+        Some(Answer::Later) => {
+            return (StatusCode::TOO_MANY_REQUESTS, [("Retry-After", "7")]).into_response();
+        }
+        Some(Answer::Held(_)) | None => {}
     }
     let token = headers["idempotency-key"].to_str().unwrap().to_owned();
     desk.charges

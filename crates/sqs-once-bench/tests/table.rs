@@ -11,10 +11,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use sqs_once::Timestamp;
 use sqs_once::conformance::{self, Fixture};
 use sqs_once::key::{Fingerprint, ItemId};
-use sqs_once::store::{
-    Claim, Claimed, DynamoDbStore, Fence, Item, Owner, Settled, Settlement, Status, Store,
-    StoreFuture,
-};
+use sqs_once::store::{DynamoDbStore, Fence, Item, Owner, Status, Store};
 use sqs_once_bench::table::{Latency, Table, Units};
 
 const TABLE: &str = "bench-tests";
@@ -26,24 +23,7 @@ const AT_ONCE: Latency = Latency {
 struct StandIn {
     table: Table,
     client: Client,
-    store: WithoutTransactions,
-}
-
-/// The store as far as the stand-in answers it: no contender commits transactions.
-struct WithoutTransactions(DynamoDbStore);
-
-impl Store for WithoutTransactions {
-    fn claim<'a>(&'a self, claims: &'a [Claim]) -> StoreFuture<'a, Claimed> {
-        self.0.claim(claims)
-    }
-
-    fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> StoreFuture<'a, Settled> {
-        self.0.settle(settlements)
-    }
-
-    fn read<'a>(&'a self, ids: &'a [ItemId]) -> StoreFuture<'a, Option<Item>> {
-        self.0.read(ids)
-    }
+    store: DynamoDbStore,
 }
 
 impl StandIn {
@@ -57,7 +37,7 @@ impl StandIn {
             .http_client(aws_smithy_http_client::Builder::new().build_http())
             .build();
         let client = Client::from_conf(config);
-        let store = WithoutTransactions(DynamoDbStore::new(client.clone(), TABLE));
+        let store = DynamoDbStore::new(client.clone(), TABLE);
         Self {
             table,
             client,

@@ -42,15 +42,20 @@ impl Event {
             Err(source) if looks_like_json => return Err(EventError::Json { source }),
             Err(_) => vec![bare_body(text)],
         };
+        Ok(Self::of(messages, queue))
+    }
+
+    /// An event of messages as Lambda writes them, whose lacks are filled in.
+    pub(crate) fn of(messages: impl IntoIterator<Item = Map<String, Value>>, queue: &str) -> Self {
         let records: Vec<Value> = messages
             .into_iter()
             .map(|message| record(message, queue))
             .collect();
         let message_ids = message_ids(&records);
-        Ok(Self {
+        Self {
             payload: json!({"Records": records}).to_string().into(),
             message_ids,
-        })
+        }
     }
 
     fn unchanged(text: &str, records: &Value) -> Self {
@@ -122,7 +127,7 @@ fn bare_body(text: &str) -> Map<String, Value> {
 }
 
 /// Lambda spells the fields of the SQS API with a small first letter.
-fn from_sqs_api(message: Map<String, Value>) -> Map<String, Value> {
+pub(crate) fn from_sqs_api(message: Map<String, Value>) -> Map<String, Value> {
     message
         .into_iter()
         .map(|(name, value)| match (name.as_str(), value) {

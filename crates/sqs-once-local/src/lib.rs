@@ -8,6 +8,8 @@
 //! |---|---|
 //! | [`RuntimeApi`] | the Lambda Runtime API (and as much of the Extensions API as a runtime needs) |
 //! | [`LocalDynamoDb`] | an embedded DynamoDB, in memory or persisted in one file |
+//! | [`Queues`], [`LocalSqs`] | queues with visibility, redrive and message groups; SQS for the function's own calls |
+//! | [`EventSourceMapping`] | what polls a queue for the function, and does as it answers |
 //! | [`Launch`], [`Function`] | the function's process: environment, log lines, exit status |
 //! | [`Event`] | an SQS event made of an event, a message, a bare body or JSON Lines |
 //! | [`Template`] | what `template.yaml` says about the table and the function |
@@ -43,6 +45,7 @@ mod event;
 mod function;
 mod launch;
 mod log;
+mod queue;
 mod report;
 mod response;
 mod runtime_api;
@@ -54,6 +57,10 @@ pub use event::{Event, EventError};
 pub use function::{Function, StartError};
 pub use launch::Launch;
 pub use log::{Outcome, RecordLine};
+pub use queue::{
+    Batch, EventSourceMapping, LocalSqs, NewMessage, QueueError, QueueSettings, Queues, Received,
+    Redrive, Settled,
+};
 pub use report::{Report, Row};
 pub use response::{BatchResponse, ResponseError};
 pub use runtime_api::{FunctionError, InvokeError, RuntimeApi};

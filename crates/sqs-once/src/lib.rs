@@ -53,8 +53,8 @@
 //! - [`store`]: where claims live, and how to bring a store of your own.
 //! - `testing` (feature `testing`): testing a consumer without AWS and without waiting.
 //! - In the repository: `docs/exactly-once.md` tells which effects can happen exactly once, and how;
-//!   `docs/options.md` lists every option, `docs/testing.md` shows how to test a consumer, and `docs/performance.md`
-//!   tells what it costs, beside its peers.
+//!   `docs/options.md` lists every option, `docs/testing.md` shows how to test a consumer, `docs/security.md` who can do
+//!   what to one, and `docs/performance.md` tells what it costs, beside its peers.
 //!
 //! # Features
 //!
@@ -133,6 +133,8 @@ pub use time::{Clock, SystemClock, Timestamp};
 mod guides {
     #[doc = include_str!("../../../docs/options.md")]
     mod options {}
+    #[doc = include_str!("../../../docs/security.md")]
+    mod security {}
     #[doc = include_str!("../../../docs/testing.md")]
     mod testing {}
 }

@@ -9,13 +9,21 @@ use std::fmt;
 use std::io::{BufRead, BufReader, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, SystemTime};
 
+use aws_lambda_events::event::sqs::SqsEvent;
 use proptest::prelude::*;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
-use sqs_once::HandlerError;
+use sqs_once::key::ItemId;
+use sqs_once::store::{
+    Claim, Claimed, Item, Settled, Settlement, StoreError, StoreErrorKind, StoreFuture,
+};
+use sqs_once::testing::{Event, Record};
+use sqs_once::{HandlerError, MemoryStore, Store, Timestamp};
+use tower_service::Service;
 use tracing::field::Empty;
 use tracing::{debug, debug_span, error_span, info, info_span, warn};
 
@@ -31,10 +39,14 @@ struct Process {
 
 impl Process {
     fn start(test: &str) -> Self {
+        Self::logging(test, "JSON")
+    }
+
+    fn logging(test: &str, format: &str) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", test, "--nocapture", "--test-threads=2"])
             .env(LOGGING, "1")
-            .env("AWS_LAMBDA_LOG_FORMAT", "JSON")
+            .env("AWS_LAMBDA_LOG_FORMAT", format)
             .env_remove("AWS_LAMBDA_LOG_LEVEL")
             .env_remove("RUST_LOG")
             .env_remove("SQS_ONCE_TABLE")
@@ -512,4 +524,86 @@ fn a_line_that_nobody_reads_harms_nobody() {
     writeln!(input, "{told}").unwrap();
     drop(input);
     assert!(child.wait().unwrap().success());
+}
+
+/// Would be a line of its own, if it were let.
+const FORGED: &str =
+    "\n2030-01-01T00:00:00.000000Z ERROR forged: everything is fine\r\u{1b}[2K\u{85}\u{2028}";
+
+/// A store that says what it is told to.
+struct Saying;
+
+impl Store for Saying {
+    fn claim<'a>(&'a self, claims: &'a [Claim]) -> StoreFuture<'a, Claimed> {
+        Box::pin(async move { claims.iter().map(|_| Err(saying())).collect() })
+    }
+
+    fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> StoreFuture<'a, Settled> {
+        Box::pin(async move { settlements.iter().map(|_| Err(saying())).collect() })
+    }
+
+    fn read<'a>(&'a self, ids: &'a [ItemId]) -> StoreFuture<'a, Option<Item>> {
+        Box::pin(async move { ids.iter().map(|_| Err(saying())).collect() })
+    }
+}
+
+fn saying() -> StoreError {
+    StoreError::new(StoreErrorKind::Other, FORGED)
+}
+
+#[tokio::test]
+async fn in_a_process_whose_messages_forge_lines() {
+    if !is_logging().await {
+        return;
+    }
+    let id = |name: &str| format!("{name}{FORGED}");
+    let record = Record::json(&json!({ "id": id("key") }))
+        .message_id(id("message"))
+        .attribute("correlation-id", id("correlation"))
+        .attribute(id("name"), id("value"))
+        .fifo(id("group"));
+    let event = Event::of([record]);
+    let consumer = || {
+        sqs_once::consumer::<Value>()
+            .key(|order: &Value| order["id"].as_str().map(str::to_owned))
+            .handler(async |_: Value| -> Result<(), HandlerError> { Err(FORGED.into()) })
+            .on_failure(async |_| Err(FORGED.into()))
+            .readable_keys(true)
+            .namespace("logs")
+    };
+    for mut consumer in [
+        consumer().store(MemoryStore::new()),
+        consumer().store(Saying),
+    ] {
+        consumer.init().await.unwrap();
+        let mut context = lambda_runtime::Context::default();
+        let in_a_minute = SystemTime::now() + Duration::from_secs(60);
+        context.deadline = Timestamp::from(in_a_minute).as_millis();
+        let event: SqsEvent = serde_json::from_str(event.as_json()).unwrap();
+        let invocation = lambda_runtime::LambdaEvent::new(event, context);
+        consumer.call(invocation).await.unwrap();
+    }
+    std::process::exit(0);
+}
+
+#[test]
+fn nothing_that_comes_from_outside_forges_a_line() {
+    for format in ["JSON", "Text"] {
+        let process = Process::logging("in_a_process_whose_messages_forge_lines", format);
+        let lines = process.rest();
+        assert!(
+            lines.iter().any(|line| line.contains("forged")),
+            "{lines:#?}"
+        );
+        for line in lines {
+            match format {
+                "JSON" => assert!(line.starts_with("{\"timestamp\":\"2"), "{line}"),
+                _ => assert!(
+                    line.starts_with("20") && !line.starts_with("2030"),
+                    "{line}"
+                ),
+            }
+            assert!(!line.contains(['\u{1b}', '\r']), "{line:?}");
+        }
+    }
 }

@@ -4,6 +4,7 @@
 
 use sqs_once::BusinessKey;
 use sqs_once::key::{Fingerprint, KeyPart, Namespace};
+use sqs_once::store::Owner;
 
 fn item_id(key: &impl KeyPart) -> String {
     let namespace = Namespace::new("payments").unwrap();
@@ -100,5 +101,23 @@ fn fingerprints_stay_what_they_are() {
         ),
     ] {
         assert_eq!(Fingerprint::of_body(body).as_str(), fingerprint, "{body}");
+    }
+}
+
+#[test]
+fn an_owner_has_32_hexadecimal_digits_and_nothing_else() {
+    let owner = Owner::from_bits(0xab);
+    assert_eq!(Owner::from_stored(&owner.to_string()), Ok(owner));
+    let digits = "0".repeat(31);
+    for refused in [
+        String::new(),
+        digits.clone(),
+        format!("{digits}00"),
+        format!("{digits}g"),
+        format!("+{digits}"),
+        format!("-{digits}"),
+        format!("{digits} "),
+    ] {
+        assert!(Owner::from_stored(&refused).is_err(), "{refused:?}");
     }
 }

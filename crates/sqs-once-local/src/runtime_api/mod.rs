@@ -144,10 +144,12 @@ impl RuntimeApi {
         };
         let mut init_error = self.shared.init_error.subscribe();
         let init_failed = async {
-            match init_error.wait_for(Option::is_some).await.as_deref() {
-                Ok(Some(error)) => InvokeError::Init(error.clone()),
+            let seen = init_error.wait_for(Option::is_some).await;
+            // Its guard must not be held further on, or the invocation could not move to another thread.
+            match seen.ok().and_then(|error| error.clone()) {
+                Some(error) => InvokeError::Init(error),
                 // The sender lives in `shared` as well.
-                _ => std::future::pending().await,
+                None => std::future::pending().await,
             }
         };
         tokio::select! {

@@ -30,7 +30,10 @@ pub(crate) async fn run(
     let open = match ended {
         Ok(Ok(())) => "it has no outcome",
         Ok(Err(failure)) => {
-            error!(%failure, "a batch ended early: its open records are returned");
+            error!(
+                failure = failure.to_string(),
+                "a batch ended early: its open records are returned"
+            );
             "its batch ended early"
         }
         Err(_) => {

@@ -107,7 +107,10 @@ impl<'a> Hooking<'a> {
                 let ended = timeout_at(until, handling).await;
                 let result = ended.unwrap_or(Err(Failure::Deadline)).map(|_| ());
                 if let (true, Err(failure)) = (report.has_failed(), &result) {
-                    warn!(reason = %failure, "a failure hook failed, which changes nothing");
+                    warn!(
+                        reason = failure.to_string(),
+                        "a failure hook failed, which changes nothing"
+                    );
                 }
                 Hooked {
                     record,

@@ -34,7 +34,7 @@ where
 /// How a record ended: what the hooks [`on_success`](crate::Consumer::on_success),
 /// [`on_duplicate`](crate::Consumer::on_duplicate) and [`on_failure`](crate::Consumer::on_failure)
 /// get.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct RecordEnd {
     message: Arc<Message>,
     token: Option<IdempotencyToken>,
@@ -104,6 +104,17 @@ impl RecordEnd {
     "what is recorded for the key has another type than asked for: read older results as they were written"
 )]
 pub struct InvalidRecord(());
+
+/// Shows nothing of what was recorded.
+impl fmt::Debug for RecordEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RecordEnd")
+            .field("message", &self.message)
+            .field("token", &self.token)
+            .field("report", &self.report)
+            .finish_non_exhaustive()
+    }
+}
 
 impl fmt::Debug for Hooks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

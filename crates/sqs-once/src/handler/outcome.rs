@@ -1,5 +1,6 @@
 //! What a handler may return.
 
+use std::fmt;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -36,13 +37,24 @@ use super::HandlerError;
 pub struct Recorded<T>(pub T);
 
 /// A handler's success, with what is to be recorded of it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Done {
     pub(crate) data: Option<Arc<str>>,
     /// What is to be written together with the record of its key.
     pub(crate) writes: Option<Arc<Writes>>,
     /// Why there is no data though there should be.
     pub(crate) left_out: Option<String>,
+}
+
+/// Shows nothing of what is recorded.
+impl fmt::Debug for Done {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Done")
+            .field("has_data", &self.data.is_some())
+            .field("writes", &self.writes)
+            .field("left_out", &self.left_out)
+            .finish()
+    }
 }
 
 impl Done {

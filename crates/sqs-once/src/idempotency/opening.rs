@@ -36,9 +36,9 @@ impl Driver {
         };
         for error in answers.into_iter().filter_map(Result::err) {
             if error.is_transient() {
-                warn!(target: "sqs_once::store", %error, "the store did not answer at the start");
+                warn!(target: "sqs_once::store", error = error.to_string(), "the store did not answer at the start");
             } else {
-                error!(target: "sqs_once::store", %error, "the store can't be used as it is");
+                error!(target: "sqs_once::store", error = error.to_string(), "the store can't be used as it is");
             }
         }
     }

@@ -75,7 +75,7 @@ impl fmt::Debug for BusinessKey {
 
 /// Why a record has no usable business key. Such a record is never processed under a shared or an
 /// empty key: it fails alone, and its message never reaches the store.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[derive(Clone, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KeyError {
     /// The field that holds the key is absent or null.
@@ -100,4 +100,17 @@ pub enum KeyError {
     /// hold the key, and this is logged.
     #[error("the key extractor failed")]
     Extractor(String),
+}
+
+/// Shows nothing of what an extractor said: errors are logged in this form too, by `lambda_runtime` for instance.
+impl fmt::Debug for KeyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing => f.write_str("Missing"),
+            Self::Empty => f.write_str("Empty"),
+            Self::TooLong { len } => f.debug_struct("TooLong").field("len", len).finish(),
+            Self::WrongType { found } => f.debug_struct("WrongType").field("found", found).finish(),
+            Self::Extractor(_) => f.debug_tuple("Extractor").finish_non_exhaustive(),
+        }
+    }
 }

@@ -85,10 +85,14 @@ impl<'de> Deserialize<'de> for LenientEvent {
             #[serde(borrow, rename = "Records")]
             records: &'a RawValue,
         }
-        let Event { records } = Event::deserialize(deserializer)?;
-        let messages = well_formed(records).or_else(|_| one_by_one(records));
-        let refused = |error| D::Error::custom(format_args!("Records: {error}"));
-        messages.map(Self).map_err(refused)
+        // What serde says would quote the event, which the runtime logs.
+        let messages = Event::deserialize(deserializer).ok().and_then(|event| {
+            let messages = well_formed(event.records);
+            messages.or_else(|_| one_by_one(event.records)).ok()
+        });
+        messages.map(Self).ok_or_else(|| {
+            D::Error::custom("it is no SQS event, which is an object with an array `Records`")
+        })
     }
 }
 

@@ -88,7 +88,7 @@ impl<'a> Attempt<'a> {
             return;
         };
         if let Err(error) = self.settle(&ending, 2).await {
-            tracing::error!(target: "sqs_once::store", %error, "a claim could not be released: its lease lapses");
+            tracing::error!(target: "sqs_once::store", error = error.to_string(), "a claim could not be released: its lease lapses");
         }
     }
 

@@ -31,7 +31,8 @@ impl Owner {
     /// # Errors
     /// [`InvalidOwner`] unless it has 32 hexadecimal digits.
     pub fn from_stored(hex: &str) -> Result<Self, InvalidOwner> {
-        if hex.len() != 32 {
+        // A number may have a sign.
+        if hex.len() != 32 || hex.starts_with('+') {
             return Err(InvalidOwner);
         }
         u128::from_str_radix(hex, 16)

@@ -22,6 +22,7 @@ pub(crate) use data::recordable;
 pub use dynamodb::{
     Conflict, DynamoDbStore, LayoutError, TableLayout, WriteName, Writes, WritesError,
 };
+use error::unquoted;
 pub use error::{StoreError, StoreErrorKind};
 pub use item::{Claim, Fence, InvalidOwner, Item, Owner, Recording, Settlement, Settling, Status};
 pub use memory::MemoryStore;

@@ -1,4 +1,7 @@
 //! Logs in Lambda's format.
+//!
+//! What may come from outside is a text in a field (`error = error.to_string()`), never displayed (`%error`): in the text
+//! format only the former is escaped, and a line break in the latter would begin a line of its own.
 
 mod json;
 
@@ -12,9 +15,13 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use json::JsonLines;
 
+/// Below `debug` these log whole requests: bodies, receipt handles, credentials.
+const QUIET: [&str; 4] = ["lambda_runtime", "aws_", "hyper", "rustls"];
+
 /// Sets up logging on stdout, unless the program did so already: JSON lines where Lambda is
 /// configured for them (`AWS_LAMBDA_LOG_FORMAT=JSON`), text otherwise. `RUST_LOG` or
-/// `AWS_LAMBDA_LOG_LEVEL` choose the level; the default is `info`.
+/// `AWS_LAMBDA_LOG_LEVEL` choose the level; the default is `info`. Those in [`QUIET`] stay at `debug` unless
+/// `RUST_LOG` names them.
 pub(crate) fn init() {
     let json =
         env::var("AWS_LAMBDA_LOG_FORMAT").is_ok_and(|format| format.eq_ignore_ascii_case("json"));
@@ -27,20 +34,26 @@ pub(crate) fn init() {
 }
 
 fn levels() -> Targets {
-    if let Ok(Ok(targets)) = env::var("RUST_LOG").map(|filter| filter.parse()) {
-        return targets;
-    }
-    let level = match env::var("AWS_LAMBDA_LOG_LEVEL").as_deref() {
-        Ok("TRACE") => LevelFilter::TRACE,
-        Ok("DEBUG") => LevelFilter::DEBUG,
-        Ok("WARN") => LevelFilter::WARN,
-        Ok("ERROR" | "FATAL") => LevelFilter::ERROR,
-        _ => LevelFilter::INFO,
-    };
-    // Below this level these log whole requests: bodies, receipt handles, credentials.
-    let quiet = level.min(LevelFilter::DEBUG);
-    let quiet_targets = ["lambda_runtime", "aws_", "hyper", "rustls"];
-    Targets::new()
-        .with_default(level)
-        .with_targets(quiet_targets.map(|target| (target, quiet)))
+    let chosen = env::var("RUST_LOG")
+        .ok()
+        .and_then(|filter| filter.parse().ok());
+    let chosen: Targets = chosen.unwrap_or_else(|| {
+        let level = match env::var("AWS_LAMBDA_LOG_LEVEL").as_deref() {
+            Ok("TRACE") => LevelFilter::TRACE,
+            Ok("DEBUG") => LevelFilter::DEBUG,
+            Ok("WARN") => LevelFilter::WARN,
+            Ok("ERROR" | "FATAL") => LevelFilter::ERROR,
+            _ => LevelFilter::INFO,
+        };
+        Targets::new().with_default(level)
+    });
+    let quiet = chosen
+        .default_level()
+        .unwrap_or(LevelFilter::OFF)
+        .min(LevelFilter::DEBUG);
+    let unnamed = QUIET
+        .into_iter()
+        .filter(|target| chosen.iter().all(|(named, _)| named != *target));
+    let unnamed: Vec<_> = unnamed.map(|target| (target, quiet)).collect();
+    chosen.with_targets(unnamed)
 }

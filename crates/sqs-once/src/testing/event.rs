@@ -55,11 +55,19 @@ impl Event {
     #[must_use]
     #[track_caller]
     pub fn from_json(json: impl Into<String>) -> Self {
+        let event = Self::try_from_json(json);
+        event.unwrap_or_else(|error| panic!("this is not an SQS event: {error}"))
+    }
+
+    /// The same for a text that may be anything.
+    ///
+    /// # Errors
+    /// What fails the invocation before any record of it is read: the text is not JSON, or no object with
+    /// the array `Records`.
+    pub fn try_from_json(json: impl Into<String>) -> Result<Self, serde_json::Error> {
         let json = json.into();
-        if let Err(error) = serde_json::from_str::<LenientEvent>(&json) {
-            panic!("this is not an SQS event: {error}");
-        }
-        Self { json }
+        serde_json::from_str::<LenientEvent>(&json)?;
+        Ok(Self { json })
     }
 
     /// The event as JSON text, for whatever else takes one.

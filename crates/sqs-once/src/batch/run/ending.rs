@@ -366,7 +366,7 @@ impl Run<'_> {
     /// A table that is missing fails every record of a batch, and is one line in the log.
     pub(super) fn log_once(&mut self, error: &StoreError) {
         if self.logged.insert(error.kind()) {
-            error!(target: "sqs_once::store", %error, "the store could not answer");
+            error!(target: "sqs_once::store", error = error.to_string(), "the store could not answer");
         }
     }
 }

@@ -6,19 +6,20 @@ use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::types::{BatchStatementError, BatchStatementErrorCodeEnum};
 
 use crate::error::chain;
-use crate::store::{StoreError, StoreErrorKind};
+use crate::store::{StoreError, StoreErrorKind, unquoted};
 
 /// The error of a whole request.
 pub(super) fn request<E>(error: SdkError<E, HttpResponse>) -> StoreError
 where
     E: std::error::Error + ProvideErrorMetadata + Send + Sync + 'static,
 {
-    request_and(error, |_, _| {})
+    request_and(error, &[], |_, _| {})
 }
 
-/// The same, with what else there is to say of it.
+/// The same, without what DynamoDB quotes of these values, and with what else there is to say of it.
 pub(super) fn request_and<E>(
     error: SdkError<E, HttpResponse>,
+    values: &[&str],
     more: impl FnOnce(&mut StoreErrorKind, &mut String),
 ) -> StoreError
 where
@@ -42,8 +43,15 @@ where
     };
     // The SDK's texts have several lines; a log line has one.
     let mut message = message.split_whitespace().collect::<Vec<_>>().join(" ");
+    let discreet = unquoted(&message, values.iter().copied());
+    let says_the_same = discreet.is_none();
+    message = discreet.unwrap_or(message);
     more(&mut kind, &mut message);
-    StoreError::new(kind, message).with_source(error)
+    let told = StoreError::new(kind, message);
+    match says_the_same {
+        true => told.with_source(error),
+        false => told,
+    }
 }
 
 fn unanswered(error: &(dyn std::error::Error + 'static)) -> StoreErrorKind {

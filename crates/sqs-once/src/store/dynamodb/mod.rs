@@ -17,6 +17,7 @@ mod transaction;
 mod updates;
 mod writes;
 
+use std::iter;
 use std::sync::Arc;
 
 use aws_sdk_dynamodb::Client;
@@ -26,8 +27,8 @@ use crate::config::{self, ConfigError};
 use crate::key::ItemId;
 
 use super::{
-    AtomicWrites, Claim, Claimed, Committed, Item, Settled, Settlement, Store, StoreError,
-    StoreFuture,
+    AtomicWrites, Claim, Claimed, Committed, Item, Settled, Settlement, Settling, Store,
+    StoreError, StoreFuture,
 };
 use requests::{Requests, Retries};
 use table::Table;
@@ -116,28 +117,35 @@ impl DynamoDbStore {
 impl Store for DynamoDbStore {
     fn claim<'a>(&'a self, claims: &'a [Claim]) -> StoreFuture<'a, Claimed> {
         Box::pin(async move {
-            if let [claim] = claims {
-                return vec![self.requests.claim_one(claim, Retries::AsConfigured).await];
-            }
-            let chunks = claims.chunks(STATEMENTS);
-            flat(chunks.map(|chunk| self.requests.claim_batch(chunk))).await
+            let claimed = match claims {
+                [claim] => vec![self.requests.claim_one(claim, Retries::AsConfigured).await],
+                _ => {
+                    let chunks = claims.chunks(STATEMENTS);
+                    flat(chunks.map(|chunk| self.requests.claim_batch(chunk))).await
+                }
+            };
+            discreet(claimed, || claims.iter().map(|claim| claim.id.as_str()))
         })
     }
 
     fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> StoreFuture<'a, Settled> {
         Box::pin(async move {
-            if let [settlement] = settlements {
-                return self.requests.settle_one(settlement).await;
-            }
-            let chunks = settlements.chunks(STATEMENTS);
-            flat(chunks.map(|chunk| self.requests.settle_batch(chunk))).await
+            let settled = match settlements {
+                [settlement] => self.requests.settle_one(settlement).await,
+                _ => {
+                    let chunks = settlements.chunks(STATEMENTS);
+                    flat(chunks.map(|chunk| self.requests.settle_batch(chunk))).await
+                }
+            };
+            discreet(settled, || settlements.iter().flat_map(quotable))
         })
     }
 
     fn read<'a>(&'a self, ids: &'a [ItemId]) -> StoreFuture<'a, Option<Item>> {
         Box::pin(async move {
             let chunks = ids.chunks(READS);
-            flat(chunks.map(|chunk| self.requests.read_batch(chunk, Retries::AsConfigured))).await
+            let read = chunks.map(|chunk| self.requests.read_batch(chunk, Retries::AsConfigured));
+            discreet(flat(read).await, || ids.iter().map(ItemId::as_str))
         })
     }
 
@@ -162,4 +170,24 @@ where
     F: Future<Output = Vec<Result<T, StoreError>>>,
 {
     join_all(requests).await.into_iter().flatten().collect()
+}
+
+/// Errors without what DynamoDB may quote in them: they are logged.
+fn discreet<'a, T, V: Iterator<Item = &'a str>>(
+    answers: Vec<Result<T, StoreError>>,
+    values: impl Fn() -> V,
+) -> Vec<Result<T, StoreError>> {
+    let answers = answers.into_iter();
+    let told = answers.map(|answer| answer.map_err(|error| error.without(values())));
+    told.collect()
+}
+
+/// What is nobody's business of a settlement: its key, where that can be read, and what is recorded.
+fn quotable(settlement: &Settlement) -> impl Iterator<Item = &str> {
+    let data = match &settlement.settling {
+        Settling::Complete { data, .. } => data.as_deref(),
+        Settling::Record(recording) | Settling::Commit(recording) => recording.data.as_deref(),
+        Settling::Release => None,
+    };
+    iter::once(settlement.id.as_str()).chain(data)
 }

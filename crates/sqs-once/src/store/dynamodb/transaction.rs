@@ -7,7 +7,7 @@ use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::types::{CancellationReason, ReturnConsumedCapacity};
 
-use crate::store::{Committed, Item, Settlement, StoreError, StoreErrorKind};
+use crate::store::{Committed, Item, Settlement, StoreError, StoreErrorKind, unquoted};
 
 use super::errors;
 use super::requests::{Requests, TRIES, without};
@@ -50,13 +50,15 @@ impl Requests {
                 Ok(_) => return Err(without("what was written")),
                 Err(error) => error,
             };
-            let why = match self.cancelled(error, writes)? {
+            let quotable: Vec<_> = super::quotable(settlement).chain(writes.texts()).collect();
+            let why = match self.cancelled(error, writes, &quotable)? {
                 Cancelled::ByKey(Some(item)) => return Ok(Committed::Refused(item)),
                 Cancelled::ByKey(None) => None,
                 Cancelled::ByWrites(why) => Some(why),
             };
             // A duplicate's own writes are refused as a matter of course.
-            let item = self.read_one(&settlement.id).await?;
+            let item = self.read_one(&settlement.id).await;
+            let item = item.map_err(|error| error.without(quotable))?;
             match (item, why) {
                 (Some(item), _) if !settlement.admitted_by(Some(&item)) => {
                     return Ok(Committed::Refused(Box::new(item)));
@@ -89,10 +91,11 @@ impl Requests {
         &self,
         error: SdkError<TransactWriteItemsError, HttpResponse>,
         writes: &Writes,
+        quotable: &[&str],
     ) -> Result<Cancelled, StoreError> {
         match error.as_service_error() {
             Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) => {
-                self.told_apart(cancelled.cancellation_reasons(), writes)
+                self.told_apart(cancelled.cancellation_reasons(), writes, quotable)
             }
             // An earlier copy was carried out, and the item of the key knows it.
             Some(TransactWriteItemsError::IdempotentParameterMismatchException(_)) => {
@@ -101,7 +104,7 @@ impl Requests {
                 let error = other(text.to_owned()).with_source(error);
                 Ok(Cancelled::ByWrites(Err(error)))
             }
-            _ => Err(self.failed(error, writes)),
+            _ => Err(self.failed(error, writes, quotable)),
         }
     }
 
@@ -110,6 +113,7 @@ impl Requests {
         &self,
         reasons: &[CancellationReason],
         writes: &Writes,
+        quotable: &[&str],
     ) -> Result<Cancelled, StoreError> {
         let all = writes.all();
         let Some((own, others)) = reasons
@@ -126,10 +130,10 @@ impl Requests {
             let item = own.item().map(|item| self.table.item(item)).transpose()?;
             return Ok(Cancelled::ByKey(item.map(Box::new)));
         }
-        let own_failure = failure(own)
+        let own_failure = failure(own, quotable)
             .map(|(kind, text)| StoreError::new(kind, format!("the record of the key: {text}")));
         let failures = all.iter().zip(others).filter_map(|(write, reason)| {
-            let (kind, text) = failure(reason)?;
+            let (kind, text) = failure(reason, quotable)?;
             Some(StoreError::new(
                 of_write(kind),
                 format!("{}: {text}", write.name()),
@@ -164,10 +168,11 @@ impl Requests {
         &self,
         error: SdkError<TransactWriteItemsError, HttpResponse>,
         writes: &Writes,
+        quotable: &[&str],
     ) -> StoreError {
         let all = writes.all();
         let own = format!("dynamodb:UpdateItem on `{}`", self.table.name);
-        errors::request_and(error, |kind, message| match kind {
+        errors::request_and(error, quotable, |kind, message| match kind {
             StoreErrorKind::AccessDenied => {
                 let needed = all
                     .iter()
@@ -204,14 +209,16 @@ impl Requests {
     }
 }
 
-/// What went wrong with one write, its condition apart.
-fn failure(reason: &CancellationReason) -> Option<(StoreErrorKind, String)> {
+/// What went wrong with one write, its condition apart, without what DynamoDB quotes of these values.
+fn failure(reason: &CancellationReason, quotable: &[&str]) -> Option<(StoreErrorKind, String)> {
     let code = reason.code()?;
     if [NOTHING_WRONG, CONDITION_NOT_MET].contains(&code) {
         return None;
     }
     let message = reason.message().unwrap_or_default();
-    Some((errors::by_code(code, message), format!("{code}: {message}")))
+    let text = format!("{code}: {message}");
+    let text = unquoted(&text, quotable.iter().copied()).unwrap_or(text);
+    Some((errors::by_code(code, message), text))
 }
 
 /// One message's write with a wrong key must not pass for a store that nobody can use.

@@ -4,6 +4,7 @@ mod check;
 mod conflict;
 mod error;
 mod size;
+mod texts;
 mod write;
 
 use std::collections::BTreeMap;
@@ -247,6 +248,11 @@ impl Writes {
             .filter(|write| unmet.contains(&write.index));
         let unmet = unmet.map(|write| Conflict::new(write.name(), None));
         self.decisive(unmet.collect())
+    }
+
+    /// What DynamoDB may quote of them.
+    pub(super) fn texts(&self) -> Vec<&str> {
+        self.all().iter().flat_map(texts::of).collect()
     }
 
     pub(super) fn all(&self) -> Vec<Write<'_>> {

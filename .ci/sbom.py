@@ -1,0 +1,138 @@
+"""Writes the bill of materials of each function, CycloneDX in JSON, and holds it to the schema, to cargo, and to the binary."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+import uuid
+import zipfile
+from pathlib import Path
+
+from cyclonedx.model import HashAlgorithm, HashType
+from cyclonedx.model.bom import Bom
+from cyclonedx.model.component import Component, ComponentScope, ComponentType
+from cyclonedx.model.license import LicenseExpression
+from cyclonedx.output.json import JsonV1Dot6
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+from packageurl import PackageURL
+
+ROOT = Path(__file__).resolve().parent.parent
+OUT = ROOT / "target" / "ci"
+# What the templates deploy.
+FUNCTIONS = ("orders", "inventory")
+TARGET = "aarch64-unknown-linux-gnu"
+# The same for the same crates, whoever writes the bill.
+NAMESPACE = uuid.UUID("1e9b6f2a-5c0d-4f0e-9d1c-6a7b8c9d0e1f")
+
+
+def cargo(*arguments):
+    return subprocess.run(
+        ["cargo", *arguments, "--locked"], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout
+
+
+def tree(function, edges):
+    """The crates, as (name, version), that cargo sees in a function by these edges."""
+    lines = cargo("tree", "-p", function, "--target", TARGET, "-e", edges, "--prefix", "none", "--no-dedupe", "-f", "{p}")
+    return {(name, version) for name, version in re.findall(r"^(\S+) v(\S+)", lines, re.MULTILINE)}
+
+
+def component(package, checksums, scope):
+    name, version = package["name"], package["version"]
+    checksum = checksums.get((name, version))
+    # A path of this machine is nobody's business; what is published has a checksum.
+    assert (checksum is None) == (package["source"] is None), f"{name} {version} has no checksum in Cargo.lock"
+    return Component(
+        name=name,
+        version=version,
+        type=ComponentType.APPLICATION if name in FUNCTIONS else ComponentType.LIBRARY,
+        bom_ref=f"{name}@{version}",
+        purl=PackageURL("cargo", None, name, version),
+        description=(package["description"] or "").strip() or None,
+        licenses=[LicenseExpression(package["license"].replace("/", " OR "))],
+        hashes=[HashType(alg=HashAlgorithm.SHA_256, content=checksum)] if checksum else None,
+        scope=scope,
+    )
+
+
+def bill(function, metadata, checksums):
+    """What is in a function, and what made it: build scripts and macros are there, as excluded from it."""
+    linked = tree(function, "normal,no-proc-macro")
+    made_of = tree(function, "normal,build")
+    assert linked <= made_of
+    packages = {(one["name"], one["version"]): one for one in metadata["packages"]}
+    components = {
+        crate: component(
+            packages[crate], checksums, ComponentScope.REQUIRED if crate in linked else ComponentScope.EXCLUDED
+        )
+        for crate in made_of
+    }
+    (root,) = (one for crate, one in components.items() if crate[0] == function)
+    bom = Bom(components=[one for one in components.values() if one is not root])
+    bom.metadata.component = root
+    # Neither time nor chance: the same crates are the same bill, byte for byte.
+    bom.metadata.timestamp = None
+    bom.serial_number = uuid.uuid5(NAMESPACE, "\n".join(sorted(f"{one.purl} {one.scope}" for one in components.values())))
+    crates = {one["id"]: (one["name"], one["version"]) for one in metadata["packages"]}
+    for node in metadata["resolve"]["nodes"]:
+        needs = [crates[one["pkg"]] for one in node["deps"] if any(kind["kind"] != "dev" for kind in one["dep_kinds"])]
+        if crates[node["id"]] in components:
+            bom.register_dependency(
+                components[crates[node["id"]]], [components[crate] for crate in needs if crate in components]
+            )
+    return JsonV1Dot6(bom).output_as_string(indent=2), linked
+
+
+def check(function, text, linked):
+    """The schema, and that nothing that cargo links is missing."""
+    assert (error := JsonStrictValidator(SchemaVersion.V1_6).validate_str(text)) is None, error
+    document = json.loads(text)
+    listed = {(one["name"], one["version"]) for one in document["components"] if one["scope"] == "required"}
+    root = document["metadata"]["component"]
+    missing = linked - listed - {(root["name"], root["version"])}
+    assert not missing, f"{function}: linked, and not listed: {missing}"
+    assert listed <= linked, f"{function}: listed, and not linked: {listed - linked}"
+    assert "timestamp" not in document["metadata"]
+    return listed
+
+
+def in_binary(binary):
+    """The crates whose sources a binary names, in its panics' locations."""
+    paths = re.findall(rb"registry/src/[^/\0]+/([A-Za-z0-9_-]+?)-(\d+\.\d+\.\d+[A-Za-z0-9.+-]*)/", binary)
+    return {(name.decode(), version.decode()) for name, version in paths}
+
+
+def main():
+    OUT.mkdir(parents=True, exist_ok=True)
+    lock = tomllib.loads((ROOT / "Cargo.lock").read_text())
+    checksums = {(one["name"], one["version"]): one["checksum"] for one in lock["package"] if "checksum" in one}
+    metadata = json.loads(cargo("metadata", "--format-version", "1", "--filter-platform", TARGET))
+    if sys.argv[1:]:
+        # For whoever wants to see whether it is the same in another process.
+        sys.stdout.write(bill(sys.argv[1], metadata, checksums)[0])
+        return
+    for function in FUNCTIONS:
+        text, linked = bill(function, metadata, checksums)
+        again = subprocess.run(
+            [sys.executable, __file__, function], check=True, capture_output=True, text=True, env=os.environ | {"PYTHONHASHSEED": "7"}
+        ).stdout
+        assert text == again, f"{function}: two bills of the same crates differ"
+        listed = check(function, text, linked)
+        shipped = ROOT / "target" / "lambda" / function / "bootstrap.zip"
+        told = "no binary to compare"
+        if shipped.exists():
+            with zipfile.ZipFile(shipped) as archive:
+                named = in_binary(archive.read("bootstrap"))
+            assert named, f"{shipped} names no crate: the check sees nothing"
+            assert named <= listed, f"{function}: in the binary, and not listed: {named - listed}"
+            told = f"{len(named)} of them named by the binary"
+        path = OUT / f"{function}.cdx.json"
+        path.write_text(text)
+        print(f"{path.relative_to(ROOT)}: {len(linked)} crates linked, {told}")
+
+
+if __name__ == "__main__":
+    main()

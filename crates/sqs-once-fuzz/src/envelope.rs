@@ -1,0 +1,169 @@
+//! A body, and what each envelope makes of it.
+
+mod reference;
+
+use std::cell::RefCell;
+
+use sqs_once::testing::{Answer, Bench, Event, Record};
+use sqs_once::{
+    Auto, Consumer, Envelope, EnvelopeError, EventBridge, EventBridgeMeta, Message, MessageId,
+    MessageMeta, Opened, Outcome, S3, S3Object, Sns, SnsMeta, Text,
+};
+
+use crate::{log, runtime};
+use reference::Inside;
+
+/// What a handler saw.
+struct Seen {
+    payload: String,
+    /// Of the message attribute `order-id`.
+    attribute: Option<String>,
+    sns: Option<SnsMeta>,
+    event: Option<EventBridgeMeta>,
+    object: Option<S3Object>,
+}
+
+thread_local! {
+    static SEEN: RefCell<Option<Seen>> = const { RefCell::new(None) };
+    static CONSUMERS: [Consumer; 7] = [
+        consumer(Sns),
+        consumer(EventBridge),
+        consumer(S3),
+        consumer((Sns, EventBridge)),
+        consumer((Sns, S3)),
+        consumer(Auto),
+        consumer((Tenanted, Sns)),
+    ];
+}
+
+fn consumer(envelope: impl Envelope) -> Consumer {
+    sqs_once::consumer_with(Text)
+        .envelope(envelope)
+        .key(MessageId)
+        .namespace("fuzz")
+        .handler(
+            async |payload: String,
+                   message: MessageMeta,
+                   sns: Option<SnsMeta>,
+                   event: Option<EventBridgeMeta>,
+                   object: Option<S3Object>| {
+                SEEN.set(Some(Seen {
+                    payload,
+                    attribute: message.attribute("order-id").map(str::to_owned),
+                    sns,
+                    event,
+                    object,
+                }));
+            },
+        )
+}
+
+/// An envelope of a user's own: `tenant|payload`.
+struct Tenanted;
+
+impl Envelope for Tenanted {
+    fn open(&self, content: &str, _: &Message) -> Result<Opened, EnvelopeError> {
+        match content.split_once('|') {
+            Some((_, payload)) => Ok(Opened::new(payload)),
+            None => Err(EnvelopeError::new("tenant", "it has no `|`")),
+        }
+    }
+}
+
+/// Holds each envelope to what it promises of any body:
+///
+/// - The payload is what is inside it, byte for byte, and its metadata is what stands in it.
+/// - What is no such envelope is terminal; for [`Sns`] and [`Auto`], which expect such bodies, it is the payload.
+/// - Only S3's test event is acknowledged unseen.
+/// - Neither the reason nor any log line shows the body, but for the ids that a correlation id is made of.
+///
+/// # Panics
+/// If one of these does not hold.
+pub fn envelope(bytes: &[u8]) {
+    let Ok(body) = std::str::from_utf8(bytes) else {
+        return;
+    };
+    let event = Event::of([Record::text(body)]);
+    let found = CONSUMERS.with(|consumers| consumers.each_ref().map(|one| open(one, &event, body)));
+    let [sns, bridge, s3, sns_bridge, sns_s3, auto, own] = &found;
+    check(sns, &reference::sns(body));
+    check(bridge, &reference::event_bridge(body));
+    check(s3, &reference::s3(body));
+    check(
+        sns_bridge,
+        &reference::sns(body).then(reference::event_bridge),
+    );
+    check(sns_s3, &reference::sns(body).then(reference::s3));
+    check(auto, &reference::auto(body));
+    match body.split_once('|') {
+        Some((_, payload)) => check(own, &reference::sns(payload)),
+        None => check(own, &Inside::Wrong),
+    }
+}
+
+/// What a consumer's handler saw, and what the record came to.
+fn open(consumer: &Consumer, event: &Event, body: &str) -> (Option<Seen>, Outcome) {
+    let bench = Bench::new(consumer.clone());
+    let (answer, logged): (Answer, _) = log::of(|| runtime::block_on(bench.run(event)));
+    // Ids in an envelope may be shown.
+    if !body.contains('\\') && !reference::ids(body).contains(log::CANARY) {
+        assert!(!logged.contains(log::CANARY), "the log shows: {logged}");
+    }
+    let reason = answer.reason("m-1").unwrap_or_default();
+    assert!(!reason.contains(log::CANARY), "the reason shows: {reason}");
+    let (seen, outcome) = (SEEN.take(), answer.outcome("m-1"));
+    assert_eq!(answer.retried().is_empty(), outcome != Outcome::Terminal);
+    assert_eq!(seen.is_some(), outcome == Outcome::Processed, "{answer:?}");
+    (seen, outcome)
+}
+
+fn check((seen, outcome): &(Option<Seen>, Outcome), expected: &Inside) {
+    let payload = match expected {
+        Inside::Payload(payload) => payload,
+        Inside::Wrong => return assert_eq!(*outcome, Outcome::Terminal),
+        Inside::Nothing => return assert_eq!(*outcome, Outcome::Ignored),
+    };
+    let seen = seen.as_ref().expect("what can be opened is handled");
+    assert_eq!(seen.payload, payload.content);
+    assert_eq!(seen.attribute, payload.attribute);
+    let topic = seen.sns.as_ref().map(|sns| &sns.topic_arn);
+    assert_eq!(topic, payload.topic.as_ref());
+    let source = seen.event.as_ref().map(|event| &event.source);
+    assert_eq!(source, payload.source.as_ref());
+    let object = seen
+        .object
+        .as_ref()
+        .map(|object| (&object.bucket, &object.key));
+    let expected = payload.object.as_ref().map(|(bucket, key)| (bucket, key));
+    assert_eq!(object, expected);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EVENT: &str = r#"{"source":"shop","detail":{"n":18446744073709551617}}"#;
+
+    #[test]
+    #[should_panic(expected = "18446744073709552000")]
+    fn a_payload_that_is_not_what_stands_in_the_envelope_is_found() {
+        let found = open(
+            &consumer(EventBridge),
+            &Event::of([Record::text(EVENT)]),
+            EVENT,
+        );
+        let rounded = EVENT.replace("1617", "2000");
+        check(&found, &reference::event_bridge(&rounded));
+    }
+
+    #[test]
+    #[should_panic(expected = "Terminal")]
+    fn an_envelope_that_opens_what_it_should_not_is_found() {
+        let found = open(
+            &consumer(EventBridge),
+            &Event::of([Record::text(EVENT)]),
+            EVENT,
+        );
+        check(&found, &reference::s3(EVENT));
+    }
+}

@@ -1,0 +1,248 @@
+//! Lambda's event, whatever its bytes are.
+
+mod reference;
+
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
+
+use serde_json::Value;
+use sqs_once::testing::{Answer, Bench, Event};
+use sqs_once::{Consumer, EventError, HandlerError, MessageMeta};
+
+use crate::{log, runtime};
+use reference::{Fate, Reading, Record};
+
+/// One call of the handler.
+struct Run {
+    id: String,
+    group: Option<String>,
+    key: String,
+    succeeded: bool,
+}
+
+thread_local! {
+    static RUNS: RefCell<Vec<Run>> = const { RefCell::new(Vec::new()) };
+    static CONSUMER: Consumer = consumer();
+}
+
+/// Its key is the body's `order_id`; its member `then` says what the handler does.
+fn consumer() -> Consumer {
+    sqs_once::consumer::<Value>()
+        .key(|order: &Value| order["order_id"].as_str().map(str::to_owned))
+        .namespace("fuzz")
+        .handler(async |order: Value, message: MessageMeta| {
+            let then = order["then"].as_str();
+            RUNS.with_borrow_mut(|runs| {
+                runs.push(Run {
+                    id: message.id().to_owned(),
+                    group: message.group_id().map(str::to_owned),
+                    key: order["order_id"].as_str().unwrap_or_default().to_owned(),
+                    succeeded: !then.is_some_and(reference::fails),
+                });
+            });
+            match then {
+                Some(reference::RETRY) => Err(HandlerError::retry("later")),
+                Some(reference::TERMINAL) => Err(HandlerError::terminal("never")),
+                // A panic that goes past the panic hook: libFuzzer's ends the process.
+                Some(reference::PANIC) => std::panic::resume_unwind(Box::new("a handler's own")),
+                _ => Ok(()),
+            }
+        })
+}
+
+/// Holds the consumer to what it promises of any event:
+///
+/// - It is refused as a whole, and then no handler runs and the store is not asked; or it is answered, with
+///   message ids of its own only, each once.
+/// - What is acknowledged was handled successfully, under its own key; a key is handled once, and not again when
+///   the event comes again.
+/// - A record that can't be read, has no body, no payload or no key is returned; and no other is returned on its
+///   account, FIFO queues apart, where nothing of its group runs after it.
+/// - No log line shows a body or a receipt handle.
+///
+/// # Panics
+/// If one of these does not hold.
+pub fn event(bytes: &[u8]) {
+    let Ok(json) = std::str::from_utf8(bytes) else {
+        return;
+    };
+    let (event, reading) = match (Event::try_from_json(json), Reading::of(json)) {
+        (Err(_), Reading::NoEvent | Reading::Unclear) => return,
+        (Err(error), Reading::Records(_)) => panic!("an event was refused: {error}"),
+        (Ok(_), Reading::NoEvent) => panic!("this is no event"),
+        (Ok(event), reading) => (event, reading),
+    };
+    let bench = Bench::new(CONSUMER.with(Consumer::clone));
+    let (answer, logged) = log::of(|| runtime::block_on(bench.try_run(&event)));
+    let runs = RUNS.take();
+    let Reading::Records(records) = reading else {
+        return;
+    };
+    if logged.contains(log::CANARY) {
+        let allowed = records.iter().any(|record| record.may_show_canary);
+        assert!(allowed, "the log shows what it must not: {logged}");
+    }
+    let answer = match answer {
+        Err(EventError::NoMessageId { index }) => {
+            assert!(records[index].id.is_none(), "record {index} has an id");
+            assert!(runs.is_empty() && bench.store().requests() == 0);
+            return;
+        }
+        Err(error) => panic!("an event was not answered: {error}"),
+        Ok(answer) => answer,
+    };
+    let done = succeeded(&runs);
+    check_answer(&records, &answer, &done);
+    match records.iter().any(|record| record.is_fifo) {
+        true => check_groups(&records, &runs),
+        false => check_isolation(&records, &answer),
+    }
+    if !done.is_empty() {
+        runtime::block_on(bench.try_run(&event)).expect("an event that was answered before");
+        let again = RUNS.take();
+        let again = again.iter().find(|run| done.contains(&*run.key));
+        assert!(again.is_none(), "a key that is on record was handled again");
+    }
+}
+
+/// The keys that were handled, each once.
+fn succeeded(runs: &[Run]) -> HashSet<String> {
+    let mut seen = HashSet::new();
+    for run in runs {
+        assert!(seen.insert(&run.key), "a key was handled twice in a batch");
+    }
+    let succeeded = runs.iter().filter(|run| run.succeeded);
+    succeeded.map(|run| run.key.clone()).collect()
+}
+
+fn check_answer(records: &[Record], answer: &Answer, done: &HashSet<String>) {
+    let ids: HashSet<_> = records.iter().map(Record::id).collect();
+    let mut retried = HashSet::new();
+    for id in answer.retried() {
+        assert!(ids.contains(&**id), "{id:?} is none of the event's ids");
+        assert!(retried.insert(&**id), "{id:?} is reported twice");
+    }
+    for record in records.iter().filter(|one| !retried.contains(one.id())) {
+        match &record.fate {
+            Fate::Runs { key, .. } => assert!(
+                done.contains(key),
+                "{:?} is acknowledged, and nobody has handled it",
+                record.id()
+            ),
+            Fate::Terminal => panic!("{:?} is acknowledged unread", record.id()),
+            Fate::Unclear => {}
+        }
+    }
+}
+
+/// In a standard queue a record fails by itself alone: or with the first of its key, or of its id.
+fn check_isolation(records: &[Record], answer: &Answer) {
+    if records.iter().any(|one| matches!(one.fate, Fate::Unclear)) {
+        return;
+    }
+    let mut fails_by_key = HashMap::new();
+    let mut failed = HashSet::new();
+    for record in records {
+        let fails = match &record.fate {
+            Fate::Runs { key, fails } => *fails_by_key.entry(key).or_insert(*fails),
+            _ => true,
+        };
+        if fails {
+            failed.insert(record.id());
+        }
+    }
+    let retried: HashSet<_> = answer.retried().iter().map(String::as_str).collect();
+    assert_eq!(retried, failed, "what is returned is not what failed");
+}
+
+/// In a FIFO queue a group runs in the event's order, and not past a failure.
+fn check_groups(records: &[Record], runs: &[Run]) {
+    let ids = records.iter().map(Record::id);
+    let places: HashMap<_, _> = ids.zip(0..).collect();
+    let has_places = places.len() == records.len();
+    let mut last: HashMap<_, &Run> = HashMap::new();
+    for run in runs {
+        let Some(before) = last.insert(&run.group, run) else {
+            continue;
+        };
+        assert!(
+            before.succeeded,
+            "a record ran behind a failed one of its group"
+        );
+        let in_order = places[&*before.id] < places[&*run.id];
+        assert!(in_order || !has_places, "a group ran in another order");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How the consumer answers an event, and how `told` is read, which should be the same event.
+    fn answered(bodies: [&str; 2], told: [&str; 2]) -> (Vec<Record>, Answer) {
+        let event = |bodies: [&str; 2]| {
+            let records = bodies.map(sqs_once::testing::Record::text);
+            Event::of(records)
+        };
+        let bench = Bench::new(CONSUMER.with(Consumer::clone));
+        let answer = runtime::block_on(bench.run(event(bodies)));
+        RUNS.take();
+        match Reading::of(event(told).as_json()) {
+            Reading::Records(records) => (records, answer),
+            _ => panic!("it is an event"),
+        }
+    }
+
+    const GOOD: &str = r#"{"order_id":"a"}"#;
+    const FAILING: &str = r#"{"order_id":"b","then":"retry"}"#;
+
+    fn run(id: &str, key: &str, succeeded: bool) -> Run {
+        Run {
+            id: id.to_owned(),
+            group: Some("g".to_owned()),
+            key: key.to_owned(),
+            succeeded,
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "nobody has handled it")]
+    fn an_acknowledgement_of_what_no_handler_saw_is_found() {
+        let (records, answer) = answered([GOOD, FAILING], [GOOD, FAILING]);
+        check_answer(&records, &answer, &HashSet::new());
+    }
+
+    #[test]
+    #[should_panic(expected = "is acknowledged unread")]
+    fn an_acknowledgement_of_what_can_not_be_read_is_found() {
+        let (records, answer) = answered([GOOD, FAILING], ["no JSON", FAILING]);
+        check_answer(&records, &answer, &HashSet::new());
+    }
+
+    #[test]
+    #[should_panic(expected = "what is returned is not what failed")]
+    fn a_record_that_fails_with_another_is_found() {
+        let (records, answer) = answered([GOOD, FAILING], [GOOD, GOOD]);
+        check_isolation(&records, &answer);
+    }
+
+    #[test]
+    #[should_panic(expected = "a key was handled twice in a batch")]
+    fn a_second_effect_is_found() {
+        succeeded(&[run("m-1", "a", true), run("m-2", "a", true)]);
+    }
+
+    #[test]
+    #[should_panic(expected = "a record ran behind a failed one of its group")]
+    fn a_group_that_goes_on_is_found() {
+        let (records, _) = answered([GOOD, FAILING], [GOOD, FAILING]);
+        check_groups(&records, &[run("m-1", "a", false), run("m-2", "b", true)]);
+    }
+
+    #[test]
+    #[should_panic(expected = "a group ran in another order")]
+    fn a_group_out_of_order_is_found() {
+        let (records, _) = answered([GOOD, FAILING], [GOOD, FAILING]);
+        check_groups(&records, &[run("m-2", "b", true), run("m-1", "a", true)]);
+    }
+}

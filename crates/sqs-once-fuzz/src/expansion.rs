@@ -1,0 +1,138 @@
+//! What the macros make of any tokens.
+
+use proc_macro2::{TokenStream, TokenTree};
+
+use crate::implementation::{derive, expand};
+use crate::signature::Kind;
+
+/// Deeper than anybody writes, and what a thread's stack holds of the parser's recursion.
+const DEEPEST: usize = 32;
+
+/// Holds the macros to what they promise. The first line is `handler`, `batch_handler` or `derive`, and behind the
+/// first two the attribute's options; the rest is what it stands on.
+///
+/// - A handler's function comes out as it went in, and behind it a consumer, or a compile error, or both.
+/// - What comes out of the derive is an implementation, or a compile error.
+/// - All of it is Rust.
+///
+/// # Panics
+/// If one of these does not hold.
+pub fn macros(bytes: &[u8]) {
+    let Some((line, item)) = std::str::from_utf8(bytes)
+        .ok()
+        .and_then(|text| text.split_once('\n'))
+    else {
+        return;
+    };
+    let (name, options) = line.split_once(' ').unwrap_or((line, ""));
+    let Some((options, item)) = tokens(options).zip(tokens(item)) else {
+        return;
+    };
+    match name {
+        "handler" => check(item.clone(), expand::handler(Kind::Handler, options, item)),
+        "batch_handler" => check(
+            item.clone(),
+            expand::handler(Kind::BatchHandler, options, item),
+        ),
+        "derive" => check_derive(derive::business_key(item)),
+        _ => {}
+    }
+}
+
+fn tokens(text: &str) -> Option<TokenStream> {
+    // The lexer itself goes down one level for each of them.
+    let open = text.bytes().filter(|byte| b"([{".contains(byte)).count();
+    let repeated = |byte| text.bytes().filter(|other| *other == byte).count();
+    // Nested types, references, blocks and operators are levels too.
+    let others = repeated(b'<')
+        + repeated(b'&')
+        + repeated(b'|')
+        + repeated(b'!')
+        + repeated(b'-')
+        + repeated(b'*');
+    if open > DEEPEST || others > 4 * DEEPEST {
+        return None;
+    }
+    text.parse().ok()
+}
+
+fn check(item: TokenStream, expanded: TokenStream) {
+    let companion = behind(&item, expanded);
+    let text = companion.to_string();
+    let is_error = text.contains("compile_error");
+    match syn::parse2::<syn::File>(companion) {
+        Ok(companion) => assert!(
+            is_error || companion.items.len() == 3,
+            "no consumer: {text}"
+        ),
+        Err(error) => panic!("{error} in {text}"),
+    }
+    if syn::parse2::<syn::ItemFn>(item).is_err() {
+        assert!(is_error, "no function, and no error: {text}");
+    }
+}
+
+/// What stands behind the item that went in.
+fn behind(item: &TokenStream, expanded: TokenStream) -> TokenStream {
+    let mut expanded = expanded.into_iter();
+    for token in item.clone() {
+        let same = expanded.next().is_some_and(|other| is_same(&token, &other));
+        assert!(
+            same,
+            "the function did not come out as it went in at {token}"
+        );
+    }
+    expanded.collect()
+}
+
+fn is_same(one: &TokenTree, other: &TokenTree) -> bool {
+    one.to_string() == other.to_string()
+}
+
+fn check_derive(expanded: TokenStream) {
+    let text = expanded.to_string();
+    let file = syn::parse2::<syn::File>(expanded);
+    let file = file.unwrap_or_else(|error| panic!("{error} in {text}"));
+    let is_impl = |item: &syn::Item| matches!(item, syn::Item::Impl(_));
+    let is_error = text.contains("compile_error");
+    assert!(is_error || file.items.iter().all(is_impl), "{text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use quote::quote;
+
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "did not come out as it went in")]
+    fn a_function_that_is_changed_is_found() {
+        check(
+            quote!(
+                async fn charge() {}
+            ),
+            quote!(
+                async fn charged() {}
+            ),
+        );
+    }
+
+    #[test]
+    #[should_panic(expected = "no consumer")]
+    fn a_handler_without_a_consumer_is_found() {
+        check(
+            quote!(
+                async fn charge() {}
+            ),
+            quote!(
+                async fn charge() {}
+            ),
+        );
+    }
+
+    #[test]
+    #[should_panic(expected = "expected")]
+    fn an_expansion_that_is_not_rust_is_found() {
+        check_derive(quote!(impl KeyPart for {}));
+    }
+}

@@ -1,0 +1,150 @@
+//! An attribute and a body, and the key that each extractor finds in them.
+
+use serde_json::Value;
+use sqs_once::key::Fingerprint;
+use sqs_once::testing::Record;
+use sqs_once::{
+    BusinessKey, JmesPath, JsonPointer, KeyError, KeyExtractor, Message, MessageAttribute,
+    SystemAttribute,
+};
+
+type Found = Result<BusinessKey, KeyError>;
+
+/// Places in a body, as a JSON pointer and as a JMESPath expression.
+const PLACES: [(&str, &str); 4] = [("/a", "a"), ("/a/b", "a.b"), ("/a/0", "a[0]"), ("", "@")];
+
+thread_local! {
+    static EXTRACTORS: [(JsonPointer, JmesPath); 4] =
+        PLACES.map(|(pointer, path)| (JsonPointer::new(pointer), JmesPath::new(path)));
+}
+
+/// Holds the extractors to what they promise. The first line is an attribute's value, the rest a body.
+///
+/// - A pointer finds the text, the integer or the boolean that stands there, as the key that it would be if it
+///   were given in code; or it says that it is missing, blank, too long or of the wrong kind.
+/// - A JMESPath expression for the same place finds the same key, or none where the number is too large for it.
+/// - An attribute is found as it stands, and never runs together with a value of another kind.
+/// - White space around a body changes no fingerprint; other text than JSON has one of its own.
+///
+/// # Panics
+/// If one of these does not hold.
+pub fn extraction(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return;
+    };
+    let Some((attribute, body)) = text.split_once('\n') else {
+        return;
+    };
+    let record = Record::text(body)
+        .attribute("a", attribute)
+        .system_attribute("a", attribute);
+    let parts = record.parts("fuzz", ());
+    let message = parts.message();
+    let attribute_key = check_attribute(attribute, message);
+    let json: Option<Value> = serde_json::from_str(body).ok();
+    EXTRACTORS.with(|extractors| {
+        for ((pointer, path), (place, _)) in extractors.iter().zip(PLACES) {
+            let by_pointer = find(pointer, message);
+            let by_path = find(path, message);
+            check_place(json.as_ref(), place, &by_pointer, &by_path);
+            let both = find(&(MessageAttribute::new("a"), pointer.clone()), message);
+            match (&attribute_key, &by_pointer) {
+                (Ok(one), Ok(other)) => assert_eq!(both, BusinessKey::of(&(one, other))),
+                (Ok(_), Err(error)) | (Err(error), _) => assert_eq!(both.as_ref(), Err(error)),
+            }
+        }
+    });
+    if json.is_some() {
+        let padded = format!(" \n{body}\t");
+        assert_eq!(Fingerprint::of_body(body), Fingerprint::of_body(&padded));
+    }
+}
+
+fn find(extractor: &impl KeyExtractor<()>, message: &Message) -> Found {
+    extractor.key(&(), message)
+}
+
+fn check_attribute(attribute: &str, message: &Message) -> Found {
+    let found = find(&MessageAttribute::new("a"), message);
+    assert_eq!(found, BusinessKey::of(attribute));
+    assert_eq!(found, find(&SystemAttribute::new("a"), message));
+    assert_eq!(
+        find(&MessageAttribute::new("b"), message),
+        Err(KeyError::Missing)
+    );
+    if let (Ok(text), Ok(number)) = (&found, attribute.parse::<i128>()) {
+        assert_ne!(Ok(text), BusinessKey::of(&number).as_ref());
+    }
+    found
+}
+
+/// What a place in a body is, as a key that code would give.
+fn check_place(json: Option<&Value>, place: &str, by_pointer: &Found, by_path: &Found) {
+    let Some(json) = json else {
+        // What stands around the place may be broken and its text be read all the same, but not by its path.
+        assert!(
+            matches!(by_path, Err(KeyError::WrongType { .. })),
+            "{by_path:?}"
+        );
+        return;
+    };
+    let found = json.pointer(place);
+    let is_exact = |value: &Value| value.is_u64() || value.is_i64();
+    match found {
+        // A number that serde_json makes a float of: by its text it may well be a large integer.
+        Some(value @ Value::Number(_)) if !is_exact(value) => {
+            assert!(
+                matches!(
+                    by_pointer,
+                    Ok(_) | Err(KeyError::WrongType { .. } | KeyError::TooLong { .. })
+                ),
+                "{by_pointer:?}"
+            );
+            assert!(
+                matches!(by_path, Err(KeyError::WrongType { .. } | KeyError::Missing)),
+                "{by_path:?}"
+            );
+            return;
+        }
+        _ => {}
+    }
+    let expected = match found {
+        None | Some(Value::Null) => Err(KeyError::Missing),
+        Some(Value::Bool(value)) => BusinessKey::of(value),
+        Some(Value::String(text)) => BusinessKey::of(text),
+        Some(Value::Number(number)) => match number.as_i64() {
+            Some(number) => BusinessKey::of(&number),
+            None => BusinessKey::of(&number.as_u64()),
+        },
+        Some(Value::Array(_)) => Err(KeyError::WrongType { found: "an array" }),
+        Some(Value::Object(_)) => Err(KeyError::WrongType { found: "an object" }),
+    };
+    assert_eq!(by_pointer, &expected, "the pointer {place}");
+    // An index of JMESPath is none of an object's members.
+    let is_member = place == "/a/0" && json["a"].is_object();
+    if !is_member {
+        assert_eq!(by_path, &expected, "the path of {place}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "the pointer /a")]
+    fn a_key_of_something_else_is_found() {
+        let json = serde_json::json!({ "a": "o-1", "b": "o-2" });
+        let other = BusinessKey::of("o-2");
+        check_place(Some(&json), "/a", &other, &other);
+    }
+
+    #[test]
+    #[should_panic(expected = "the path of /a")]
+    fn a_large_integer_that_went_through_a_float_is_found() {
+        let json = serde_json::json!({ "a": 9_007_199_254_740_993_u64 });
+        let exact = BusinessKey::of(&9_007_199_254_740_993_u64);
+        let rounded = BusinessKey::of(&9_007_199_254_740_992_u64);
+        check_place(Some(&json), "/a", &exact, &rounded);
+    }
+}

@@ -1,0 +1,271 @@
+//! What DynamoDB answers, and what the store makes of it.
+
+mod dynamodb;
+mod reference;
+
+use std::time::Duration;
+
+use serde_json::Value;
+use sqs_once::DynamoDbStore;
+use sqs_once::Timestamp;
+use sqs_once::key::ItemId;
+use sqs_once::store::{
+    Claim, Claimed, Item, Owner, Settled, Settlement, Settling, Status, Store, TableLayout,
+};
+
+use crate::runtime;
+use dynamodb::Answer;
+use reference::Names;
+
+const NOW: Timestamp = Timestamp::from_secs(1_790_000_000);
+
+thread_local! {
+    static STORES: [(DynamoDbStore, Names); 2] = {
+        let sorted = TableLayout::default()
+            .partition_key("pk")
+            .sort_key("sk")
+            .partition_value("idempotency")
+            .status("state")
+            .expiration("ttl");
+        let by_default = DynamoDbStore::new(dynamodb::client(), dynamodb::TABLE);
+        let sorted = by_default.clone().layout(sorted).expect("a layout that is valid");
+        [(by_default, Names::default()), (sorted, Names { id: "sk", status: "state", expiration: "ttl" })]
+    };
+}
+
+/// Holds the store to what it promises of any answers. The first line says what is asked (`claim`, `claims`,
+/// `complete`, `completes`, `read`, and `sorted` behind it for a table with a sort key and other names), each line
+/// after it is the answer to a request: a status, a space, and the body.
+///
+/// - A claim is granted only by an answer that says so, with the fence that stands in it.
+/// - A settlement is written only where an answer shows what was written.
+/// - An item that is read, or that refuses, stands in an answer, attribute for attribute.
+/// - A key is free only where an answer says what was found, and nothing of it is left open.
+/// - An item in a state that nobody knows is nobody's to claim.
+///
+/// # Panics
+/// If one of these does not hold.
+pub fn item(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return;
+    };
+    let mut lines = text.lines();
+    let (operation, layout) = lines
+        .next()
+        .and_then(|line| line.split_once(' '))
+        .unwrap_or_default();
+    let answers: Vec<_> = lines.map_while(Answer::read).collect();
+    dynamodb::answer_with(&answers);
+    STORES.with(|stores| {
+        let (store, names) = &stores[usize::from(layout == "sorted")];
+        let said = Said {
+            answers: &answers,
+            names,
+        };
+        runtime::block_on(ask(operation, store, &said));
+    });
+}
+
+async fn ask(operation: &str, store: &DynamoDbStore, said: &Said<'_>) {
+    let ids = [id(1), id(2)];
+    let count = match operation {
+        "claims" | "completes" => 2,
+        _ => 1,
+    };
+    match operation {
+        "claim" | "claims" => {
+            let claims = ids.clone().map(claim);
+            for (claim, claimed) in claims.iter().zip(store.claim(&claims[..count]).await) {
+                if let Ok(claimed) = claimed {
+                    said.claimed(claim, &claimed);
+                }
+            }
+        }
+        "complete" | "completes" => {
+            let settlements = ids.clone().map(completion);
+            for settled in store
+                .settle(&settlements[..count])
+                .await
+                .into_iter()
+                .flatten()
+            {
+                said.settled(&settled);
+            }
+        }
+        "read" => {
+            for (id, found) in ids.iter().zip(store.read(&ids).await) {
+                if let Ok(found) = found {
+                    said.found(id, found.as_ref());
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn id(number: u64) -> ItemId {
+    ItemId::from_stored(format!("fuzz#{number}"))
+}
+
+fn claim(id: ItemId) -> Claim {
+    Claim {
+        id,
+        owner: Owner::from_bits(7),
+        now: NOW,
+        lease_until: NOW + Duration::from_secs(33),
+        expiration: NOW + Duration::from_secs(86_400),
+        fingerprint: None,
+    }
+}
+
+fn completion(id: ItemId) -> Settlement {
+    Settlement {
+        id,
+        owner: Owner::from_bits(7),
+        settling: Settling::Complete {
+            expiration: NOW,
+            data: None,
+        },
+    }
+}
+
+/// What the answers say.
+struct Said<'a> {
+    answers: &'a [Answer],
+    names: &'a Names,
+}
+
+impl Said<'_> {
+    fn claimed(&self, claim: &Claim, claimed: &Claimed) {
+        match claimed {
+            Claimed::Written { fence } => {
+                // New ones by an insert have the time for a fence, and their answer has no attributes.
+                let is_new = fence.get() == NOW.as_millis() && self.granted_in_a_batch();
+                let said = self.answers.iter().filter(|one| one.is_success());
+                let mut fences = said.filter_map(|one| {
+                    let written = &one.json()?["Attributes"]["fence"]["N"];
+                    written.as_str()?.parse::<u64>().ok()
+                });
+                let is_shown = fences.any(|shown| shown == fence.get());
+                assert!(is_new || is_shown, "nobody has granted the claim");
+            }
+            Claimed::Refused(item) => {
+                self.stands_in_an_answer(item);
+                let is_unknown = matches!(item.status, Status::Unknown(_));
+                assert!(!(is_unknown && claim.admitted_by(Some(item))));
+            }
+        }
+    }
+
+    fn settled(&self, settled: &Settled) {
+        match settled {
+            Settled::Written => {
+                let said = self.answers.iter().filter(|one| one.is_success());
+                let shown = |one: &Answer| {
+                    one.json()
+                        .is_some_and(|json| json["Attributes"].is_object())
+                };
+                let is_shown = said.into_iter().any(shown);
+                assert!(
+                    is_shown || self.granted_in_a_batch(),
+                    "nobody has written it"
+                );
+            }
+            Settled::Refused(Some(item)) => self.stands_in_an_answer(item),
+            Settled::Refused(None) => {}
+        }
+    }
+
+    fn found(&self, id: &ItemId, found: Option<&Item>) {
+        if let Some(item) = found {
+            assert_eq!(item.id, *id);
+            return self.stands_in_an_answer(item);
+        }
+        let says_what_it_found = |one: &Answer| {
+            one.is_success() && one.json().is_some_and(|json| json["Responses"].is_object())
+        };
+        assert!(
+            self.answers.first().is_some_and(says_what_it_found),
+            "nobody says that the key is free"
+        );
+        let mut items = self.items();
+        assert!(!items.any(|item| item.id == *id), "the key has an item");
+    }
+
+    fn stands_in_an_answer(&self, item: &Item) {
+        let is_there = self.items().any(|shown| shown == *item);
+        assert!(is_there, "{item:?} stands in no answer");
+    }
+
+    /// Whether an answer has two results, one at least without an error.
+    fn granted_in_a_batch(&self) -> bool {
+        let said = self.answers.iter().filter(|one| one.is_success());
+        let mut results = said.filter_map(|one| one.json()?["Responses"].as_array().cloned());
+        results.any(|results| {
+            let is_error = |one: &Value| one.get("Error").is_some_and(|error| !error.is_null());
+            results.len() == 2 && !results.iter().all(is_error)
+        })
+    }
+
+    /// The items that stand anywhere in the answers.
+    fn items(&self) -> impl Iterator<Item = Item> {
+        let mut found = Vec::new();
+        for json in self.answers.iter().filter_map(Answer::json) {
+            reference::collect(&json, self.names, &mut found);
+        }
+        found.into_iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sqs_once::store::Fence;
+
+    use super::*;
+
+    fn said(line: &str, check: impl FnOnce(&Said<'_>)) {
+        let answers: Vec<_> = Answer::read(line).into_iter().collect();
+        let names = &Names::default();
+        check(&Said {
+            answers: &answers,
+            names,
+        });
+    }
+
+    const REFUSED: &str = r#"400 {"Attributes":{"fence":{"N":"8"}}}"#;
+    const FOUND: &str =
+        r#"200 {"Responses":{"t":[{"id":{"S":"fuzz#1"},"status":{"S":"COMPLETED"}}]}}"#;
+
+    #[test]
+    #[should_panic(expected = "nobody has granted the claim")]
+    fn a_claim_that_nobody_granted_is_found() {
+        let fence = Fence::from_stored(8);
+        said(REFUSED, |said| {
+            said.claimed(&claim(id(1)), &Claimed::Written { fence });
+        });
+    }
+
+    #[test]
+    #[should_panic(expected = "nobody has written it")]
+    fn a_completion_that_nobody_wrote_is_found() {
+        said(REFUSED, |said| said.settled(&Settled::Written));
+    }
+
+    #[test]
+    #[should_panic(expected = "the key has an item")]
+    fn an_item_that_is_overlooked_is_found() {
+        said(FOUND, |said| said.found(&id(1), None));
+    }
+
+    #[test]
+    #[should_panic(expected = "stands in no answer")]
+    fn an_item_that_says_something_else_is_found() {
+        let mut items = Vec::new();
+        said(FOUND, |said| items.extend(said.items()));
+        let changed = Item {
+            status: Status::InProgress,
+            ..items.remove(0)
+        };
+        said(FOUND, |said| said.found(&id(1), Some(&changed)));
+    }
+}

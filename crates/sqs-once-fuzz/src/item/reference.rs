@@ -1,0 +1,97 @@
+//! Items read a second time, without the library.
+
+use serde_json::Value;
+use sqs_once::Timestamp;
+use sqs_once::key::{Fingerprint, ItemId};
+use sqs_once::store::{Fence, Item, Owner, Status};
+
+/// The names that differ between the layouts.
+pub(super) struct Names {
+    pub(super) id: &'static str,
+    pub(super) status: &'static str,
+    pub(super) expiration: &'static str,
+}
+
+impl Default for Names {
+    fn default() -> Self {
+        Self {
+            id: "id",
+            status: "status",
+            expiration: "expiration",
+        }
+    }
+}
+
+/// Every object in `json` that is an item.
+pub(super) fn collect(json: &Value, names: &Names, found: &mut Vec<Item>) {
+    found.extend(item(json, names));
+    match json {
+        Value::Array(values) => values.iter().for_each(|one| collect(one, names, found)),
+        Value::Object(members) => members.values().for_each(|one| collect(one, names, found)),
+        _ => {}
+    }
+}
+
+/// An attribute: absent, or what it holds.
+enum Attribute<'a> {
+    Absent,
+    Text(&'a str),
+    Number(&'a str),
+    Other,
+}
+
+fn attribute<'a>(item: &'a Value, name: &str) -> Attribute<'a> {
+    let Some(value) = item.get(name).filter(|value| !value.is_null()) else {
+        return Attribute::Absent;
+    };
+    match (value["S"].as_str(), value["N"].as_str(), &value["NULL"]) {
+        (Some(text), ..) => Attribute::Text(text),
+        (_, Some(number), _) => Attribute::Number(number),
+        (.., Value::Bool(_)) => Attribute::Absent,
+        _ => Attribute::Other,
+    }
+}
+
+/// None for what no item of the protocol looks like.
+fn item(json: &Value, names: &Names) -> Option<Item> {
+    let text = |name| match attribute(json, name) {
+        Attribute::Absent => Some(None),
+        Attribute::Text(text) => Some(Some(text)),
+        _ => None,
+    };
+    let number = |name| match attribute(json, name) {
+        Attribute::Absent => Some(None),
+        Attribute::Number(number) => number.parse::<u64>().ok().map(Some),
+        _ => None,
+    };
+    let owner = match text("owner")? {
+        None => None,
+        Some(owner) => Some(self::owner(owner)?),
+    };
+    Some(Item {
+        id: ItemId::from_stored(text(names.id)??),
+        status: match text(names.status)?? {
+            "INPROGRESS" => Status::InProgress,
+            "COMPLETED" => Status::Completed,
+            other => Status::Unknown(other.to_owned()),
+        },
+        lease_until: number("in_progress_expiration")?.map(Timestamp::from_millis),
+        expiration: number(names.expiration)?.map(Timestamp::from_secs),
+        fingerprint: text("validation")?
+            .filter(|fingerprint| !fingerprint.is_empty())
+            .map(Fingerprint::from_stored),
+        data: text("data").flatten().map(Into::into),
+        owner,
+        fence: number("fence")?.map(Fence::from_stored),
+    })
+}
+
+/// 32 hexadecimal digits.
+fn owner(text: &str) -> Option<Owner> {
+    let digits = text.chars().map(|char| char.to_digit(16));
+    let digits: Vec<_> = digits.collect::<Option<_>>()?;
+    let bits = digits
+        .iter()
+        .fold(0, |bits, digit| bits << 4 | u128::from(*digit));
+    (digits.len() == 32).then(|| Owner::from_bits(bits))
+}

@@ -1,0 +1,397 @@
+//! What became of every order, in the words of Jepsen's checkers.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, HashSet};
+use std::time::Duration;
+
+use sqs_once_local::Outcome;
+
+use crate::history::{Book, Close, OrderNotes, What};
+use crate::network::Fault;
+use crate::plan::{Plan, Way};
+
+/// Why an effect that is apart from its record happened once more: the windows that no library can close.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Window {
+    /// The process was killed before the effect was on record.
+    Killed,
+    /// The process was killed at its timeout.
+    TimedOut,
+    /// The request that records the effect, or its answer, was lost or late.
+    Unrecorded,
+    /// The deadline came before the effect was on record.
+    Deadline,
+}
+
+/// What is wrong with an order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Wrong {
+    /// It was acknowledged, or left, without its effect; or is hopeless and not in the dead-letter queue.
+    Lost,
+    /// It was acknowledged, and its key was not on record: its next copy would run again.
+    Unrecorded,
+    /// An effect that nobody had asked for.
+    Unexpected,
+    /// Its effect happened more than once, and nothing explains that.
+    Duplicated,
+    /// Two handlers had it at once.
+    Concurrent,
+    /// It is in the dead-letter queue and should not be.
+    Misplaced,
+    /// Its token changed, or its fence did not grow.
+    Unfenced,
+    /// Its effect came before that of an order that was sent before it in its message group.
+    Disordered,
+}
+
+/// The accounts of a run.
+#[derive(Debug)]
+pub struct Accounts {
+    pub(crate) plan: Plan,
+    pub(crate) took: Duration,
+    pub(crate) orders: usize,
+    pub(crate) spoilt: usize,
+    pub(crate) sent: usize,
+    pub(crate) acknowledged: usize,
+    pub(crate) effects: u64,
+    /// Orders with an effect.
+    pub(crate) done: usize,
+    /// Orders whose delivery was killed, timed out or went unanswered, and that were done.
+    pub(crate) recovered: usize,
+    pub(crate) windows: BTreeMap<Window, usize>,
+    pub(crate) dead_letters: usize,
+    pub(crate) closes: BTreeMap<Close, usize>,
+    pub(crate) lines: BTreeMap<String, usize>,
+    pub(crate) faults: BTreeMap<Fault, usize>,
+    pub(crate) requests: usize,
+    pub(crate) kills: (usize, usize),
+    pub(crate) processes: usize,
+    pub(crate) redriven: usize,
+    pub(crate) failures: Vec<String>,
+    pub(crate) wrong: BTreeMap<Wrong, usize>,
+    /// What happened to the first orders that something is wrong with.
+    pub(crate) stories: Vec<String>,
+}
+
+/// How many stories are told.
+const STORIES: usize = 5;
+
+impl Accounts {
+    /// Whether everything is as promised, and nothing happened that the run can't explain.
+    pub fn add_up(&self) -> bool {
+        self.wrong.is_empty() && self.failures.is_empty()
+    }
+
+    /// How many orders have this wrong with them.
+    pub fn wrong(&self, wrong: Wrong) -> usize {
+        self.wrong.get(&wrong).copied().unwrap_or_default()
+    }
+
+    /// How many processes were killed.
+    pub fn kills(&self) -> usize {
+        self.kills.0 + self.kills.1
+    }
+
+    /// How many orders were recovered after a kill, a timeout or a lost answer.
+    pub fn recovered(&self) -> usize {
+        self.recovered
+    }
+
+    /// How many effects there were.
+    pub fn effects(&self) -> u64 {
+        self.effects
+    }
+
+    /// How many orders there were, and how many of them could not be handled.
+    pub fn orders(&self) -> (usize, usize) {
+        (self.orders, self.spoilt)
+    }
+
+    fn enter(&mut self, wrong: Wrong, why: &str, order: usize, book: &Book) {
+        *self.wrong.entry(wrong).or_default() += 1;
+        if self.stories.len() < STORIES {
+            self.stories.push(crate::report::story(order, why, book));
+        }
+    }
+}
+
+/// Goes through all that was noted.
+pub(crate) fn account(plan: &Plan, book: &Book, took: Duration) -> Accounts {
+    let mut accounts = Accounts {
+        plan: plan.clone(),
+        took,
+        orders: book.orders.len(),
+        spoilt: 0,
+        sent: 0,
+        acknowledged: 0,
+        effects: 0,
+        done: 0,
+        recovered: 0,
+        windows: BTreeMap::new(),
+        dead_letters: 0,
+        closes: BTreeMap::new(),
+        lines: BTreeMap::new(),
+        faults: book
+            .faults
+            .iter()
+            .map(|(fault, count)| (*fault, *count))
+            .collect(),
+        requests: book.requests,
+        kills: (book.kills.at_work, book.kills.idle),
+        processes: book.processes.len(),
+        redriven: book.redriven,
+        failures: book.failures.clone(),
+        wrong: BTreeMap::new(),
+        stories: Vec::new(),
+    };
+    for delivery in &book.deliveries {
+        if let Some(close) = delivery.close {
+            *accounts.closes.entry(close).or_default() += 1;
+        }
+        if let Some((outcome, _)) = &delivery.line {
+            *accounts.lines.entry(outcome.to_string()).or_default() += 1;
+        }
+    }
+    for stray in &book.strays {
+        *accounts.wrong.entry(Wrong::Unexpected).or_default() += 1;
+        accounts.stories.push(format!(
+            "the ledger was told of what was never delivered: {stray}"
+        ));
+    }
+    for (number, order) in book.orders.iter().enumerate() {
+        Audit::new(plan, book, number, order).enter(&mut accounts);
+    }
+    if plan.way == Way::Fifo {
+        for order in disordered(book) {
+            let why = "an order before it in its message group was handled after it";
+            accounts.enter(Wrong::Disordered, why, order, book);
+        }
+    }
+    accounts
+}
+
+/// The orders whose first effect came before that of an order before them in their message group. What was
+/// redriven has lost its place in its group, and counts for neither.
+fn disordered(book: &Book) -> Vec<usize> {
+    let (mut latest, mut disordered) = (BTreeMap::new(), Vec::new());
+    for (number, order) in book.orders.iter().enumerate() {
+        let is_redriven = |what: &What| match what {
+            What::Received { delivery } => book.deliveries[*delivery].is_redriven(),
+            _ => false,
+        };
+        if order.notes.iter().any(|note| is_redriven(&note.what)) {
+            continue;
+        }
+        let mut notes = order.notes.iter();
+        let Some(first) = notes.find(|note| matches!(note.what, What::Effect { .. })) else {
+            continue;
+        };
+        let latest = latest.entry(Plan::group(number)).or_insert(first.at);
+        if first.at < *latest {
+            disordered.push(number);
+        }
+        *latest = first.at.max(*latest);
+    }
+    disordered
+}
+
+/// One order's account.
+struct Audit<'a> {
+    plan: &'a Plan,
+    book: &'a Book,
+    number: usize,
+    order: &'a OrderNotes,
+    effects: Vec<Effect<'a>>,
+    is_recorded: bool,
+    is_acknowledged: bool,
+    wrong: Vec<(Wrong, &'static str)>,
+}
+
+struct Effect<'a> {
+    /// Which note it is.
+    at: usize,
+    delivery: usize,
+    fence: u64,
+    token: &'a str,
+}
+
+impl<'a> Audit<'a> {
+    fn new(plan: &'a Plan, book: &'a Book, number: usize, order: &'a OrderNotes) -> Self {
+        let mut audit = Self {
+            plan,
+            book,
+            number,
+            order,
+            effects: Vec::new(),
+            is_recorded: false,
+            is_acknowledged: false,
+            wrong: Vec::new(),
+        };
+        audit.follow();
+        audit
+    }
+
+    /// Follows the order through its notes.
+    fn follow(&mut self) {
+        let (mut open, mut closed) = (HashSet::new(), HashSet::new());
+        let mut counted = 0;
+        for (at, note) in self.order.notes.iter().enumerate() {
+            match &note.what {
+                What::Sent { .. } | What::Received { .. } | What::Fault { .. } => {}
+                What::Begun { delivery, .. } => {
+                    // What a process sent before it was killed may arrive after that.
+                    if !closed.contains(delivery) {
+                        if !open.is_empty() {
+                            self.wrong
+                                .push((Wrong::Concurrent, "two handlers had it at once"));
+                        }
+                        open.insert(*delivery);
+                    }
+                }
+                What::Effect {
+                    delivery,
+                    fence,
+                    token,
+                } => {
+                    open.remove(delivery);
+                    if self.is_recorded {
+                        let why = "its effect was on record, and happened again";
+                        self.wrong.push((Wrong::Duplicated, why));
+                    }
+                    self.effects.push(Effect {
+                        at,
+                        delivery: *delivery,
+                        fence: *fence,
+                        token,
+                    });
+                }
+                What::Recorded => self.is_recorded = true,
+                What::Counted { times } => counted = *times,
+                What::Closed { delivery, close } => {
+                    open.remove(delivery);
+                    closed.insert(*delivery);
+                    if matches!(close, Close::Deleted | Close::DeletedLate) {
+                        self.is_acknowledged = true;
+                        let has_effect = counted > 0 || !self.effects.is_empty();
+                        if !has_effect && !self.order.is_spoilt {
+                            let why = "it was acknowledged before its effect had happened";
+                            self.wrong.push((Wrong::Lost, why));
+                        }
+                        let records = self.plan.way.claims() || self.plan.way == Way::Transactional;
+                        if records && !self.is_recorded && !self.order.is_spoilt {
+                            let why = "it was acknowledged, and its key was not on record";
+                            self.wrong.push((Wrong::Unrecorded, why));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn enter(mut self, accounts: &mut Accounts) {
+        let order = self.order;
+        let effects = match order.counted {
+            Some(times) => times,
+            None => self.effects.len() as u64,
+        };
+        accounts.sent += order
+            .notes
+            .iter()
+            .filter(|note| matches!(note.what, What::Sent { .. }))
+            .count();
+        accounts.spoilt += usize::from(order.is_spoilt);
+        accounts.acknowledged += usize::from(self.is_acknowledged);
+        accounts.effects += effects;
+        accounts.done += usize::from(effects > 0);
+        accounts.dead_letters += order.dead_letters;
+        match (order.is_spoilt, effects) {
+            (true, 1..) => self
+                .wrong
+                .push((Wrong::Unexpected, "it is hopeless, and has an effect")),
+            (false, 0) => self.wrong.push((Wrong::Lost, "its effect never happened")),
+            _ => {}
+        }
+        if order.is_spoilt && order.dead_letters == 0 {
+            self.wrong.push((
+                Wrong::Lost,
+                "it is hopeless, and not in the dead-letter queue",
+            ));
+        }
+        if !order.is_spoilt && order.dead_letters > 0 {
+            self.wrong
+                .push((Wrong::Misplaced, "it is in the dead-letter queue"));
+        }
+        if !order.is_spoilt && !self.is_acknowledged {
+            self.wrong
+                .push((Wrong::Lost, "none of its messages was acknowledged"));
+        }
+        if order.counted.is_some_and(|times| times > 1) {
+            self.wrong
+                .push((Wrong::Duplicated, "its effect is there more than once"));
+        }
+        for window in self.repeats() {
+            *accounts.windows.entry(window).or_default() += 1;
+        }
+        let was_cut_off = |what: &What| {
+            let What::Closed { close, .. } = what else {
+                return false;
+            };
+            matches!(close, Close::Killed | Close::TimedOut | Close::AnswerLost)
+        };
+        let was_cut_off = order.notes.iter().any(|note| was_cut_off(&note.what));
+        accounts.recovered += usize::from(was_cut_off && effects > 0 && self.is_acknowledged);
+        for (wrong, why) in self.wrong {
+            accounts.enter(wrong, why, self.number, self.book);
+        }
+    }
+
+    /// The windows through which the effect came again.
+    fn repeats(&mut self) -> Vec<Window> {
+        let (mut windows, mut wrong) = (Vec::new(), Vec::new());
+        for pair in self.effects.windows(2) {
+            let [first, second] = pair else { continue };
+            match self.window(first, second) {
+                Ok(window) => windows.push(window),
+                Err(why) => wrong.push((Wrong::Duplicated, why)),
+            }
+            if self.plan.way.claims() && first.fence >= second.fence {
+                wrong.push((Wrong::Unfenced, "its fence did not grow"));
+            }
+            if first.token != second.token {
+                wrong.push((Wrong::Unfenced, "its token changed"));
+            }
+        }
+        self.wrong.extend(wrong);
+        windows
+    }
+
+    /// Why the first effect was not on record when the second came.
+    fn window(&self, first: &Effect<'_>, second: &Effect<'_>) -> Result<Window, &'static str> {
+        let delivery = &self.book.deliveries[first.delivery];
+        let (outcome, reason) = match &delivery.line {
+            Some((outcome, reason)) => (Some(*outcome), reason.as_deref().unwrap_or_default()),
+            None => (None, ""),
+        };
+        if matches!(outcome, Some(Outcome::Processed | Outcome::Duplicate)) {
+            return Err("its effect was logged as done, and happened again");
+        }
+        let between = &self.order.notes[first.at..second.at];
+        let is_lost = |what: &What| match what {
+            What::Fault { fault, .. } => *fault != Fault::Slow,
+            _ => false,
+        };
+        let was_lost = between.iter().any(|note| is_lost(&note.what));
+        match delivery.close {
+            Some(Close::Killed) => Ok(Window::Killed),
+            Some(Close::TimedOut) => Ok(Window::TimedOut),
+            Some(Close::Deleted | Close::DeletedLate) => {
+                Err("it was acknowledged, and its effect happened again")
+            }
+            _ if was_lost => Ok(Window::Unrecorded),
+            _ if reason.contains("deadline") => Ok(Window::Deadline),
+            _ => Err("its effect happened again, and nothing had gone wrong"),
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! `cargo run --release -p sqs-once-kill -- --messages 100000 --kills 1000 --seed 1`
+
+#![forbid(unsafe_code)]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line")]
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser;
+use sqs_once::Error;
+use sqs_once_kill::{Plan, Way, run, worker};
+
+/// Kills processes of a consumer at random, and accounts for every order.
+///
+/// Where it finds Lambda's Runtime API in its environment, it is such a process itself.
+#[derive(Parser)]
+struct Args {
+    /// How the consumer works: claim-first, fifo, transactional, record-after or unprotected. May be
+    /// repeated. The first three keep their promise; the others do not, and show that the accounts would say so.
+    #[arg(long = "way", default_values_t = [Way::ClaimFirst, Way::Fifo, Way::Transactional])]
+    ways: Vec<Way>,
+    /// How many messages are sent in all; every sixth is a copy.
+    #[arg(long, default_value_t = 100_000)]
+    messages: usize,
+    /// How many processes are killed in all.
+    #[arg(long, default_value_t = 1000)]
+    kills: usize,
+    /// How many execution environments there are.
+    #[arg(long, default_value_t = 6)]
+    environments: usize,
+    /// How many of a thousand requests to DynamoDB and SQS go wrong.
+    #[arg(long, default_value_t = 20)]
+    faults: usize,
+    /// What decides what is sent, what goes wrong, and who is killed.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+#[tokio::main]
+async fn main() -> Result<ExitCode, Error> {
+    if std::env::var_os("AWS_LAMBDA_RUNTIME_API").is_some() {
+        worker::run().await?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let args = Args::parse();
+    let ways = args.ways.len().max(1);
+    let mut adds_up = true;
+    for way in args.ways {
+        let plan = Plan {
+            way,
+            function: std::env::current_exe()?,
+            messages: args.messages / ways,
+            kills: args.kills / ways,
+            environments: args.environments,
+            faults_in_thousand: args.faults,
+            seed: args.seed,
+            patience: Duration::from_secs(120),
+        };
+        let accounts = run(plan, |far| eprintln!("{far}")).await?;
+        println!("{accounts}");
+        adds_up &= accounts.add_up();
+    }
+    Ok(match adds_up {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
+}

@@ -1,0 +1,315 @@
+//! A run from its first message to its last.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use sqs_once_local::{
+    DynamoDbError, EventSourceMapping, KeyAttribute, LocalDynamoDb, LocalSqs, NewMessage,
+    QueueError, QueueSettings, Queues, Redrive, StartError, TableDescription,
+};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use crate::accounts::{Accounts, account};
+use crate::chance::Chance;
+use crate::environment::{Environment, Shared, counted};
+use crate::history::{History, REDRIVEN, name, number};
+use crate::killer::Killer;
+use crate::ledger::Ledger;
+use crate::network::{Network, Traffic};
+use crate::plan::{Plan, Way};
+use crate::report::story;
+use crate::worker::{COUNTERS, LEDGER_URL, Order, WAY};
+
+/// How often the dead-letter queue is redriven before what is left in it counts as undone.
+const REDRIVES: usize = 10;
+/// How often the run looks whether anything is left to do.
+const LOOK: Duration = Duration::from_millis(100);
+/// After how long it says how far it is.
+const SAY: Duration = Duration::from_secs(5);
+
+/// A run that could not be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// No loopback port could be had.
+    #[error("no port on 127.0.0.1 could be had")]
+    Listen(#[from] std::io::Error),
+    /// The embedded DynamoDB failed.
+    #[error(transparent)]
+    DynamoDb(#[from] DynamoDbError),
+    /// A queue is missing.
+    #[error(transparent)]
+    Queue(#[from] QueueError),
+    /// The function could not be started.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// A message could not be written.
+    #[error("a message could not be written")]
+    Json(#[from] serde_json::Error),
+    /// A part of the run panicked.
+    #[error("a part of the run panicked")]
+    Panicked(#[from] tokio::task::JoinError),
+    /// For too long nothing was delivered or acknowledged.
+    #[error("nothing happened for {after:?}, and {left} messages are left in the queue; {story}")]
+    Stalled {
+        /// How long nothing happened.
+        after: Duration,
+        /// How many messages are left.
+        left: usize,
+        /// What happened to the first of them.
+        story: String,
+    },
+}
+
+/// Runs the plan, and accounts for every order. Now and then it says how far it is.
+///
+/// # Errors
+/// [`RunError`]; an account that does not add up is none, but says so itself.
+pub async fn run(plan: Plan, say: impl Fn(&str)) -> Result<Accounts, RunError> {
+    let chance = Chance::from_seed(plan.seed);
+    let history = Arc::new(History::new());
+    let sqs = LocalSqs::start(queues(&plan)?).await?;
+    send(&plan, &sqs, &history, &chance)?;
+    let (queue, dead_letters) = plan.queues();
+    let (killer, kills) = Killer::new(plan.environments);
+    let killer = Arc::new(killer);
+    let shared = Arc::new(Shared {
+        plan: plan.clone(),
+        history: Arc::clone(&history),
+        dynamodb: database().await?,
+        mapping: EventSourceMapping::new(&sqs, queue, Plan::BATCH_SIZE),
+        killer: Arc::clone(&killer),
+        done: watch::Sender::new(false),
+    });
+    let ledger = Ledger::open(history.clone(), killer.clone(), chance.part()).await?;
+    let faults = plan.faults_in_thousand;
+    let traffic = Traffic::new(faults, Arc::clone(&history), Arc::clone(&killer));
+
+    let (mut environments, mut networks) = (JoinSet::new(), Vec::new());
+    for (number, kills) in kills.into_iter().enumerate() {
+        let dynamodb = shared.dynamodb.endpoint();
+        let to_dynamodb = traffic.way(number, dynamodb, chance.part()).await?;
+        let to_sqs = traffic.way(number, sqs.endpoint(), chance.part()).await?;
+        let environment = Environment {
+            number,
+            shared: Arc::clone(&shared),
+            variables: variables(&plan, &ledger, &to_dynamodb, &to_sqs, &sqs),
+            kills,
+            chance: chance.part(),
+        };
+        environments.spawn(environment.run());
+        networks.extend([to_dynamodb, to_sqs]);
+    }
+    let (drained, is_drained) = watch::channel(false);
+    let chance = chance.part();
+    // Whichever fails first ends the run, and dropping the environments kills their processes.
+    tokio::try_join!(
+        async {
+            killer.work(&plan, &chance, is_drained).await;
+            Ok(())
+        },
+        async {
+            drain(&shared, &sqs, &mut environments, &say).await?;
+            drained.send_replace(true);
+            Ok::<_, RunError>(())
+        },
+    )?;
+    shared.done.send_replace(true);
+    while let Some(ended) = environments.join_next().await {
+        ended??;
+    }
+    traffic.ended().await;
+
+    for message in sqs.queues().messages(dead_letters)? {
+        let order: Order = serde_json::from_str(&message.body)?;
+        if let Some(order) = number(&order.order_id) {
+            history.book().orders[order].dead_letters += 1;
+        }
+    }
+    if plan.way == Way::Transactional {
+        for order in 0..plan.orders() {
+            let times = counted(&shared.dynamodb, order)?;
+            history.book().orders[order].counted = Some(times);
+        }
+    }
+    Ok(account(&plan, &history.book(), history.elapsed()))
+}
+
+fn queues(plan: &Plan) -> Result<Queues, QueueError> {
+    let (queue, dead_letters) = plan.queues();
+    let mut queues = Queues::default();
+    queues.create(dead_letters, QueueSettings::default())?;
+    let settings = QueueSettings {
+        visibility_timeout: Plan::VISIBILITY,
+        redrive: Some(Redrive {
+            to: dead_letters.to_owned(),
+            max_receive_count: Plan::MAX_RECEIVE_COUNT,
+        }),
+    };
+    queues.create(queue, settings)?;
+    Ok(queues)
+}
+
+async fn database() -> Result<LocalDynamoDb, DynamoDbError> {
+    let dynamodb = LocalDynamoDb::memory().await?;
+    dynamodb.create_table(&TableDescription::default())?;
+    dynamodb.create_table(&TableDescription {
+        name: COUNTERS.to_owned(),
+        partition_key: KeyAttribute::string("id"),
+        sort_key: None,
+        ttl_attribute: None,
+    })?;
+    Ok(dynamodb)
+}
+
+/// Every order is sent, and every fifth once more: soon after, or much later; under the same message id, as
+/// when SQS delivers twice, or under another, as when the producer sends twice.
+fn send(plan: &Plan, sqs: &LocalSqs, history: &History, chance: &Chance) -> Result<(), RunError> {
+    let orders = plan.orders();
+    let mut sends: Vec<_> = (0..orders).map(|order| (order, order, order)).collect();
+    for copy in orders..plan.messages {
+        let order = chance.below(orders);
+        let distance = match chance.in_thousand(500) {
+            true => 10,
+            false => orders,
+        };
+        let id = match chance.in_thousand(500) {
+            true => order,
+            false => copy,
+        };
+        sends.push((order + chance.below(distance), order, id));
+    }
+    sends.sort_by_key(|(position, ..)| *position);
+    let works: Vec<_> = (0..orders)
+        .map(|_| match chance.in_thousand(5) {
+            true => chance.millis(100..1500),
+            false => chance.millis(0..20),
+        })
+        .collect();
+    let (queue, _) = plan.queues();
+    for (copy, (_, order, id)) in sends.into_iter().enumerate() {
+        let body = Order {
+            order_id: name(order),
+            work_ms: u64::try_from(works[order].as_millis()).unwrap_or_default(),
+            is_spoilt: order % Plan::SPOILT == Plan::SPOILT - 1,
+        };
+        let mut message = NewMessage::new(format!("m-{id}"), serde_json::to_string(&body)?);
+        if plan.way == Way::Fifo {
+            // Every copy is one that the queue does not recognise, as after five minutes.
+            let group = format!("group-{}", Plan::group(order));
+            message = message.in_group(group, format!("copy-{copy}"));
+        }
+        history.sent(order, body.is_spoilt, &message.id);
+        sqs.queues().send(queue, message, SystemTime::now())?;
+    }
+    Ok(())
+}
+
+fn variables(
+    plan: &Plan,
+    ledger: &Ledger,
+    to_dynamodb: &Network,
+    to_sqs: &Network,
+    sqs: &LocalSqs,
+) -> Vec<(&'static str, String)> {
+    let mut variables = vec![
+        ("AWS_ENDPOINT_URL_DYNAMODB", to_dynamodb.url.clone()),
+        ("AWS_ENDPOINT_URL_SQS", to_sqs.url.clone()),
+        ("SQS_ONCE_TABLE", TableDescription::default().name),
+        ("SQS_ONCE_LEASE_MARGIN", Plan::LEASE_MARGIN.to_owned()),
+        ("SQS_ONCE_DLQ_URL", sqs.url(plan.queues().1)),
+        (LEDGER_URL, ledger.url.clone()),
+        (WAY, plan.way.to_string()),
+    ];
+    if plan.way == Way::Unprotected {
+        variables.push(("SQS_ONCE_DISABLED", "true".to_owned()));
+    }
+    variables
+}
+
+/// Waits until everything is done that can be done. What died of too many kills is redriven.
+async fn drain(
+    shared: &Shared,
+    sqs: &LocalSqs,
+    environments: &mut JoinSet<Result<(), RunError>>,
+    say: &impl Fn(&str),
+) -> Result<(), RunError> {
+    let (queue, dead_letters) = shared.plan.queues();
+    let (mut redrives, mut seen) = (0, (0, 0));
+    let (mut changed, mut said) = (Instant::now(), Instant::now());
+    loop {
+        tokio::select! {
+            () = sleep(LOOK) => {}
+            Some(ended) = environments.join_next() => ended??,
+        }
+        let left = sqs.queues().len(queue)?;
+        if left == 0 {
+            let undone = undone(sqs, dead_letters)?;
+            if undone == 0 || redrives == REDRIVES {
+                return Ok(());
+            }
+            redrives += 1;
+            let mut count = 0;
+            let new_id = || {
+                count += 1;
+                format!("{REDRIVEN}{redrives}-{count}")
+            };
+            sqs.queues()
+                .redrive(dead_letters, queue, new_id, SystemTime::now())?;
+            shared.history.book().redriven += count;
+        }
+        let acknowledged = shared.killer.acknowledged_so_far();
+        let (deliveries, kills) = {
+            let book = shared.history.book();
+            (book.deliveries.len(), book.kills)
+        };
+        if seen != (acknowledged, deliveries) {
+            seen = (acknowledged, deliveries);
+            changed = Instant::now();
+        }
+        if changed.elapsed() > shared.plan.patience {
+            return Err(RunError::Stalled {
+                after: shared.plan.patience,
+                left,
+                story: story_of_first(shared, sqs, queue)?,
+            });
+        }
+        if said.elapsed() > SAY {
+            said = Instant::now();
+            say(&format!(
+                "{}: {acknowledged} messages acknowledged, {left} left, {deliveries} deliveries, {} kills, {:.0} messages/s",
+                shared.plan.way,
+                kills.at_work + kills.idle,
+                acknowledged as f64 / shared.history.elapsed().as_secs_f64(),
+            ));
+        }
+    }
+}
+
+/// What happened to the first order that is still in the queue.
+fn story_of_first(shared: &Shared, sqs: &LocalSqs, queue: &str) -> Result<String, RunError> {
+    let queues = sqs.queues();
+    let Some(first) = queues.messages(queue)?.next() else {
+        return Ok(String::new());
+    };
+    let order: Order = serde_json::from_str(&first.body)?;
+    let number = number(&order.order_id).unwrap_or_default();
+    Ok(story(
+        number,
+        "it is still in the queue",
+        &shared.history.book(),
+    ))
+}
+
+/// How many messages of the dead-letter queue could be handled.
+fn undone(sqs: &LocalSqs, dead_letters: &str) -> Result<usize, RunError> {
+    let queues = sqs.queues();
+    let mut undone = 0;
+    for message in queues.messages(dead_letters)? {
+        let order: Order = serde_json::from_str(&message.body)?;
+        undone += usize::from(!order.is_spoilt);
+    }
+    Ok(undone)
+}

@@ -1,0 +1,163 @@
+//! The function: a process that the run starts, and kills.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use http_body_util::Full;
+use hyper::Request;
+use hyper::body::Bytes;
+use hyper_util::client::legacy::{Client, connect::HttpConnector};
+use hyper_util::rt::TokioExecutor;
+use serde::{Deserialize, Serialize};
+use sqs_once::aws_sdk_dynamodb::types::{AttributeValue, Update};
+use sqs_once::{
+    Attempt, Error, HandlerError, IdempotencyToken, MessageMeta, Mode, ResultExt, State, Writes,
+};
+use thiserror::Error;
+
+use crate::plan::Way;
+
+/// The table of the transactional way's effects.
+pub(crate) const COUNTERS: &str = "counters";
+/// Where the other ways' effects go.
+pub(crate) const LEDGER_URL: &str = "KILL_LEDGER_URL";
+/// Which process this is, for the ledger.
+pub(crate) const PROCESS: &str = "KILL_PROCESS";
+/// Which way it works.
+pub(crate) const WAY: &str = "KILL_WAY";
+
+/// Under which names keys are on record: those of the handlers below.
+pub(crate) fn namespace(way: Way) -> &'static str {
+    match way {
+        Way::Transactional => "count",
+        Way::ClaimFirst | Way::Fifo | Way::RecordAfter | Way::Unprotected => "charge",
+    }
+}
+
+/// What is in a message.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Order {
+    /// The business key: `order-` and a number.
+    pub(crate) order_id: String,
+    /// How long it takes.
+    pub(crate) work_ms: u64,
+    /// Nothing can be done about it.
+    pub(crate) is_spoilt: bool,
+}
+
+/// What the ledger is told: a handler has begun, or its effect.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Entry {
+    pub(crate) order_id: String,
+    pub(crate) process: usize,
+    pub(crate) message_id: String,
+    pub(crate) receive_count: u32,
+    pub(crate) fence: u64,
+    pub(crate) token: String,
+}
+
+/// The order is one of those that never succeed.
+#[derive(Debug, Error)]
+#[error("the order is spoilt")]
+struct Spoilt;
+
+#[derive(Debug, Error)]
+#[error("the ledger answered {0}")]
+struct LedgerAnswered(hyper::StatusCode);
+
+/// The variables that the run gives to its processes.
+#[derive(Debug, Error)]
+#[error("{0} is not set as the run sets it")]
+struct Setting(&'static str);
+
+fn setting<T: FromStr>(name: &'static str) -> Result<T, Setting> {
+    let value = std::env::var(name).map_err(|_| Setting(name))?;
+    value.parse().map_err(|_| Setting(name))
+}
+
+/// The way to the ledger.
+#[derive(Clone)]
+struct Ledger {
+    client: Client<HttpConnector, Full<Bytes>>,
+    url: String,
+    process: usize,
+}
+
+impl Ledger {
+    fn from_env() -> Result<Self, Setting> {
+        Ok(Self {
+            client: Client::builder(TokioExecutor::new()).build_http(),
+            url: setting(LEDGER_URL)?,
+            process: setting(PROCESS)?,
+        })
+    }
+
+    async fn enter(&self, what: &str, entry: &Entry) -> Result<(), HandlerError> {
+        let request = Request::post(format!("{}/{what}", self.url))
+            .header("content-type", "application/json")
+            .body(Full::from(serde_json::to_vec(entry)?))?;
+        let status = self.client.request(request).await?.status();
+        match status.is_success() {
+            true => Ok(()),
+            false => Err(LedgerAnswered(status))?,
+        }
+    }
+}
+
+/// An effect that is apart from its record.
+#[sqs_once::handler(key = order.order_id, namespace = "charge", readable_keys = true)]
+async fn charge(
+    order: Order,
+    attempt: Attempt,
+    token: IdempotencyToken,
+    meta: MessageMeta,
+    State(ledger): State<Ledger>,
+) -> Result<(), HandlerError> {
+    if order.is_spoilt {
+        return Err(Spoilt).terminal();
+    }
+    let entry = Entry {
+        order_id: order.order_id,
+        process: ledger.process,
+        message_id: meta.id().to_owned(),
+        receive_count: attempt.number(),
+        fence: attempt.fence().get(),
+        token: token.to_string(),
+    };
+    ledger.enter("begun", &entry).await?;
+    tokio::time::sleep(Duration::from_millis(order.work_ms)).await;
+    ledger.enter("effect", &entry).await
+}
+
+/// An effect that commits with its record.
+#[sqs_once::handler(key = order.order_id, namespace = "count", readable_keys = true)]
+async fn count(order: Order) -> Result<Writes, HandlerError> {
+    if order.is_spoilt {
+        return Err(Spoilt).terminal();
+    }
+    tokio::time::sleep(Duration::from_millis(order.work_ms)).await;
+    let once_more = Update::builder()
+        .table_name(COUNTERS)
+        .key("id", AttributeValue::S(order.order_id))
+        .update_expression("ADD times :one")
+        .expression_attribute_values(":one", AttributeValue::N("1".to_owned()));
+    Ok(Writes::new().update(once_more.build()?))
+}
+
+/// Runs the function until it is killed.
+///
+/// # Errors
+/// If the environment is not the run's, and whatever the Runtime API fails with.
+pub async fn run() -> Result<(), Error> {
+    match setting(WAY)? {
+        Way::Transactional => sqs_once::run(count::consumer()).await,
+        Way::RecordAfter => {
+            let consumer = charge::consumer().state(Ledger::from_env()?);
+            sqs_once::run(consumer.mode(Mode::RecordAfter)).await
+        }
+        // Nothing is recorded where the run sets `SQS_ONCE_DISABLED`.
+        Way::ClaimFirst | Way::Fifo | Way::Unprotected => {
+            sqs_once::run(charge::consumer().state(Ledger::from_env()?)).await
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Short runs of the kill test. The long one is the binary's own.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+#![allow(clippy::print_stdout, reason = "a run's accounts are worth seeing")]
+
+use std::time::Duration;
+
+use sqs_once_kill::{Accounts, Plan, Way, Wrong, run};
+
+/// The seed of `KILL_SEED`, or one of the clock.
+fn seed() -> u64 {
+    let given = std::env::var("KILL_SEED").ok();
+    let by_clock = || std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
+    given.map_or_else(by_clock, |seed| seed.parse().unwrap())
+}
+
+async fn killed(way: Way, messages: usize, kills: usize) -> Accounts {
+    let plan = Plan {
+        way,
+        function: env!("CARGO_BIN_EXE_sqs-once-kill").into(),
+        messages,
+        kills,
+        environments: 3,
+        faults_in_thousand: 20,
+        seed: seed(),
+        patience: Duration::from_secs(120),
+    };
+    println!("KILL_SEED={}", plan.seed);
+    let accounts = run(plan, |far| println!("{far}")).await.unwrap();
+    println!("{accounts}");
+    assert_eq!(accounts.kills(), kills);
+    accounts
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_processes_lose_no_order_and_repeat_effects_only_in_counted_windows() {
+    let accounts = killed(Way::ClaimFirst, 700, 10).await;
+    assert!(accounts.add_up(), "{accounts}");
+    assert!(accounts.recovered() > 0, "no kill mattered: {accounts}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_processes_do_every_order_exactly_once_in_a_transaction() {
+    let accounts = killed(Way::Transactional, 400, 6).await;
+    assert!(accounts.add_up(), "{accounts}");
+    assert!(accounts.recovered() > 0, "no kill mattered: {accounts}");
+    let (orders, spoilt) = accounts.orders();
+    assert_eq!(accounts.effects(), (orders - spoilt) as u64);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_processes_keep_the_order_of_a_message_group() {
+    let accounts = killed(Way::Fifo, 300, 4).await;
+    assert!(accounts.add_up(), "{accounts}");
+    assert!(accounts.recovered() > 0, "no kill mattered: {accounts}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_accounts_of_a_function_that_records_nothing_do_not_add_up() {
+    let accounts = killed(Way::Unprotected, 200, 2).await;
+    assert!(!accounts.add_up(), "{accounts}");
+    assert!(accounts.wrong(Wrong::Duplicated) > 0, "{accounts}");
+}

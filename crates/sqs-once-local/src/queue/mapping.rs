@@ -1,0 +1,196 @@
+//! Lambda's event source mapping: from a queue to a function's event, and from its answer back.
+
+use super::endpoint::{LocalSqs, arn, lock};
+use super::{QueueError, Queues, Received};
+use crate::event::{Event, from_sqs_api};
+use crate::response::{BatchResponse, ResponseError};
+use axum::body::Bytes;
+use serde_json::{Map, Value};
+use std::sync::{Arc, Mutex};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// What polls a queue for a function, with `ReportBatchItemFailures`.
+///
+/// Every message of a batch that the function answers for and does not report is deleted. A message
+/// that it reports stays invisible until its visibility timeout ends, and so does the whole batch when there
+/// is no answer, or none that Lambda can read.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use sqs_once_local::{EventSourceMapping, Launch, LocalSqs, NewMessage, QueueSettings, Queues};
+/// use std::time::{Duration, SystemTime};
+///
+/// let mut queues = Queues::default();
+/// queues.create("orders", QueueSettings::default())?;
+/// queues.send("orders", NewMessage::new("m-1", r#"{"order_id": "o-1"}"#), SystemTime::now())?;
+/// let sqs = LocalSqs::start(queues).await?;
+///
+/// let function = Launch::new("target/debug/orders")
+///     .env("AWS_ENDPOINT_URL_SQS", sqs.endpoint())
+///     .start()
+///     .await?;
+/// let mapping = EventSourceMapping::new(&sqs, "orders", 10);
+/// while let Some(batch) = mapping.poll(SystemTime::now())? {
+///     let answer = function.invoke(batch.event(), Duration::from_secs(30)).await?;
+///     mapping.settle(batch, &answer, SystemTime::now())?;
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct EventSourceMapping {
+    queues: Arc<Mutex<Queues>>,
+    queue: String,
+    batch_size: usize,
+}
+
+/// Messages on their way to the function.
+#[derive(Debug)]
+pub struct Batch {
+    messages: Vec<Received>,
+    event: Bytes,
+}
+
+/// What an answer came to.
+#[derive(Debug)]
+pub struct Settled {
+    /// The messages that were acknowledged and deleted.
+    pub deleted: Vec<Received>,
+    /// Those that the function had answered for, but too late: they had become visible by then, and will be
+    /// delivered again.
+    pub not_deleted: Vec<Received>,
+    /// Those that come back when their visibility timeout ends.
+    pub returned: Vec<Received>,
+    /// Why the whole batch is returned, if the answer can't be read.
+    pub refused: Option<ResponseError>,
+}
+
+impl EventSourceMapping {
+    /// A mapping from a queue of `sqs`, for batches of up to `batch_size` messages.
+    pub fn new(sqs: &LocalSqs, queue: impl Into<String>, batch_size: usize) -> Self {
+        Self {
+            queues: sqs.shared(),
+            queue: queue.into(),
+            batch_size,
+        }
+    }
+
+    /// Receives a batch, if there are messages.
+    ///
+    /// # Errors
+    /// [`QueueError::NoQueue`].
+    pub fn poll(&self, now: SystemTime) -> Result<Option<Batch>, QueueError> {
+        let messages = lock(&self.queues).receive(&self.queue, self.batch_size, now)?;
+        if messages.is_empty() {
+            return Ok(None);
+        }
+        let records = messages
+            .iter()
+            .map(|received| record(received, &self.queue));
+        let event = Event::of(records, &self.queue).payload();
+        Ok(Some(Batch { messages, event }))
+    }
+
+    /// Does with a batch's messages what the function's answer says.
+    ///
+    /// # Errors
+    /// [`QueueError::NoQueue`].
+    pub fn settle(
+        &self,
+        batch: Batch,
+        answer: &[u8],
+        now: SystemTime,
+    ) -> Result<Settled, QueueError> {
+        let ids: Vec<_> = batch
+            .messages
+            .iter()
+            .map(|one| one.message.id.clone())
+            .collect();
+        let mut settled = Settled {
+            deleted: Vec::new(),
+            not_deleted: Vec::new(),
+            returned: Vec::new(),
+            refused: None,
+        };
+        let response = match BatchResponse::parse(answer, &ids) {
+            Ok(response) => response,
+            Err(error) => {
+                settled.returned = batch.messages;
+                settled.refused = Some(error);
+                return Ok(settled);
+            }
+        };
+        let mut queues = lock(&self.queues);
+        for received in batch.messages {
+            if response.failures().contains(&received.message.id) {
+                settled.returned.push(received);
+                continue;
+            }
+            match queues.delete(&self.queue, &received.receipt_handle, now) {
+                Ok(true) => settled.deleted.push(received),
+                Ok(false) | Err(QueueError::Expired) => settled.not_deleted.push(received),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(settled)
+    }
+}
+
+impl Batch {
+    /// The messages, in the event's order.
+    pub fn messages(&self) -> &[Received] {
+        &self.messages
+    }
+
+    /// The event as Lambda sends it.
+    pub fn event(&self) -> Bytes {
+        self.event.clone()
+    }
+}
+
+/// A message as it stands in the event.
+fn record(received: &Received, queue: &str) -> Map<String, Value> {
+    let message = &received.message;
+    let mut attributes = Map::new();
+    let mut set = |name: &str, value: String| attributes.insert(name.to_owned(), value.into());
+    set(
+        "ApproximateReceiveCount",
+        received.receive_count.to_string(),
+    );
+    set("SentTimestamp", millis(received.sent_at));
+    set(
+        "ApproximateFirstReceiveTimestamp",
+        millis(received.first_received_at),
+    );
+    if let Some(group) = &message.group_id {
+        set("MessageGroupId", group.clone());
+    }
+    if let Some(deduplication_id) = &message.deduplication_id {
+        set("MessageDeduplicationId", deduplication_id.clone());
+        set(
+            "SequenceNumber",
+            format!("{:020}", received.sequence_number),
+        );
+    }
+    if let Some(header) = &message.trace_header {
+        set("AWSTraceHeader", header.clone());
+    }
+    if let Some(source) = &received.dead_letter_source {
+        set("DeadLetterQueueSourceArn", arn(source));
+    }
+    let mut fields = Map::new();
+    let mut set = |name: &str, value: Value| fields.insert(name.to_owned(), value);
+    set("MessageId", message.id.clone().into());
+    set("ReceiptHandle", received.receipt_handle.clone().into());
+    set("Body", message.body.clone().into());
+    set("Attributes", attributes.into());
+    set("MessageAttributes", message.attributes.clone().into());
+    let mut fields = from_sqs_api(fields);
+    fields.insert("eventSourceARN".to_owned(), arn(queue).into());
+    fields
+}
+
+fn millis(time: SystemTime) -> String {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    since.as_millis().to_string()
+}

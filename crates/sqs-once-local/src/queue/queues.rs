@@ -1,0 +1,214 @@
+//! Queues by their names, and what moves between them.
+
+use super::error::QueueError;
+use super::message::{NewMessage, Received};
+use super::one::{Queue, is_fifo};
+use std::collections::HashMap;
+use std::time::{Duration, SystemTime};
+
+/// How a queue behaves. One whose name ends in `.fifo` is a FIFO queue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueueSettings {
+    /// How long a message that was received can't be received again: 30 s by default, as in SQS.
+    pub visibility_timeout: Duration,
+    /// When messages go to a dead-letter queue: by default never.
+    pub redrive: Option<Redrive>,
+}
+
+impl Default for QueueSettings {
+    fn default() -> Self {
+        Self {
+            visibility_timeout: Duration::from_secs(30),
+            redrive: None,
+        }
+    }
+}
+
+/// A redrive policy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Redrive {
+    /// The dead-letter queue.
+    pub to: String,
+    /// A message that was received so often goes there instead of being received once more.
+    pub max_receive_count: u32,
+}
+
+/// Queues as SQS keeps them, in memory: a state machine without a clock of its own.
+///
+/// ```
+/// use sqs_once_local::{NewMessage, QueueSettings, Queues};
+/// use std::time::{Duration, SystemTime};
+///
+/// let mut queues = Queues::default();
+/// queues.create("orders", QueueSettings::default())?;
+/// let now = SystemTime::now();
+/// queues.send("orders", NewMessage::new("m-1", "{}"), now)?;
+///
+/// let received = queues.receive("orders", 10, now)?;
+/// assert_eq!(received[0].receive_count, 1);
+/// assert_eq!(queues.receive("orders", 10, now)?, [], "it is invisible");
+///
+/// let later = now + Duration::from_secs(30);
+/// let again = queues.receive("orders", 10, later)?;
+/// assert_eq!(again[0].receive_count, 2);
+/// assert!(!queues.delete("orders", &received[0].receipt_handle, later)?, "an old receipt");
+/// assert!(queues.delete("orders", &again[0].receipt_handle, later)?);
+/// # Ok::<(), sqs_once_local::QueueError>(())
+/// ```
+#[derive(Default)]
+pub struct Queues(HashMap<String, Queue>);
+
+impl Queues {
+    /// Creates a queue, or sets an existing one differently.
+    ///
+    /// # Errors
+    /// [`QueueError::NoQueue`] if its dead-letter queue is not there, [`QueueError::OtherType`] if only one
+    /// of the two is a FIFO queue.
+    pub fn create(&mut self, name: &str, settings: QueueSettings) -> Result<(), QueueError> {
+        if let Some(Redrive { to, .. }) = &settings.redrive {
+            if !self.0.contains_key(to) {
+                return Err(QueueError::NoQueue(to.clone()));
+            }
+            if is_fifo(name) != is_fifo(to) {
+                return Err(QueueError::OtherType {
+                    queue: name.to_owned(),
+                    dead_letters: to.clone(),
+                });
+            }
+        }
+        match self.0.get_mut(name) {
+            Some(queue) => queue.settings = settings,
+            None => {
+                self.0.insert(name.to_owned(), Queue::new(name, settings));
+            }
+        }
+        Ok(())
+    }
+
+    fn queue(&self, name: &str) -> Result<&Queue, QueueError> {
+        let queue = self.0.get(name);
+        queue.ok_or_else(|| QueueError::NoQueue(name.to_owned()))
+    }
+
+    fn queue_mut(&mut self, name: &str) -> Result<&mut Queue, QueueError> {
+        let queue = self.0.get_mut(name);
+        queue.ok_or_else(|| QueueError::NoQueue(name.to_owned()))
+    }
+
+    /// Sends a message, and gives the id that it has: a FIFO queue that has taken a message of the same
+    /// deduplication id within five minutes gives that one's, and takes no other.
+    ///
+    /// # Errors
+    /// [`QueueError::NoQueue`], and [`QueueError::Fifo`] for a message that a FIFO queue can't take.
+    pub fn send(
+        &mut self,
+        queue: &str,
+        message: NewMessage,
+        now: SystemTime,
+    ) -> Result<String, QueueError> {
+        self.queue_mut(queue)?.send(message, now)
+    }
+
+    /// Receives up to `most` messages, which are then invisible for the queue's visibility timeout. Those
+    /// that were received as often as the redrive policy allows go to the dead-letter queue instead.
+    ///
+    /// A standard queue gives what became visible first. A FIFO queue gives messages in the order in
+    /// which they were sent, and none of a message group that has one in flight.
+    ///
+    /// # Errors
+    /// [`QueueError::NoQueue`].
+    pub fn receive(
+        &mut self,
+        queue: &str,
+        most: usize,
+        now: SystemTime,
+    ) -> Result<Vec<Received>, QueueError> {
+        let from = self.queue_mut(queue)?;
+        let (received, dead) = from.receive(most, now);
+        if let Some(Redrive { to, .. }) = from.settings.redrive.clone() {
+            let dead_letters = self.queue_mut(&to)?;
+            for message in dead {
+                dead_letters.store(message, Some(queue.to_owned()), now);
+            }
+        }
+        Ok(received)
+    }
+
+    /// Deletes the message that was received with this receipt handle, and says whether it did: a handle
+    /// from before the message was received again deletes nothing, and that is no error in SQS.
+    ///
+    /// # Errors
+    /// [`QueueError::NoQueue`], [`QueueError::Handle`], and for a FIFO queue [`QueueError::Expired`] when
+    /// the message is visible again.
+    pub fn delete(
+        &mut self,
+        queue: &str,
+        receipt_handle: &str,
+        now: SystemTime,
+    ) -> Result<bool, QueueError> {
+        self.queue_mut(queue)?.delete(receipt_handle, now)
+    }
+
+    /// Makes a message that is in flight visible after `timeout` from now.
+    ///
+    /// # Errors
+    /// [`QueueError::NoQueue`], [`QueueError::Handle`], [`QueueError::NotInFlight`], and
+    /// [`QueueError::TooLong`] beyond 12 hours from when it was received.
+    pub fn change_visibility(
+        &mut self,
+        queue: &str,
+        receipt_handle: &str,
+        timeout: Duration,
+        now: SystemTime,
+    ) -> Result<(), QueueError> {
+        self.queue_mut(queue)?
+            .change_visibility(receipt_handle, timeout, now)
+    }
+
+    /// Moves every visible message of a dead-letter queue to another queue, each under a new id, and says
+    /// how many those are.
+    ///
+    /// # Errors
+    /// [`QueueError::NoQueue`].
+    pub fn redrive(
+        &mut self,
+        from: &str,
+        to: &str,
+        mut new_id: impl FnMut() -> String,
+        now: SystemTime,
+    ) -> Result<usize, QueueError> {
+        self.queue(to)?;
+        let messages = self.queue_mut(from)?.take_visible(now);
+        let count = messages.len();
+        let to = self.queue_mut(to)?;
+        for message in messages {
+            let id = new_id();
+            to.store(NewMessage { id, ..message }, None, now);
+        }
+        Ok(count)
+    }
+
+    /// Every message of a queue, in the order in which they were sent, visible or not.
+    ///
+    /// # Errors
+    /// [`QueueError::NoQueue`].
+    pub fn messages(&self, queue: &str) -> Result<impl Iterator<Item = &NewMessage>, QueueError> {
+        Ok(self.queue(queue)?.messages())
+    }
+
+    /// How many messages a queue has, visible or not.
+    ///
+    /// # Errors
+    /// [`QueueError::NoQueue`].
+    pub fn len(&self, queue: &str) -> Result<usize, QueueError> {
+        Ok(self.queue(queue)?.len())
+    }
+
+    /// How many messages of a queue are in flight.
+    ///
+    /// # Errors
+    /// [`QueueError::NoQueue`].
+    pub fn in_flight(&self, queue: &str, now: SystemTime) -> Result<usize, QueueError> {
+        Ok(self.queue(queue)?.in_flight(now))
+    }
+}

@@ -1,0 +1,295 @@
+//! The queues as a state machine: what SQS promises of visibility, redrive and message groups, on simulated time.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use sqs_once_local::{NewMessage, QueueError, QueueSettings, Queues, Received, Redrive};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+const SECOND: Duration = Duration::from_secs(1);
+const VISIBILITY: Duration = Duration::from_secs(30);
+const DEAD: &str = "dead";
+const QUEUE: &str = "orders";
+const FIFO: &str = "orders.fifo";
+
+fn at(seconds: u64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_secs(1_000_000 + seconds)
+}
+
+/// A queue, a FIFO queue, and a dead-letter queue for the first that takes what was received twice.
+fn queues() -> Queues {
+    let mut queues = Queues::default();
+    let to_dead = Redrive {
+        to: DEAD.to_owned(),
+        max_receive_count: 2,
+    };
+    let with_redrive = QueueSettings {
+        redrive: Some(to_dead),
+        ..QueueSettings::default()
+    };
+    queues.create(DEAD, QueueSettings::default()).unwrap();
+    queues.create(QUEUE, with_redrive).unwrap();
+    queues.create(FIFO, QueueSettings::default()).unwrap();
+    queues
+}
+
+fn with_messages(ids: &[&str]) -> Queues {
+    let mut queues = queues();
+    for id in ids {
+        let message = NewMessage::new(*id, format!("body of {id}"));
+        assert_eq!(queues.send(QUEUE, message, at(0)).unwrap(), *id);
+    }
+    queues
+}
+
+/// Messages are called by their group and a number: `a1`.
+fn with_groups(ids: &[&str]) -> Queues {
+    let mut queues = queues();
+    for id in ids {
+        let message = NewMessage::new(*id, "").in_group(&id[..1], *id);
+        queues.send(FIFO, message, at(0)).unwrap();
+    }
+    queues
+}
+
+fn receive(queues: &mut Queues, queue: &str, most: usize, now: u64) -> Vec<Received> {
+    queues.receive(queue, most, at(now)).unwrap()
+}
+
+fn ids(received: &[Received]) -> Vec<&str> {
+    received.iter().map(|one| one.message.id.as_str()).collect()
+}
+
+#[test]
+fn a_received_message_is_invisible_until_its_timeout_ends() {
+    let mut queues = with_messages(&["m-1"]);
+    let first = receive(&mut queues, QUEUE, 10, 5);
+    assert_eq!(ids(&first), ["m-1"]);
+    assert_eq!(queues.in_flight(QUEUE, at(34)).unwrap(), 1);
+    assert_eq!(receive(&mut queues, QUEUE, 10, 34), []);
+    assert_eq!(queues.in_flight(QUEUE, at(35)).unwrap(), 0);
+    let second = receive(&mut queues, QUEUE, 10, 35);
+    assert_eq!(second[0].receive_count, 2);
+    assert_eq!(second[0].sent_at, at(0));
+    assert_eq!(second[0].first_received_at, at(5));
+    assert_ne!(second[0].receipt_handle, first[0].receipt_handle);
+}
+
+#[test]
+fn what_is_deleted_never_comes_back() {
+    let mut queues = with_messages(&["m-1", "m-2"]);
+    let received = receive(&mut queues, QUEUE, 1, 0);
+    let handle = &received[0].receipt_handle;
+    assert!(queues.delete(QUEUE, handle, at(1)).unwrap());
+    assert!(!queues.delete(QUEUE, handle, at(1)).unwrap(), "it is gone");
+    assert_eq!(ids(&receive(&mut queues, QUEUE, 10, 100)), ["m-2"]);
+}
+
+#[test]
+fn a_message_that_became_visible_can_be_deleted_until_it_is_received_again() {
+    let mut queues = with_messages(&["m-1", "m-2"]);
+    let first = receive(&mut queues, QUEUE, 2, 0);
+    assert!(
+        queues
+            .delete(QUEUE, &first[0].receipt_handle, at(40))
+            .unwrap()
+    );
+    let again = receive(&mut queues, QUEUE, 2, 40);
+    assert_eq!(ids(&again), ["m-2"]);
+    assert!(
+        !queues
+            .delete(QUEUE, &first[1].receipt_handle, at(41))
+            .unwrap()
+    );
+    assert_eq!(queues.len(QUEUE).unwrap(), 1);
+}
+
+#[test]
+fn a_batch_is_no_larger_than_asked_for_and_no_message_comes_twice() {
+    let mut queues = with_messages(&["m-1", "m-2", "m-3"]);
+    assert_eq!(ids(&receive(&mut queues, QUEUE, 2, 0)), ["m-1", "m-2"]);
+    assert_eq!(ids(&receive(&mut queues, QUEUE, 2, 0)), ["m-3"]);
+    assert_eq!(receive(&mut queues, QUEUE, 2, 0), []);
+}
+
+#[test]
+fn two_copies_of_a_message_are_two_messages() {
+    let mut queues = with_messages(&["m-1", "m-1"]);
+    let both = receive(&mut queues, QUEUE, 10, 0);
+    assert_eq!(ids(&both), ["m-1", "m-1"]);
+    assert!(
+        queues
+            .delete(QUEUE, &both[0].receipt_handle, at(0))
+            .unwrap()
+    );
+    assert_eq!(queues.len(QUEUE).unwrap(), 1);
+}
+
+#[test]
+fn a_changed_visibility_counts_from_the_change() {
+    let mut queues = with_messages(&["m-1"]);
+    let received = receive(&mut queues, QUEUE, 1, 0);
+    let handle = &received[0].receipt_handle;
+    let mut change = |timeout, now| queues.change_visibility(QUEUE, handle, timeout, at(now));
+    change(10 * SECOND, 20).unwrap();
+    change(Duration::ZERO, 29).unwrap();
+    assert_eq!(change(SECOND, 29), Err(QueueError::NotInFlight));
+    assert_eq!(receive(&mut queues, QUEUE, 1, 29)[0].receive_count, 2);
+    let old = queues.change_visibility(QUEUE, handle, SECOND, at(29));
+    assert_eq!(old, Err(QueueError::NotInFlight));
+}
+
+#[test]
+fn nothing_is_invisible_for_more_than_twelve_hours_from_its_receipt() {
+    let mut queues = with_messages(&["m-1"]);
+    let received = receive(&mut queues, QUEUE, 1, 0);
+    let handle = &received[0].receipt_handle;
+    let hours = 60 * 60 * SECOND;
+    let mut change = |timeout, now| queues.change_visibility(QUEUE, handle, timeout, at(now));
+    assert_eq!(change(12 * hours, 1), Err(QueueError::TooLong));
+    change(12 * hours - SECOND, 1).unwrap();
+}
+
+#[test]
+fn a_message_that_was_received_too_often_goes_to_the_dead_letter_queue_under_its_own_id() {
+    let mut queues = with_messages(&["m-1"]);
+    for attempt in 0..2 {
+        assert_eq!(ids(&receive(&mut queues, QUEUE, 1, attempt * 30)), ["m-1"]);
+    }
+    assert_eq!(
+        queues.len(DEAD).unwrap(),
+        0,
+        "its last delivery is in flight"
+    );
+    assert_eq!(receive(&mut queues, QUEUE, 1, 60), []);
+    assert_eq!(queues.len(QUEUE).unwrap(), 0);
+    let dead = receive(&mut queues, DEAD, 1, 60);
+    assert_eq!(ids(&dead), ["m-1"]);
+    assert_eq!(dead[0].receive_count, 1);
+    assert_eq!(dead[0].dead_letter_source.as_deref(), Some(QUEUE));
+}
+
+#[test]
+fn a_dead_message_makes_room_in_its_batch_for_the_next() {
+    let mut queues = with_messages(&["m-1"]);
+    receive(&mut queues, QUEUE, 1, 0);
+    receive(&mut queues, QUEUE, 1, 30);
+    queues
+        .send(QUEUE, NewMessage::new("m-2", ""), at(61))
+        .unwrap();
+    assert_eq!(ids(&receive(&mut queues, QUEUE, 1, 61)), ["m-2"]);
+}
+
+#[test]
+fn what_is_redriven_is_a_new_message_with_a_new_id() {
+    let mut queues = with_messages(&["m-1"]);
+    for attempt in 0..3 {
+        receive(&mut queues, QUEUE, 1, attempt * 30);
+    }
+    let moved = queues.redrive(DEAD, QUEUE, || "m-9".to_owned(), at(100));
+    assert_eq!(moved, Ok(1));
+    assert_eq!(queues.len(DEAD).unwrap(), 0);
+    let received = receive(&mut queues, QUEUE, 1, 100);
+    assert_eq!(ids(&received), ["m-9"]);
+    assert_eq!(received[0].receive_count, 1);
+    assert_eq!(received[0].message.body, "body of m-1");
+    assert_eq!(received[0].dead_letter_source, None);
+}
+
+#[test]
+fn a_redrive_leaves_what_is_in_flight() {
+    let mut queues = with_messages(&["m-1"]);
+    receive(&mut queues, QUEUE, 1, 0);
+    let moved = queues.redrive(QUEUE, DEAD, || "m-9".to_owned(), at(29));
+    assert_eq!(moved, Ok(0));
+    assert_eq!(queues.len(QUEUE).unwrap(), 1);
+}
+
+#[test]
+fn a_message_group_is_received_in_order_and_together() {
+    let mut queues = with_groups(&["a1", "b1", "a2", "a3"]);
+    assert_eq!(ids(&receive(&mut queues, FIFO, 3, 0)), ["a1", "b1", "a2"]);
+}
+
+#[test]
+fn a_message_group_waits_for_what_it_has_in_flight() {
+    let mut queues = with_groups(&["a1", "a2", "b1"]);
+    let first = receive(&mut queues, FIFO, 1, 0);
+    assert_eq!(ids(&first), ["a1"]);
+    assert_eq!(ids(&receive(&mut queues, FIFO, 10, 0)), ["b1"]);
+    assert_eq!(receive(&mut queues, FIFO, 10, 1), []);
+    queues
+        .delete(FIFO, &first[0].receipt_handle, at(1))
+        .unwrap();
+    assert_eq!(ids(&receive(&mut queues, FIFO, 10, 1)), ["a2"]);
+}
+
+#[test]
+fn a_message_group_comes_back_in_order_and_behind_nothing_that_is_still_in_flight() {
+    let mut queues = with_groups(&["a1", "a2", "a3"]);
+    let first = receive(&mut queues, FIFO, 2, 0);
+    assert_eq!(ids(&first), ["a1", "a2"]);
+    let handle = &first[0].receipt_handle;
+    queues
+        .change_visibility(FIFO, handle, Duration::ZERO, at(1))
+        .unwrap();
+    assert_eq!(receive(&mut queues, FIFO, 10, 1), [], "a2 is in flight");
+    assert_eq!(ids(&receive(&mut queues, FIFO, 10, 30)), ["a1", "a2", "a3"]);
+}
+
+#[test]
+fn a_fifo_queue_deletes_only_what_is_in_flight() {
+    let mut queues = with_groups(&["a1"]);
+    let first = receive(&mut queues, FIFO, 1, 0);
+    let late = queues.delete(FIFO, &first[0].receipt_handle, at(30));
+    assert_eq!(late, Err(QueueError::Expired));
+    assert_eq!(queues.len(FIFO).unwrap(), 1);
+}
+
+#[test]
+fn a_fifo_queue_takes_a_deduplication_id_once_in_five_minutes() {
+    let mut queues = queues();
+    let mut send = |id: &str, now| {
+        let message = NewMessage::new(id, "").in_group("a", "same");
+        queues.send(FIFO, message, at(now)).unwrap()
+    };
+    assert_eq!(send("m-1", 0), "m-1");
+    assert_eq!(send("m-2", 299), "m-1");
+    assert_eq!(send("m-3", 300), "m-3");
+    assert_eq!(queues.len(FIFO).unwrap(), 2);
+}
+
+#[test]
+fn a_fifo_queue_takes_no_message_without_a_group_or_a_deduplication_id() {
+    let mut queues = queues();
+    let bare = NewMessage::new("m-1", "");
+    let no_id = NewMessage {
+        deduplication_id: None,
+        ..bare.clone().in_group("a", "")
+    };
+    for message in [bare, no_id] {
+        let refused = queues.send(FIFO, message, at(0));
+        assert!(matches!(refused, Err(QueueError::Fifo(_))), "{refused:?}");
+    }
+}
+
+#[test]
+fn what_is_not_there_is_refused_by_name() {
+    let mut queues = with_messages(&["m-1"]);
+    let missing = queues.receive("nowhere", 1, at(0)).unwrap_err();
+    assert_eq!(missing.code(), "QueueDoesNotExist");
+    assert!(missing.to_string().contains("nowhere"), "{missing}");
+    let of_another = receive(&mut queues, QUEUE, 1, 0).remove(0).receipt_handle;
+    for handle in [of_another.as_str(), "dead/x/1", "garbage"] {
+        let refused = queues.delete(DEAD, handle, at(0)).unwrap_err();
+        assert_eq!(refused.code(), "ReceiptHandleIsInvalid", "{handle}");
+    }
+    let settings = QueueSettings {
+        redrive: Some(Redrive {
+            to: DEAD.to_owned(),
+            max_receive_count: 3,
+        }),
+        visibility_timeout: VISIBILITY,
+    };
+    let refused = queues.create(FIFO, settings);
+    assert!(matches!(refused, Err(QueueError::OtherType { .. })));
+}

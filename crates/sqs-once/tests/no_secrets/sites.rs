@@ -1,0 +1,163 @@
+//! The places in the source that log, and what they say.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tracing::field::{Field, Visit};
+use tracing::level_filters::LevelFilter;
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::{Context, SubscriberExt};
+use tracing_subscriber::util::SubscriberInitExt;
+
+/// A file under `src`, and a line of it.
+pub(crate) type Site = (String, u32);
+
+const SAID_AT: &str = "said at ";
+const SOURCE: &str = "sqs-once/src/";
+
+/// Prints everything that is logged from now on: all of this crate's, and of the others what its own logging lets through.
+pub(crate) fn watch() {
+    let quiet = ["lambda_runtime", "aws_", "hyper", "rustls"];
+    let levels = Targets::new()
+        .with_default(LevelFilter::TRACE)
+        .with_targets(quiet.map(|target| (target, LevelFilter::DEBUG)));
+    tracing_subscriber::registry()
+        .with(levels)
+        .with(Watch)
+        .init();
+}
+
+struct Watch;
+
+impl<S: Subscriber> Layer<S> for Watch {
+    fn on_new_span(&self, attributes: &Attributes<'_>, _: &Id, _: Context<'_, S>) {
+        print(attributes.metadata(), |fields| attributes.record(fields));
+    }
+
+    fn on_record(&self, _: &Id, values: &Record<'_>, _: Context<'_, S>) {
+        let mut fields = Fields(String::new());
+        values.record(&mut fields);
+        println!("recorded{}", fields.0);
+    }
+
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        print(event.metadata(), |fields| event.record(fields));
+    }
+}
+
+fn print(metadata: &Metadata<'_>, record: impl FnOnce(&mut Fields)) {
+    let mut fields = Fields(String::new());
+    record(&mut fields);
+    let (file, line) = (
+        metadata.file().unwrap_or_default(),
+        metadata.line().unwrap_or_default(),
+    );
+    // Elsewhere it is one of another crate, whose place does not matter.
+    if let Some((_, file)) = file.replace('\\', "/").split_once(SOURCE) {
+        println!("{SAID_AT}{file}:{line}");
+    }
+    println!(
+        "{} {} {}{}",
+        metadata.level(),
+        metadata.target(),
+        metadata.name(),
+        fields.0
+    );
+}
+
+struct Fields(String);
+
+impl Visit for Fields {
+    fn record_error(&mut self, field: &Field, value: &(dyn Error + 'static)) {
+        self.0.push_str(&format!(" {field}={value} {value:?}"));
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.0.push_str(&format!(" {field}={value:?}"));
+    }
+}
+
+/// The places that have said something.
+pub(crate) fn said(output: &str) -> impl Iterator<Item = Site> {
+    let sites = output.lines().filter_map(|line| line.split_once(SAID_AT));
+    sites.map(|(_, site)| {
+        let (file, line) = site.rsplit_once(':').unwrap();
+        (file.to_owned(), line.parse().unwrap())
+    })
+}
+
+/// The places in the source, each with its text.
+pub(crate) fn in_source() -> BTreeMap<Site, String> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut sites = BTreeMap::new();
+    for path in files(&source) {
+        let text = fs::read_to_string(&path).unwrap();
+        let lines: Vec<_> = text.lines().collect();
+        let file = path
+            .strip_prefix(&source)
+            .unwrap()
+            .to_str()
+            .unwrap()
+            .replace('\\', "/");
+        for (at, _) in lines.iter().enumerate().filter(|(_, line)| logs(line)) {
+            let text = lines[at..lines.len().min(at + 6)].join(" ");
+            sites.insert((file.clone(), u32::try_from(at + 1).unwrap()), text);
+        }
+    }
+    assert!(
+        sites.len() > 20,
+        "the source must have more places than {sites:?}"
+    );
+    sites
+}
+
+/// Whether one of tracing's macros is called in a line, or one of those that this crate makes of them.
+fn logs(line: &str) -> bool {
+    const MACROS: [&str; 14] = [
+        "error",
+        "warn",
+        "info",
+        "debug",
+        "trace",
+        "event",
+        "line",
+        "error_span",
+        "warn_span",
+        "info_span",
+        "debug_span",
+        "trace_span",
+        "span",
+        "enabled",
+    ];
+    if line.trim_start().starts_with("//") {
+        return false;
+    }
+    let calls = |name: &str| {
+        line.match_indices(&format!("{name}!(")).any(|(at, _)| {
+            let before = line[..at].chars().next_back();
+            !before.is_some_and(|before| before.is_alphanumeric() || "_$".contains(before))
+        })
+    };
+    // A function in a span of its own.
+    MACROS.iter().any(|name| calls(name))
+        || line.contains("#[instrument")
+        || line.contains("::instrument]")
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => files.extend(self::files(&path)),
+            false => files.push(path),
+        }
+    }
+    files
+}

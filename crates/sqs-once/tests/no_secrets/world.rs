@@ -1,0 +1,178 @@
+//! Messages full of secrets, and what surrounds a consumer that gets them.
+
+use std::error::Error;
+use std::time::Duration;
+
+use aws_lambda_events::event::sqs::SqsEvent;
+use lambda_runtime::{Context, LambdaEvent};
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::{Value, json};
+use sqs_once::testing::TestClock;
+use sqs_once::{Clock, Consumer, HandlerError, RecordEnd, Recorded};
+use tower_service::Service;
+
+use crate::support::sqs::Sqs;
+use crate::support::{FIFO, STANDARD, TestStore};
+
+/// The payload.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Order {
+    pub(crate) id: String,
+    #[allow(dead_code, reason = "only there to be shown by mistake")]
+    pub(crate) card: String,
+}
+
+pub(crate) fn id(order: &Order) -> String {
+    order.id.clone()
+}
+
+/// A body whose key is `canary-key-NAME`.
+pub(crate) fn order(name: &str) -> String {
+    json!({ "id": format!("canary-key-{name}"), "card": "canary-card" }).to_string()
+}
+
+/// A record with a secret wherever it may have one.
+pub(crate) fn record(at: usize, body: &str) -> Value {
+    json!({
+        "messageId": format!("m-{at}"),
+        "receiptHandle": format!("canary-handle-{at}"),
+        "body": body,
+        "attributes": {
+            "ApproximateReceiveCount": "2",
+            "SenderId": "canary-sender",
+            "MessageGroupId": "canary-group",
+        },
+        "messageAttributes": {
+            "card": { "stringValue": "canary-attribute", "dataType": "String" },
+            "canary-name": { "binaryValue": "Y2FuYXJ5", "dataType": "Binary" },
+        },
+        "eventSourceARN": STANDARD,
+    })
+}
+
+pub(crate) fn own_words() -> HandlerError {
+    std::io::Error::other("the handler's own words").into()
+}
+
+/// Its own words about why it is no JSON hold what it is.
+#[derive(Deserialize)]
+pub(crate) struct Unkept;
+
+impl Serialize for Unkept {
+    fn serialize<S: Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+        Err(serde::ser::Error::custom("canary-data"))
+    }
+}
+
+pub(crate) struct World {
+    pub(crate) store: TestStore,
+    pub(crate) clock: TestClock,
+    pub(crate) sqs: Sqs,
+    pub(crate) is_fifo: bool,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        Self::with(Sqs::default())
+    }
+
+    pub(crate) fn with(sqs: Sqs) -> Self {
+        Self {
+            store: TestStore::default(),
+            clock: TestClock::new(),
+            sqs,
+            is_fifo: false,
+        }
+    }
+
+    /// A consumer of this world, with a dead-letter queue, and hooks that print what they are given.
+    pub(crate) fn consumer(&self, consumer: Consumer) -> Consumer {
+        consumer
+            .namespace("test")
+            .store(self.store.clone())
+            .clock(self.clock.clone())
+            .sqs_client(self.sqs.client())
+            .dead_letter_queue("https://sqs.eu-central-1.amazonaws.com/123456789012/orders-dlq")
+            .on_success(shown)
+            .on_duplicate(shown)
+            .on_failure(shown)
+    }
+
+    /// The same, whose handler succeeds and has something recorded.
+    pub(crate) fn recording(&self) -> Consumer {
+        self.consumer(
+            sqs_once::consumer::<Order>()
+                .key(id)
+                .handler(async |_: Order| Recorded("canary-data")),
+        )
+    }
+
+    /// The same, whose handler fails so.
+    pub(crate) fn failing(&self, error: fn() -> HandlerError) -> Consumer {
+        self.consumer(
+            sqs_once::consumer::<Order>()
+                .key(id)
+                .handler(move |_: Order| async move { Err::<(), _>(error()) }),
+        )
+    }
+
+    /// Invokes a consumer with a record for each body, and prints what it answers.
+    pub(crate) async fn invoke<B: AsRef<str>>(
+        &self,
+        consumer: &Consumer,
+        bodies: impl IntoIterator<Item = B>,
+    ) {
+        let bodies = bodies.into_iter().enumerate();
+        let mut records: Vec<_> = bodies.map(|(at, body)| record(at, body.as_ref())).collect();
+        if self.is_fifo {
+            for record in &mut records {
+                record["eventSourceARN"] = FIFO.into();
+            }
+        }
+        self.invoke_with(
+            consumer,
+            json!({ "Records": records }),
+            Duration::from_secs(30),
+        )
+        .await;
+    }
+
+    pub(crate) async fn invoke_with(&self, consumer: &Consumer, event: Value, timeout: Duration) {
+        let event: SqsEvent = serde_json::from_value(event).unwrap();
+        let mut context = Context::default();
+        if !timeout.is_zero() {
+            context.deadline = (self.clock.now() + timeout).as_millis();
+        }
+        match consumer
+            .clone()
+            .call(LambdaEvent::new(event, context))
+            .await
+        {
+            Ok(answer) => println!("answered: {answer:?}"),
+            Err(error) => show(&error),
+        }
+        for request in self.sqs.asked("SendMessage") {
+            let attributes = request["MessageAttributes"].as_object().unwrap();
+            let ours = attributes
+                .iter()
+                .filter(|(name, _)| name.starts_with("sqs-once-"));
+            println!("dead letter: {:?}", ours.collect::<Vec<_>>());
+        }
+    }
+}
+
+/// Prints what a hook can see of a record's end without asking for what was recorded.
+async fn shown(end: RecordEnd) -> Result<(), HandlerError> {
+    println!("hook: {end:?} {:?} {:?}", end.message(), end.reason());
+    Ok(())
+}
+
+/// Prints an error in every form that others may log it in.
+pub(crate) fn show(error: &(impl Error + 'static)) {
+    println!("error: {error} {error:?} {error:#?}");
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        println!("because: {error}");
+        cause = error.source();
+    }
+}

@@ -1,0 +1,71 @@
+//! The orders' role may do what the function asks AWS for, and nothing else.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+mod permissions;
+mod support;
+
+use std::path::Path;
+
+use permissions::{Aws, event, granted};
+use serde_json::{Value, json};
+use support::{Answer, Bench, TIMEOUT, run};
+
+const TABLE: &str = "IdempotencyTable";
+
+fn order(id: &str) -> Value {
+    json!({ "order_id": id, "customer_id": "c-7", "amount_cents": 1299, "currency": "EUR" })
+}
+
+#[tokio::test]
+async fn the_template_grants_what_the_function_asks_for_and_nothing_else() {
+    let bench = Bench::with_table(TABLE).await;
+    let aws = Aws::start(bench.dynamodb.endpoint()).await;
+    let launch = || {
+        bench
+            .launch()
+            .env("AWS_ENDPOINT_URL_DYNAMODB", &aws.url)
+            .env("AWS_ENDPOINT_URL_SQS", &aws.url)
+            .env("SQS_ONCE_DLQ_URL", aws.queue("OrdersDeadLetterQueue"))
+    };
+    bench.payments.answer("late", Answer::Later);
+    bench.payments.answer("busy", Answer::Status(503));
+    bench.payments.answer("refused", Answer::Status(402));
+
+    let ids = |ids: &[&str]| ids.iter().map(|id| order(id)).collect::<Vec<_>>();
+    let batches = [
+        // New alone, and together.
+        ids(&["a"]),
+        ids(&["b", "c", "d"]),
+        // Seen before, alone, together, and beside new ones.
+        ids(&["a"]),
+        ids(&["a", "b", "c"]),
+        ids(&["a", "e"]),
+        // Given up, away for a while, sent to the dead-letter queue; alone and together.
+        ids(&["busy"]),
+        ids(&["late"]),
+        ids(&["refused"]),
+        ids(&["busy", "late", "refused", "f"]),
+        vec![json!("no order"), order("g")],
+    ];
+    for batch in &batches {
+        run(
+            launch().start().await.unwrap(),
+            &event("OrdersQueue", batch),
+        )
+        .await;
+    }
+
+    // In progress elsewhere: the process dies with its claims, and another finds them.
+    let held = event("OrdersQueue", &ids(&["held", "h"]));
+    bench.payments.hold("held");
+    let function = launch().start().await.unwrap();
+    tokio::select! {
+        answer = function.invoke(held.payload(), TIMEOUT) => panic!("answered: {answer:?}"),
+        () = bench.payments.charged_for("held") => drop(function),
+    }
+    run(launch().start().await.unwrap(), &held).await;
+
+    let template = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../template.yaml");
+    assert_eq!(aws.needed(), granted(&template));
+}
