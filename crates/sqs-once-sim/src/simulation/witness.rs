@@ -1,6 +1,8 @@
 //! Sees everything that happens, and holds it to the properties.
 
 use sqs_once::Timestamp;
+use std::fmt::from_fn;
+
 use sqs_once::store::{Fence, Item, Owner, Status};
 use tokio::time::Instant;
 
@@ -19,6 +21,8 @@ struct Key {
     commits: u32,
     recorded_at: Option<Instant>,
     last_fence: Option<Fence>,
+    /// When each fence was given.
+    claims: Vec<(Fence, Instant)>,
     /// Who released or completed a claim of it.
     ended: Vec<Owner>,
     /// When who looked it up.
@@ -158,6 +162,16 @@ impl Witness {
                 self.violated(Property::RecordedIsOver, what);
             }
         }
+        // Nothing of a schedule outlives its retention, whatever stands in the store now.
+        let keys = &self.keys[key];
+        let mut claims = keys.claims.iter();
+        let claimed_at = claims
+            .rfind(|(given, _)| *given == fence)
+            .map(|(_, at)| *at);
+        if keys.recorded_at.is_some() && claimed_at > keys.recorded_at {
+            let what = format!("{process} handles k{key}, which was on record when it was claimed");
+            self.violated(Property::RecordedIsOver, what);
+        }
         if self.way.has_owners() {
             let running = |other: &&Attempt| {
                 other.key == key && other.end.is_none() && !other.process.is_dead()
@@ -266,12 +280,17 @@ impl Witness {
             (true, _) => "claimed",
             (_, true) if commits => "committed",
             (_, true) => "recorded",
+            _ if after.is_none() => "deleted",
             _ => "released",
         };
         let fence = after.and_then(|item| item.fence).unwrap_or_default();
+        let with = from_fn(|f| match after {
+            Some(_) => write!(f, ", fence {fence}"),
+            None => Ok(()),
+        });
         self.note(
             "store",
-            format_args!("k{key} {what} by {}, fence {fence}", short(by)),
+            format_args!("k{key} {what} by {}{with}", short(by)),
         );
         if is_claim {
             return self.claimed(key, by, before, fence);
@@ -298,9 +317,8 @@ impl Witness {
     fn claimed(&mut self, key: usize, by: Owner, before: Option<&Item>, fence: Fence) {
         self.counts.add(Count::Claims);
         let is_own = before.is_some_and(|item| item.owner == Some(by));
-        // Nothing of a schedule outlives its retention, whatever stands there now.
-        if self.keys[key].recorded_at.is_some() {
-            let what = format!("k{key}, which was on record, was claimed by {}", short(by));
+        if before.is_some_and(|item| item.status == Status::Completed) {
+            let what = format!("k{key}, which is on record, was claimed by {}", short(by));
             self.violated(Property::RecordedIsOver, what);
         }
         let before = before.filter(|item| item.status == Status::InProgress);
@@ -308,6 +326,7 @@ impl Witness {
             self.counts.add(Count::TakenOver);
         }
         let state = &mut self.keys[key];
+        state.claims.push((fence, Instant::now()));
         let (last, is_over) = (state.last_fence, state.ended.contains(&by));
         state.last_fence = last.max(Some(fence));
         if last.is_some_and(|last| fence <= last) {
