@@ -186,7 +186,11 @@ impl Said<'_> {
             return self.stands_in_an_answer(item);
         }
         let says_what_it_found = |one: &Answer| {
-            one.is_success() && one.json().is_some_and(|json| json["Responses"].is_object())
+            let json = one.json().filter(|_| one.is_success());
+            let tables = json.as_ref().and_then(|json| json["Responses"].as_object());
+            tables.is_some_and(|tables| {
+                tables.contains_key(dynamodb::TABLE) || tables.values().all(Value::is_null)
+            })
         };
         assert!(
             self.answers.first().is_some_and(says_what_it_found),

@@ -319,3 +319,13 @@ async fn keys_that_a_read_left_out_may_be_asked_for_again() {
     assert_eq!(error.kind(), StoreErrorKind::Throttled);
     assert!(error.is_transient());
 }
+
+#[tokio::test]
+async fn an_answer_about_another_table_frees_no_key() {
+    let claims = new_claims(2);
+    let answer = json!({"Responses": {"arn:aws:dynamodb:eu-central-1:123456789012:table/t": []}});
+    let (_wire, store) = answering(200, &answer.to_string()).await;
+    for read in store.read(&ids(&claims)).await {
+        assert_eq!(read.unwrap_err().kind(), StoreErrorKind::Other);
+    }
+}

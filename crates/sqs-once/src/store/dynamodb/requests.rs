@@ -227,8 +227,14 @@ impl Requests {
         }
         let answer = request.send().await.map_err(errors::request)?;
         let mut items = HashMap::with_capacity(ids.len());
-        let found = answer.responses().ok_or_else(|| without("items"))?;
-        for attributes in found.get(table).into_iter().flatten() {
+        let tables = answer.responses().ok_or_else(|| without("items"))?;
+        let found = match tables.get(table) {
+            Some(found) => found.as_slice(),
+            None if tables.is_empty() => &[],
+            // Items under another name may well be ours: nobody says that a key is free.
+            None => return Err(without("the table's items")),
+        };
+        for attributes in found {
             if let Some(id) = self.table.stored_id(attributes) {
                 items.insert(id, self.table.item(attributes));
             }
