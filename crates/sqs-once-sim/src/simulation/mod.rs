@@ -66,6 +66,9 @@ mod plan;
 mod process;
 mod property;
 mod queue;
+mod sdk;
+mod sdk_items;
+mod sdk_mutants;
 mod sqs;
 mod store;
 mod table;
@@ -133,6 +136,8 @@ fn tell(seed: u64, options: &Options, records: bool) -> Told {
         .start_paused(true)
         .build()
         .unwrap_or_else(|error| panic!("there is no runtime: {error}"));
+    // The SDK's jitter comes from it: it is this thread's alone.
+    fastrand::seed(seed);
     runtime.block_on(async {
         let world = World::new(seed, options, records);
         world.run().await;

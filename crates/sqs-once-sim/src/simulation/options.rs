@@ -38,13 +38,28 @@ pub enum Depth {
     /// At the `Store` trait: a store that decides by the library's own conditions.
     #[default]
     Trait,
+    /// Beneath the SDK: the real store and the real client, in front of DynamoDB's tables in memory.
+    Sdk,
+}
+
+impl Depth {
+    /// Both of them.
+    pub const ALL: [Self; 2] = [Self::Trait, Self::Sdk];
+
+    /// Its name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Trait => "trait",
+            Self::Sdk => "sdk",
+        }
+    }
 }
 
 impl FromStr for Depth {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
-        named(name, [Self::Trait], |_| "trait")
+        named(name, Self::ALL, Self::name)
     }
 }
 
@@ -130,6 +145,7 @@ impl fmt::Display for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let depth = match self.depth {
             Depth::Trait => "at the `Store` trait",
+            Depth::Sdk => "beneath the SDK",
         };
         f.write_str(depth)?;
         if let Some(way) = self.way {

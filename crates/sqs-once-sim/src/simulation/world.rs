@@ -21,6 +21,7 @@ use super::plan::Plan;
 use super::process::Process;
 use super::property::Property;
 use super::queue::{Delivery, Place, Queue, Why};
+use super::sdk::Dynamo;
 use super::store::{Backend, Watched};
 use super::table::Table;
 use super::timeline::Timeline;
@@ -47,6 +48,11 @@ static IDS: LazyLock<Vec<ItemId>> = LazyLock::new(|| {
 pub(crate) fn key_of(id: &ItemId) -> usize {
     let place = IDS.iter().position(|one| one == id);
     place.unwrap_or_else(|| unreachable!("there is no other key"))
+}
+
+/// The id that a key has in the store.
+pub(crate) fn id_of(key: usize) -> &'static ItemId {
+    &IDS[key]
 }
 
 /// What the parts of one schedule share.
@@ -80,6 +86,7 @@ impl World {
             witness: Mutex::new(Witness::new(way, plan.keys, options, timeline)),
             backend: match options.depth {
                 Depth::Trait => Box::new(Arc::new(Table::new(plan.keys, options.mutant))),
+                Depth::Sdk => Box::new(Arc::new(Dynamo::new(options.mutant))),
             },
             processes: Mutex::default(),
             options: *options,

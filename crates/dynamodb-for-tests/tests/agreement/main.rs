@@ -1,0 +1,47 @@
+//! These tables and dynoxide, an implementation that others keep at DynamoDB's own answers, answer the same to random
+//! histories of requests, and hold the same in the end.
+//!
+//! `AGREEMENT_SEED` brings a history back. More operations, and other implementations:
+//! `cargo run --release -p dynamodb-for-tests --example agreement -- --help`.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+mod compared;
+mod deviations;
+mod engines;
+mod expressions;
+mod histories;
+mod requests;
+mod store;
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+
+use compared::Compared;
+use deviations::Deviations;
+use engines::{Dynoxide, Ours};
+
+const OPERATIONS: usize = 8_000;
+
+#[test]
+fn random_histories_are_answered_as_dynoxide_answers_them() {
+    let seed = match std::env::var("AGREEMENT_SEED") {
+        Ok(seed) => seed.parse().unwrap(),
+        Err(_) => RandomState::new().hash_one(OPERATIONS),
+    };
+    let engines: Vec<Box<dyn engines::Engine>> =
+        vec![Box::new(Ours::new()), Box::new(Dynoxide::new())];
+    let compared = Compared::new(engines, Deviations::default());
+    let outcome = histories::compare(&compared, seed, OPERATIONS, || {});
+    if let Err(difference) = outcome {
+        panic!("AGREEMENT_SEED={seed}: {difference}");
+    }
+    let counts = compared.counts();
+    for (deviation, met) in compared.deviations("dynoxide") {
+        assert!(met > 0, "no longer so, take it off the list: {deviation}");
+    }
+    assert!(
+        counts.refused > 0 && counts.refused < counts.requests,
+        "{counts:?}"
+    );
+}

@@ -1,0 +1,52 @@
+//! What DynamoDB's tables hold, as the witness knows it.
+
+use dynamodb_for_tests::{Item as Attributes, Tables, Value};
+use sqs_once::Timestamp;
+use sqs_once::key::{Fingerprint, ItemId};
+use sqs_once::store::{Fence, Item, Owner, Status};
+
+use super::sdk::{EFFECTS, KEYS};
+
+/// The item of a key.
+pub(super) fn item(tables: &Tables, id: &ItemId) -> Option<Item> {
+    let attributes = with(tables, KEYS, id.as_str())?;
+    let text = |name: &str| match attributes.get(name) {
+        Some(Value::S(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    let number = |name: &str| number(attributes, name);
+    Some(Item {
+        id: id.clone(),
+        status: match text("status")? {
+            "INPROGRESS" => Status::InProgress,
+            "COMPLETED" => Status::Completed,
+            other => Status::Unknown(other.to_owned()),
+        },
+        lease_until: number("in_progress_expiration").map(Timestamp::from_millis),
+        expiration: number("expiration").map(Timestamp::from_secs),
+        fingerprint: text("validation").map(Fingerprint::from_stored),
+        data: text("data").map(Into::into),
+        owner: text("owner").and_then(|owner| Owner::from_stored(owner).ok()),
+        fence: number("fence").map(Fence::from_stored),
+    })
+}
+
+/// How often the effect of a key happened that commits with its record.
+pub(super) fn happened(tables: &Tables, key: usize) -> u64 {
+    let effect = with(tables, EFFECTS, &format!("k{key}"));
+    effect
+        .and_then(|effect| number(effect, "times"))
+        .unwrap_or_default()
+}
+
+fn with<'a>(tables: &'a Tables, table: &str, id: &str) -> Option<&'a Attributes> {
+    let mut items = tables.items(table);
+    items.find(|item| matches!(item.get("id"), Some(Value::S(found)) if found == id))
+}
+
+fn number(attributes: &Attributes, name: &str) -> Option<u64> {
+    match attributes.get(name) {
+        Some(Value::N(number)) => number.to_string().parse().ok(),
+        _ => None,
+    }
+}

@@ -1,0 +1,110 @@
+//! Guards that are taken out of the requests on their way.
+
+use serde_json::Value as Json;
+
+use super::mutant::Mutant;
+
+impl Mutant {
+    /// Those of them that exist beneath the SDK as well, as conditions taken out of requests.
+    pub const IN_REQUESTS: [Self; 9] = [
+        Self::CompleteOthers,
+        Self::ReleaseOthers,
+        Self::ClaimCompleted,
+        Self::ClaimLeased,
+        Self::ClaimOwnLapsed,
+        Self::FenceStays,
+        Self::CommitTwice,
+        Self::CommitOverAll,
+        Self::Peers,
+    ];
+}
+
+/// Takes a guard out of the text of a request that has it.
+pub(super) fn without_guard(mutant: Mutant, body: &mut Json) {
+    match body {
+        Json::Object(object) if object.contains_key("ConditionExpression") => {
+            for text in ["ConditionExpression", "UpdateExpression"] {
+                if let Some(Json::String(text)) = object.get_mut(text) {
+                    *text = changed(mutant, text);
+                }
+            }
+            // DynamoDB refuses values that no expression uses.
+            let texts =
+                ["ConditionExpression", "UpdateExpression"].map(|text| object[text].to_string());
+            if let Some(Json::Object(values)) = object.get_mut("ExpressionAttributeValues") {
+                values.retain(|name, _| texts.iter().any(|text| uses(text, name)));
+            }
+        }
+        Json::Object(object) => {
+            if let Some(Json::String(text)) = object.get_mut("Statement") {
+                *text = changed_statement(mutant, text);
+            }
+            object
+                .values_mut()
+                .for_each(|value| without_guard(mutant, value));
+        }
+        Json::Array(list) => list
+            .iter_mut()
+            .for_each(|value| without_guard(mutant, value)),
+        _ => {}
+    }
+}
+
+const MINE: &str = "#owner = :me";
+const ANYONES: &str = "(#owner = :me OR attribute_exists(#owner))";
+
+fn changed(mutant: Mutant, text: &str) -> String {
+    let is_release = text == "#owner = :me AND #status = :inprogress";
+    let is_claim = text.contains("#owner <> :me");
+    let is_commit = text.starts_with("attribute_not_exists") && text.contains(MINE);
+    match mutant {
+        Mutant::CompleteOthers if text == MINE => ANYONES.to_owned(),
+        Mutant::ReleaseOthers if is_release => text.replace(MINE, ANYONES),
+        Mutant::Peers if is_release || text == MINE => text.replace(MINE, ANYONES),
+        Mutant::ClaimCompleted if is_claim => {
+            text.replace("#status = :inprogress AND #lease < :now", "#lease < :now")
+        }
+        Mutant::ClaimLeased if is_claim => text.replace(
+            "#lease < :now ",
+            "(#lease < :now OR attribute_exists(#lease)) ",
+        ),
+        Mutant::ClaimOwnLapsed if is_claim => {
+            text.replace("#owner <> :me", "attribute_exists(#owner)")
+        }
+        Mutant::FenceStays => text.replace(
+            "if_not_exists(#fence, :before_first) + :one",
+            "if_not_exists(#fence, :before_first)",
+        ),
+        Mutant::CommitTwice if is_commit => text.replace(
+            "#status = :completed AND",
+            "#status = :completed AND #owner = :me OR #status = :completed AND",
+        ),
+        Mutant::CommitOverAll if is_commit => format!("attribute_exists(#id) OR {text}"),
+        _ => text.to_owned(),
+    }
+}
+
+fn changed_statement(mutant: Mutant, text: &str) -> String {
+    let releases = text.contains(r#" AND "owner"=? AND "status"=?"#);
+    let is_changed = match mutant {
+        Mutant::CompleteOthers => !releases,
+        Mutant::ReleaseOthers => releases,
+        Mutant::Peers => true,
+        _ => false,
+    };
+    match is_changed {
+        true => text.replace(
+            r#""owner"=?"#,
+            r#"("owner"=? OR attribute_exists("owner"))"#,
+        ),
+        false => text.to_owned(),
+    }
+}
+
+/// Whether an expression has this placeholder, and not only a longer one.
+fn uses(text: &str, name: &str) -> bool {
+    text.match_indices(name).any(|(at, _)| {
+        let next = text[at + name.len()..].chars().next();
+        next.is_none_or(|next| !next.is_ascii_alphanumeric() && next != '_')
+    })
+}

@@ -1,0 +1,51 @@
+//! Whole consumers under simulated trouble, with the real store and the real client of DynamoDB's SDK.
+
+use sqs_once_sim::simulation::{Depth, Mutant, Options, replay, run};
+
+fn beneath_the_sdk() -> Options {
+    Options {
+        depth: Depth::Sdk,
+        ..Options::default()
+    }
+}
+
+#[test]
+fn a_seed_is_one_run_beneath_the_sdk() {
+    let options = beneath_the_sdk();
+    let told = move |seeds: Vec<u64>| -> Vec<Vec<String>> {
+        let all = seeds.into_iter();
+        all.map(|seed| replay(seed, &options).timeline).collect()
+    };
+    let timelines = told((0..20).collect());
+    // In another thread and another order, with other schedules before.
+    let elsewhere = std::thread::spawn(move || told((0..20).rev().collect()));
+    let mut elsewhere = elsewhere.join().expect("it ends");
+    elsewhere.reverse();
+    assert_eq!(timelines, elsewhere);
+    assert!(timelines.iter().all(|timeline| timeline.len() > 3));
+}
+
+#[test]
+fn every_property_holds_beneath_the_sdk() {
+    let options = beneath_the_sdk();
+    for seed in 0..100 {
+        let told = run(seed, &options);
+        assert!(told.violation.is_none(), "{}", replay(seed, &options));
+    }
+}
+
+#[test]
+fn a_condition_that_is_taken_out_of_its_request_is_missed() {
+    // The first seeds that show it.
+    for (mutant, seed) in [(Mutant::CompleteOthers, 334), (Mutant::ClaimCompleted, 8)] {
+        let options = Options {
+            depth: Depth::Sdk,
+            ..Options::without(mutant)
+        };
+        let told = run(seed, &options);
+        let violation = told
+            .violation
+            .unwrap_or_else(|| panic!("{mutant} survives seed {seed}"));
+        assert_eq!(violation.property, mutant.breaks(), "{mutant}: {violation}");
+    }
+}
