@@ -49,8 +49,8 @@ async fn main() -> Result<ExitCode, Error> {
         let plan = Plan {
             way,
             function: std::env::current_exe()?,
-            messages: args.messages / ways,
-            kills: args.kills / ways,
+            messages: args.messages.div_ceil(ways),
+            kills: args.kills.div_ceil(ways),
             environments: args.environments,
             faults_in_thousand: args.faults,
             seed: args.seed,
