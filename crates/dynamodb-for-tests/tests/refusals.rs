@@ -77,6 +77,22 @@ fn an_expression_that_no_item_could_meet_is_refused_whatever_stands_there() {
 }
 
 #[test]
+fn an_attribute_is_changed_once_by_an_update() {
+    let mut tables = tables();
+    let update = json!({
+        "TableName": "orders",
+        "Key": {"id": {"S": "o-1"}},
+        "UpdateExpression": "SET times = :one REMOVE times",
+        "ConditionExpression": "attribute_exists(id)",
+        "ExpressionAttributeValues": {":one": {"N": "1"}},
+    });
+    assert_eq!(
+        code(&send(&mut tables, "UpdateItem", &update, 0)),
+        "ValidationException"
+    );
+}
+
+#[test]
 fn a_table_that_is_not_there_and_a_key_of_another_type_are_told_apart() {
     let get = |table: &str, key: Json| json!({"TableName": table, "Key": {"id": key}});
     let mut tables = tables();

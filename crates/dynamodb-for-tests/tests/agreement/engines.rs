@@ -180,6 +180,10 @@ pub(crate) fn normalised(mut json: Json) -> Json {
     if responses.is_some_and(|all| all.iter().any(|one| one.get("Error").is_some())) {
         answer.remove("ConsumedCapacity");
     }
+    // By table.
+    if let Some(Json::Array(consumed)) = answer.get_mut("ConsumedCapacity") {
+        consumed.sort_by_key(Json::to_string);
+    }
     // Of a batch of reads, by table.
     if let Some(tables) = answer.get_mut("Responses").and_then(Json::as_object_mut) {
         for items in tables.values_mut().filter_map(Json::as_array_mut) {

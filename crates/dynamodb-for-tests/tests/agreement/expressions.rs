@@ -1,6 +1,6 @@
 //! Random conditions and updates, and the requests' own form of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -357,6 +357,14 @@ pub(crate) enum Action {
     Delete(Name, Json),
 }
 
+impl Action {
+    fn target(&self) -> &'static str {
+        let (Self::Set(name, _) | Self::Remove(name) | Self::Add(name, _) | Self::Delete(name, _)) =
+            self;
+        name.plain()
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(crate) enum Term {
     Of(Operand),
@@ -438,7 +446,12 @@ pub(crate) fn actions() -> impl Strategy<Value = Vec<Action>> {
         3 => (name(), added).prop_map(|(name, value)| Action::Add(name, value)),
         1 => (name(), set()).prop_map(|(name, value)| Action::Delete(name, value)),
     ];
-    vec(action, 0..4)
+    // What is changed twice is refused, but not everywhere before the condition is looked at.
+    vec(action, 0..4).prop_map(|mut actions| {
+        let mut targets = BTreeSet::new();
+        actions.retain(|action| targets.insert(action.target()));
+        actions
+    })
 }
 
 /// The update expression.

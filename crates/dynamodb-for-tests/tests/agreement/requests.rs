@@ -1,6 +1,6 @@
 //! Random requests.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::collection::vec;
 use proptest::option;
@@ -342,7 +342,10 @@ fn statement(is_alone: bool) -> impl Strategy<Value = Json> {
                     parameters.extend(item.into_values());
                     format!("INSERT INTO \"{name}\" VALUE {{{}}}", names.join(","))
                 }
-                Statement::Update(set, remove, only_if) => {
+                Statement::Update(mut set, mut remove, only_if) => {
+                    let mut targets = BTreeSet::new();
+                    set.retain(|(name, _)| targets.insert(name.plain()));
+                    remove.retain(|name| targets.insert(name.plain()));
                     let mut text = format!("UPDATE \"{name}\"");
                     for (name, value) in set {
                         text.push_str(&format!(" SET {}=?", name.quoted()));
