@@ -113,6 +113,11 @@ impl Simulate {
             mutant: self.mutant,
             is_hostile: self.hostile || self.mutant.is_some_and(Mutant::is_hostile),
         };
+        let ways = self.depth.ways();
+        if let Some(way) = options.way.filter(|way| !ways.contains(way)) {
+            println!("there is no {way} at the depth {}", self.depth.name());
+            return false;
+        }
         if let Some(seed) = self.seed {
             let told = replay(seed, &options);
             print!("{told}");

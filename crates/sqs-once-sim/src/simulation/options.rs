@@ -46,6 +46,19 @@ impl Depth {
     /// Both of them.
     pub const ALL: [Self; 2] = [Self::Trait, Self::Sdk];
 
+    /// The ways of recording that there are: DynamoDB opens no transactions for handlers.
+    pub const fn ways(self) -> &'static [Way] {
+        match self {
+            Self::Trait => &Way::ALL,
+            Self::Sdk => &[
+                Way::ClaimFirst,
+                Way::RecordAfter,
+                Way::Writes,
+                Way::ClaimedWrites,
+            ],
+        }
+    }
+
     /// Its name on the command line.
     pub const fn name(self) -> &'static str {
         match self {

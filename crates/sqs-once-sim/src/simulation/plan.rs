@@ -77,7 +77,9 @@ impl Plan {
         let messages = messages.collect();
         let timeout = chance.pick(&[3, 6, 10]);
         Self {
-            way: options.way.unwrap_or_else(|| chance.pick(&Way::ALL)),
+            way: options
+                .way
+                .unwrap_or_else(|| chance.pick(options.depth.ways())),
             is_fifo,
             keys,
             groups: 1 + chance.index(keys),
