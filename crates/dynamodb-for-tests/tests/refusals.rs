@@ -93,6 +93,19 @@ fn an_attribute_is_changed_once_by_an_update() {
 }
 
 #[test]
+fn an_item_is_changed_once_by_a_batch_of_statements() {
+    let insert = json!({
+        "Statement": "INSERT INTO \"orders\" VALUE {'id':?}",
+        "Parameters": [{"S": "o-1"}],
+    });
+    let mut tables = tables();
+    let batch = json!({"Statements": [insert, insert]});
+    let answer = send(&mut tables, "BatchExecuteStatement", &batch, 0);
+    assert_eq!(code(&answer), "ValidationException");
+    assert_eq!(tables.items("orders").count(), 0);
+}
+
+#[test]
 fn a_table_that_is_not_there_and_a_key_of_another_type_are_told_apart() {
     let get = |table: &str, key: Json| json!({"TableName": table, "Key": {"id": key}});
     let mut tables = tables();

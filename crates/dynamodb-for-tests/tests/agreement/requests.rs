@@ -292,8 +292,8 @@ enum Statement {
     ),
 }
 
-/// Of several errors in one request, DynamoDB does not say which it tells.
-fn statement(is_alone: bool) -> impl Strategy<Value = Json> {
+/// A statement, and which item it is about. Of several errors in one request, DynamoDB does not say which it tells.
+fn statement(is_alone: bool) -> impl Strategy<Value = (String, Json)> {
     let equal = (name(), select(["=", "<>"].as_slice()), value());
     let order = (name(), select(["<", ">="].as_slice()), ordered());
     let order = order.prop_map(|(name, sign, [value, _])| (name, sign, value));
@@ -334,6 +334,7 @@ fn statement(is_alone: bool) -> impl Strategy<Value = Json> {
             };
             let key = key.of(table);
             let name = table.name();
+            let item = format!("{name} {key:?}");
             let mut parameters = Vec::new();
             let text = match what {
                 Statement::Insert(mut item) => {
@@ -375,7 +376,7 @@ fn statement(is_alone: bool) -> impl Strategy<Value = Json> {
             if shown {
                 request["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD".into();
             }
-            request
+            (item, request)
         })
 }
 
@@ -384,7 +385,11 @@ fn statements() -> impl Strategy<Value = Request> {
         9 => vec(statement(false), 1..6),
         1 => vec(statement(true), 1),
     ];
-    (all, any::<bool>()).prop_map(|(statements, counted)| {
+    (all, any::<bool>()).prop_map(|(mut statements, counted)| {
+        // DynamoDB refuses two on one item, and not everyone does.
+        let mut items = BTreeSet::new();
+        statements.retain(|(item, _)| items.insert(item.clone()));
+        let statements: Vec<_> = statements.into_iter().map(|(_, one)| one).collect();
         let operations = statements.len();
         let mut body = json!({ "Statements": statements });
         if counted {
