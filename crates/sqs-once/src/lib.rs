@@ -54,7 +54,8 @@
 //! - `testing` (feature `testing`): testing a consumer without AWS and without waiting.
 //! - In the repository: `docs/exactly-once.md` tells which effects can happen exactly once, and how;
 //!   `docs/options.md` lists every option, `docs/testing.md` shows how to test a consumer, `docs/security.md` who can do
-//!   what to one, and `docs/performance.md` tells what it costs, beside its peers.
+//!   what to one, `docs/reliability.md` what all this was tried with, and `docs/performance.md` what it costs, beside
+//!   its peers.
 //!
 //! # Features
 //!
