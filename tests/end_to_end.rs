@@ -245,7 +245,7 @@ async fn an_event_that_cannot_be_answered_record_by_record_fails_as_a_whole() {
     for (event, problem) in [
         (r#"{"detail": {}}"#, "Records"),
         (r#"{"Records": [{"body": "{}"}]}"#, "messageId"),
-        ("[]", "expected"),
+        ("[]", "no SQS event"),
     ] {
         let refused = function
             .invoke(event, TIMEOUT)
