@@ -62,9 +62,16 @@ impl Compared {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next case: its tokens are new.
+    /// The next case: its tokens are new, and what the last one left when it panicked is forgotten.
     pub(crate) fn begin(&self) {
-        self.state().case += 1;
+        let mut state = self.state();
+        state.case += 1;
+        state.differences.clear();
+    }
+
+    /// Whether this case has come to a difference.
+    pub(crate) fn is_different(&self) -> bool {
+        !self.state().differences.is_empty()
     }
 
     /// Asks all engines, and gives our answer.

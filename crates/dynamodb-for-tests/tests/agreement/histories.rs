@@ -73,6 +73,10 @@ pub(crate) fn compare(
                     }
                     Step::Ask(ask) => runtime.block_on(ask.of(&store)),
                 }
+                // All that follows would be its consequence.
+                if compared.is_different() {
+                    break;
+                }
             }
             match compared.differences().as_slice() {
                 [] => Ok(()),
