@@ -63,8 +63,11 @@ pub(crate) const UNASKED: &[Unasked] = &[
         },
     },
     Unasked {
-        what: "begins_with, which ministack refuses for an attribute that is no text",
-        is: |body| texts(body, "ConditionExpression").any(|text| text.contains("begins_with")),
+        what: "begins_with and size of what may be no text: ministack refuses the one, and takes the other for 0",
+        is: |body| {
+            let mut conditions = texts(body, "ConditionExpression");
+            conditions.any(|text| text.contains("begins_with(") || text.contains("size("))
+        },
     },
     Unasked {
         what: "list_append, which ministack does to what is no list",
