@@ -15,7 +15,8 @@ def main():
     parser.add_argument("--seed", type=int, default=1, help="which histories")
     arguments = parser.parse_args()
     OUT.mkdir(parents=True, exist_ok=True)
-    build = ["cargo", "build", "--quiet", "--package", "dynamodb-for-tests", "--example", "agreement"]
+    # With the workspace's features: its tests have built it already.
+    build = ["cargo", "build", "--quiet", "--workspace", "--example", "agreement"]
     subprocess.run(build, cwd=ROOT, check=True)
     program = ROOT / "target" / "debug" / "examples" / "agreement"
     options = ["--operations", str(arguments.operations), "--seed", str(arguments.seed)]
