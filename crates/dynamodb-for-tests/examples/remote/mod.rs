@@ -1,11 +1,16 @@
 //! Any DynamoDB behind an endpoint.
 
+mod unasked;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 
 use serde_json::{Value as Json, json};
 
+use crate::deviations::REMOTE;
 use crate::engines::{Engine, TABLES, description};
+
+pub(crate) use unasked::{UNASKED, asked};
 
 /// A DynamoDB behind an endpoint such as `http://127.0.0.1:4566`.
 pub(crate) struct Remote {
@@ -48,6 +53,7 @@ impl Remote {
         connection.get_mut().write_all(request.as_bytes())?;
         let mut status = None;
         let mut length = 0;
+        let mut is_last = false;
         loop {
             let mut line = String::new();
             if connection.read_line(&mut line)? == 0 {
@@ -64,11 +70,17 @@ impl Remote {
                 Some((name, value)) if name.eq_ignore_ascii_case("content-length") => {
                     length = value.trim().parse().unwrap();
                 }
+                Some((name, value)) if name.eq_ignore_ascii_case("connection") => {
+                    is_last = value.trim().eq_ignore_ascii_case("close");
+                }
                 _ => {}
             }
         }
         let mut body = vec![0; length];
         connection.read_exact(&mut body)?;
+        if is_last {
+            self.connection = None;
+        }
         Ok((
             status.unwrap(),
             serde_json::from_slice(&body).unwrap_or(Json::Null),
@@ -78,12 +90,14 @@ impl Remote {
 
 impl Engine for Remote {
     fn name(&self) -> &'static str {
-        "the remote DynamoDB"
+        REMOTE
     }
 
     fn carry_out(&mut self, operation: &str, body: &str) -> (u16, Json) {
-        self.exchange(operation, body)
-            .expect("the remote DynamoDB answers")
+        self.exchange(operation, body).unwrap_or_else(|error| {
+            self.connection = None;
+            (0, json!({"no answer": error.to_string()}))
+        })
     }
 
     fn contents(&mut self, table: &str) -> Vec<Json> {

@@ -1,7 +1,9 @@
 //! Engines side by side, behind one wire: each request goes to all of them.
 
+use std::collections::hash_map::RandomState;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::hash::BuildHasher;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
@@ -24,7 +26,8 @@ struct State {
     /// The first is ours.
     engines: Vec<Box<dyn Engine>>,
     deviations: Deviations,
-    /// What a token of this case begins with: engines remember them for longer than a case lasts.
+    /// What a token begins with: engines remember them for longer than a run and a case last.
+    run: u32,
     case: u64,
     differences: Vec<String>,
     operations: usize,
@@ -45,6 +48,7 @@ impl Compared {
         Self(Arc::new(Mutex::new(State {
             engines,
             deviations,
+            run: RandomState::new().hash_one(0) as u32,
             case: 0,
             differences: Vec::new(),
             operations: 0,
@@ -54,12 +58,20 @@ impl Compared {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap()
+        // What panics inside an engine is one of its answers: it is told, and the next history goes on.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next case: its tokens are new.
+    /// The next case: its tokens are new, and what the last one left when it panicked is forgotten.
     pub(crate) fn begin(&self) {
-        self.state().case += 1;
+        let mut state = self.state();
+        state.case += 1;
+        state.differences.clear();
+    }
+
+    /// Whether this case has come to a difference.
+    pub(crate) fn is_different(&self) -> bool {
+        !self.state().differences.is_empty()
     }
 
     /// Asks all engines, and gives our answer.
@@ -69,19 +81,19 @@ impl Compared {
         mut body: Json,
         operations: usize,
     ) -> (u16, Json) {
-        let mut state = self.state();
+        let state = &mut *self.state();
         state.operations += operations;
         state.requests += 1;
         if let Some(token) = body.get_mut("ClientRequestToken") {
-            let text = format!("{}-{}", state.case, token.as_str().unwrap());
-            // At most 36 characters: those of the store are as long.
-            *token = text.chars().take(36).collect::<String>().into();
+            // At most 36 characters. Those of the store differ in their ends.
+            let token_end = token.as_str().unwrap();
+            let token_end = &token_end[token_end.len().saturating_sub(8)..];
+            *token = format!("{:x}-{}-{token_end}", state.run, state.case).into();
         }
         let text = body.to_string();
-        let mut engines = std::mem::take(&mut state.engines);
-        let ours = engines[0].carry_out(operation, &text);
+        let ours = state.engines[0].carry_out(operation, &text);
         state.refused += usize::from(ours.0 != 200);
-        for engine in &mut engines[1..] {
+        for engine in &mut state.engines[1..] {
             let theirs = engine.carry_out(operation, &text);
             let both = (normalised(ours.1.clone()), normalised(theirs.1.clone()));
             let answers = Answers {
@@ -102,7 +114,6 @@ impl Compared {
                 ));
             }
         }
-        state.engines = engines;
         ours
     }
 

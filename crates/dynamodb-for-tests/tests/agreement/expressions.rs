@@ -435,6 +435,20 @@ fn term() -> impl Strategy<Value = Term> {
     ]
 }
 
+/// What a handler does with a counter.
+fn counting() -> impl Strategy<Value = Action> {
+    let counter = select(["times", "fence"].as_slice()).prop_map(Name::of);
+    let number = (0_u8..6).prop_map(|number| json!({ "N": number.to_string() }));
+    (counter, select(["", "+", "-"].as_slice()), number).prop_map(|(counter, sign, number)| {
+        let term = match sign {
+            "" => return Action::Add(counter, number),
+            "+" => Term::OneMore(counter.clone()),
+            sign => Term::Sum(Operand::Name(counter.clone()), sign, Operand::Value(number)),
+        };
+        Action::Set(counter, term)
+    })
+}
+
 pub(crate) fn actions() -> impl Strategy<Value = Vec<Action>> {
     let added = prop_oneof![
                 2 => number().prop_map(|number| json!({ "N": number })),
@@ -447,11 +461,12 @@ pub(crate) fn actions() -> impl Strategy<Value = Vec<Action>> {
         1 => (name(), set()).prop_map(|(name, value)| Action::Delete(name, value)),
     ];
     // What is changed twice is refused, but not everywhere before the condition is looked at.
-    vec(action, 0..4).prop_map(|mut actions| {
+    let any = vec(action, 0..4).prop_map(|mut actions| {
         let mut targets = BTreeSet::new();
         actions.retain(|action| targets.insert(action.target()));
         actions
-    })
+    });
+    prop_oneof![4 => any, 1 => counting().prop_map(|action| vec![action])]
 }
 
 /// The update expression.

@@ -12,15 +12,20 @@ use crate::store::{Ask, ask};
 /// How many steps a history has at most.
 const STEPS: usize = 24;
 
+/// What of a request is asked.
+pub(crate) type Asked = fn(Request) -> Option<Request>;
+
 #[derive(Clone, Debug)]
 enum Step {
     Send(Box<Request>),
     Ask(Ask),
 }
 
-fn history() -> impl Strategy<Value = Vec<Step>> {
+fn history(asked: Asked) -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
-        3 => request().prop_map(|request| Step::Send(Box::new(request))),
+        3 => request()
+            .prop_filter_map("asked", asked)
+            .prop_map(|request| Step::Send(Box::new(request))),
         2 => ask().prop_map(Step::Ask),
     ];
     vec(step, 1..STEPS)
@@ -30,6 +35,7 @@ fn history() -> impl Strategy<Value = Vec<Step>> {
 /// that brings it back.
 pub(crate) fn compare(
     compared: &Compared,
+    asked: Asked,
     seed: u64,
     operations: usize,
     progress: impl Fn(),
@@ -39,7 +45,7 @@ pub(crate) fn compare(
         .build()
         .unwrap();
     let store = DynamoDbStore::new(compared.client(), "idempotency");
-    let histories = history();
+    let histories = history(asked);
     for round in 0_u64.. {
         if compared.counts().operations >= operations {
             break;
@@ -66,6 +72,10 @@ pub(crate) fn compare(
                         compared.carry_out(request.operation, request.body, request.operations);
                     }
                     Step::Ask(ask) => runtime.block_on(ask.of(&store)),
+                }
+                // All that follows would be its consequence.
+                if compared.is_different() {
+                    break;
                 }
             }
             match compared.differences().as_slice() {

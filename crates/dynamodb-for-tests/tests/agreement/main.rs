@@ -1,7 +1,7 @@
 //! These tables and dynoxide, an implementation that others keep at DynamoDB's own answers, answer the same to random
 //! histories of requests, and hold the same in the end.
 //!
-//! `AGREEMENT_SEED` brings a history back. More operations, and other implementations:
+//! `AGREEMENT_SEED` takes other histories than the usual ones. More operations, and other implementations:
 //! `cargo run --release -p dynamodb-for-tests --example agreement -- --help`.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
@@ -14,25 +14,22 @@ mod histories;
 mod requests;
 mod store;
 
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
-
 use compared::Compared;
 use deviations::Deviations;
 use engines::{Dynoxide, Ours};
 
-const OPERATIONS: usize = 8_000;
+const OPERATIONS: usize = 6_000;
 
 #[test]
 fn random_histories_are_answered_as_dynoxide_answers_them() {
     let seed = match std::env::var("AGREEMENT_SEED") {
         Ok(seed) => seed.parse().unwrap(),
-        Err(_) => RandomState::new().hash_one(OPERATIONS),
+        Err(_) => 1,
     };
     let engines: Vec<Box<dyn engines::Engine>> =
         vec![Box::new(Ours::new()), Box::new(Dynoxide::new())];
     let compared = Compared::new(engines, Deviations::default());
-    let outcome = histories::compare(&compared, seed, OPERATIONS, || {});
+    let outcome = histories::compare(&compared, Some, seed, OPERATIONS, || {});
     if let Err(difference) = outcome {
         panic!("AGREEMENT_SEED={seed}: {difference}");
     }

@@ -1,0 +1,30 @@
+"""The tables of `dynamodb-for-tests` beside those of ministack, by random histories of requests.
+
+`python3 .ci/dynamodb.py --operations 1000000 --seed 7` is a long run, with the tools of .ci/requirements.txt on the PATH.
+"""
+
+import argparse
+import subprocess
+
+from local import OUT, ROOT, aws
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--operations", type=int, default=10_000, help="how many operations to compare")
+    parser.add_argument("--seed", type=int, default=1, help="which histories")
+    arguments = parser.parse_args()
+    OUT.mkdir(parents=True, exist_ok=True)
+    # With the workspace's features: its tests have built it already.
+    build = ["cargo", "build", "--quiet", "--workspace", "--example", "agreement"]
+    subprocess.run(build, cwd=ROOT, check=True)
+    program = ROOT / "target" / "debug" / "examples" / "agreement"
+    options = ["--operations", str(arguments.operations), "--seed", str(arguments.seed)]
+    with aws(OUT / "dynamodb-aws.log") as cloud:
+        outcome = subprocess.run([program, "--endpoint", cloud.url, *options], cwd=ROOT)
+    # A difference is told by the program, and ends what is printed.
+    raise SystemExit(outcome.returncode)
+
+
+if __name__ == "__main__":
+    main()
