@@ -9,10 +9,9 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Credentials, Region};
 use aws_smithy_runtime_api::client::http::{
-    HttpClient, HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpConnector,
+    HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn,
 };
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
-use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 use serde_json::Value as Json;
 
 use crate::deviations::{Answers, Deviations};
@@ -150,12 +149,13 @@ impl Compared {
 
     /// A client whose requests go to all engines.
     pub(crate) fn client(&self) -> Client {
+        let connector = SharedHttpConnector::new(self.clone());
         let config = Config::builder()
             .behavior_version(BehaviorVersion::v2026_01_12())
             .region(Region::new("us-east-1"))
             .credentials_provider(Credentials::new("local", "local", None, None, "tests"))
             .endpoint_url("http://127.0.0.1:1")
-            .http_client(self.clone())
+            .http_client(http_client_fn(move |_, _| connector.clone()))
             .retry_config(RetryConfig::disabled())
             .build();
         Client::from_conf(config)
@@ -165,16 +165,6 @@ impl Compared {
 impl fmt::Debug for Compared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Compared").finish_non_exhaustive()
-    }
-}
-
-impl HttpClient for Compared {
-    fn http_connector(
-        &self,
-        _: &HttpConnectorSettings,
-        _: &RuntimeComponents,
-    ) -> SharedHttpConnector {
-        SharedHttpConnector::new(self.clone())
     }
 }
 

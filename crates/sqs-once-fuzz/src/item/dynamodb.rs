@@ -6,11 +6,10 @@ use std::collections::VecDeque;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::{
-    BehaviorVersion, Config, Credentials, IdentityCache, Region, RuntimeComponents,
-    StalledStreamProtectionConfig,
+    BehaviorVersion, Config, Credentials, IdentityCache, Region, StalledStreamProtectionConfig,
 };
 use aws_smithy_runtime_api::client::http::{
-    HttpClient, HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpConnector,
+    HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn,
 };
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use serde_json::Value;
@@ -62,10 +61,11 @@ pub(super) fn answer_with(answers: &[Answer]) {
 
 /// A client that asks nobody.
 pub(super) fn client() -> Client {
+    let connector = SharedHttpConnector::new(Answers);
     let config = Config::builder()
         .behavior_version(BehaviorVersion::latest())
         .credentials_provider(Credentials::new("fuzz", "fuzz", None, None, "fuzz"))
-        .http_client(Answers)
+        .http_client(http_client_fn(move |_, _| connector.clone()))
         .identity_cache(IdentityCache::no_cache())
         .region(Region::new("eu-central-1"))
         .retry_config(RetryConfig::disabled())
@@ -75,16 +75,6 @@ pub(super) fn client() -> Client {
 
 #[derive(Debug)]
 struct Answers;
-
-impl HttpClient for Answers {
-    fn http_connector(
-        &self,
-        _: &HttpConnectorSettings,
-        _: &RuntimeComponents,
-    ) -> SharedHttpConnector {
-        SharedHttpConnector::new(Self)
-    }
-}
 
 impl HttpConnector for Answers {
     fn call(&self, _: HttpRequest) -> HttpConnectorFuture {

@@ -13,10 +13,9 @@ use aws_sdk_dynamodb::config::{
 };
 use aws_sdk_dynamodb::{Client, Config};
 use aws_smithy_runtime_api::client::http::{
-    HttpClient, HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpConnector,
+    HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn,
 };
 use aws_smithy_runtime_api::client::result::ConnectorError;
-use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 use aws_smithy_runtime_api::http::StatusCode;
 use dynamodb_for_tests::{Answer, KeyType, Schema, Tables};
 use serde_json::{Value as Json, json};
@@ -111,6 +110,7 @@ fn client(wire: Wire) -> Client {
         true => RetryConfig::standard(),
         false => RetryConfig::disabled(),
     };
+    let connector = SharedHttpConnector::new(wire);
     let timeouts = TimeoutConfig::builder()
         .operation_attempt_timeout(ATTEMPT)
         .operation_timeout(OPERATION);
@@ -118,7 +118,7 @@ fn client(wire: Wire) -> Client {
         .behavior_version(BehaviorVersion::latest())
         .region(Region::from_static("eu-central-1"))
         .credentials_provider(Credentials::new("local", "local", None, None, "simulation"))
-        .http_client(wire)
+        .http_client(http_client_fn(move |_, _| connector.clone()))
         .timeout_config(timeouts.build())
         .retry_config(retries)
         // What other schedules sent must not count here.
@@ -226,16 +226,6 @@ struct Wire {
 impl fmt::Debug for Wire {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Wire").finish_non_exhaustive()
-    }
-}
-
-impl HttpClient for Wire {
-    fn http_connector(
-        &self,
-        _: &HttpConnectorSettings,
-        _: &RuntimeComponents,
-    ) -> SharedHttpConnector {
-        SharedHttpConnector::new(self.clone())
     }
 }
 

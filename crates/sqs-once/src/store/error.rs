@@ -119,6 +119,7 @@ impl StoreError {
             StoreErrorKind::Throttled | StoreErrorKind::Unanswered
         )
     }
+
     /// The same error without these values: a store may quote what it does not like.
     pub(super) fn without<'a>(mut self, values: impl IntoIterator<Item = &'a str>) -> Self {
         if let Some(message) = unquoted(&self.message, values) {

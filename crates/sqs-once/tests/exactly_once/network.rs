@@ -10,11 +10,10 @@ use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use aws_sdk_dynamodb::config::{Credentials, Region};
 use aws_smithy_runtime_api::client::http::{
-    HttpClient, HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpConnector,
+    HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn,
 };
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use aws_smithy_runtime_api::client::result::ConnectorError;
-use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 use dynoxide::Database;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -112,15 +111,16 @@ impl Network {
 
     /// A client in a process.
     pub(crate) fn client(&self, process: &Process) -> Client {
+        let connector = SharedHttpConnector::new(Wire {
+            network: self.clone(),
+            process: process.clone(),
+        });
         let config = aws_sdk_dynamodb::Config::builder()
             .behavior_version(BehaviorVersion::v2026_01_12())
             .region(Region::new("eu-central-1"))
             .credentials_provider(Credentials::new("local", "local", None, None, "tests"))
             .endpoint_url("http://127.0.0.1:1")
-            .http_client(Wire {
-                network: self.clone(),
-                process: process.clone(),
-            })
+            .http_client(http_client_fn(move |_, _| connector.clone()))
             // Its own jitter is not from the seed; the engine sends again as well.
             .retry_config(RetryConfig::disabled())
             .timeout_config(
@@ -241,16 +241,6 @@ struct Wire {
 impl std::fmt::Debug for Wire {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Wire").finish_non_exhaustive()
-    }
-}
-
-impl HttpClient for Wire {
-    fn http_connector(
-        &self,
-        _: &HttpConnectorSettings,
-        _: &RuntimeComponents,
-    ) -> SharedHttpConnector {
-        SharedHttpConnector::new(self.clone())
     }
 }
 
