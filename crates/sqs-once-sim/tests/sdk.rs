@@ -1,5 +1,7 @@
 //! Whole consumers under simulated trouble, with the real store and the real client of DynamoDB's SDK.
 
+use std::thread;
+
 use sqs_once_sim::simulation::{Depth, Mutant, Options, replay, run};
 
 fn beneath_the_sdk() -> Options {
@@ -13,16 +15,21 @@ fn beneath_the_sdk() -> Options {
 fn a_seed_is_one_run_beneath_the_sdk() {
     let options = beneath_the_sdk();
     let told = move |seeds: Vec<u64>| -> Vec<Vec<String>> {
-        let all = seeds.into_iter();
-        all.map(|seed| replay(seed, &options).timeline).collect()
+        let alone = thread::spawn(move || {
+            let all = seeds.into_iter();
+            all.map(|seed| replay(seed, &options).timeline).collect()
+        });
+        alone.join().expect("it ends")
     };
-    let timelines = told((0..20).collect());
-    // In another thread and another order, with other schedules before.
-    let elsewhere = std::thread::spawn(move || told((0..20).rev().collect()));
-    let mut elsewhere = elsewhere.join().expect("it ends");
-    elsewhere.reverse();
-    assert_eq!(timelines, elsewhere);
-    assert!(timelines.iter().all(|timeline| timeline.len() > 3));
+    // 5682 sends dead letters, and sends again what failed: what the SDK's clients draw and remember shows in it.
+    let seeds: Vec<u64> = (100..200).chain([5682]).collect();
+    let each_alone: Vec<_> = seeds.iter().flat_map(|seed| told(vec![*seed])).collect();
+    let one_after_another = told(seeds.clone());
+    let mut backwards = told(seeds.into_iter().rev().collect());
+    backwards.reverse();
+    assert_eq!(each_alone, one_after_another);
+    assert_eq!(each_alone, backwards);
+    assert!(each_alone.iter().all(|timeline| timeline.len() > 3));
 }
 
 #[test]

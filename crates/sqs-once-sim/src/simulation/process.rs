@@ -84,9 +84,10 @@ impl Process {
         state.trouble += 1;
     }
 
-    pub(crate) fn is_frozen(&self) -> bool {
+    /// Whether it was frozen at some time after this.
+    pub(crate) fn is_frozen_after(&self, moment: Instant) -> bool {
         let until = self.state().frozen_until;
-        until.is_some_and(|until| Instant::now() < until)
+        until.is_some_and(|until| moment < until)
     }
 
     /// What a process that is dead does not get past, and one that is frozen only when it goes on.

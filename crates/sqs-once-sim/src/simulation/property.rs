@@ -27,7 +27,7 @@ pub enum Property {
     EndedStaysEnded,
     /// Whoever is told of a claim of its own runs its handler or gives the claim back.
     OwnIsUsed,
-    /// A process that works as it should answers before its deadline.
+    /// A process that is not frozen and whose clock is not behind answers before its deadline, whatever its network does.
     AnswersInTime,
 }
 
@@ -65,7 +65,9 @@ impl fmt::Display for Property {
             Self::RecordedIsOver => "what is on record is not handled again",
             Self::EndedStaysEnded => "a claim does not come back over its own end",
             Self::OwnIsUsed => "a claim that its sender knows of is used or given back",
-            Self::AnswersInTime => "a healthy process answers before its deadline",
+            Self::AnswersInTime => {
+                "a process that is awake and whose clock is right answers before its deadline"
+            }
         })
     }
 }

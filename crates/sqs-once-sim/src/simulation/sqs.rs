@@ -1,8 +1,7 @@
 //! SQS's own API, as far as the consumer uses it: dead letters, and messages that stay away.
 
-use std::cell::RefCell;
-use std::fmt::from_fn;
-use std::sync::{Arc, Weak};
+use std::fmt::{self, from_fn};
+use std::sync::Arc;
 use std::time::Duration;
 
 use aws_sdk_sqs::config::http::{HttpRequest, HttpResponse};
@@ -25,37 +24,17 @@ use super::process::Process;
 use super::queue::Place;
 use super::world::World;
 
-thread_local! {
-    /// Making a client takes longer than a schedule.
-    static CLIENT: Client = new_client();
-    /// The schedule that runs on this thread.
-    static WORLD: RefCell<Weak<World>> = RefCell::default();
+/// The URL of a queue.
+pub(crate) fn queue_url(name: &str) -> String {
+    format!("https://sqs.eu-central-1.amazonaws.com/123456789012/{name}")
 }
 
-/// SQS's client, for all processes of a schedule. Which of them sends something is in the queue's URL.
-pub(crate) fn client(world: &Arc<World>) -> Client {
-    WORLD.replace(Arc::downgrade(world));
-    CLIENT.with(Clone::clone)
-}
-
-/// The URL of a queue, as one process knows it.
-pub(crate) fn queue_url(process: &Process, name: &str) -> String {
-    let number = process.name();
-    format!("https://sqs.eu-central-1.amazonaws.com/{number}/{name}")
-}
-
-/// The process that knows a queue by this URL.
-fn sender(world: &World, url: &Value) -> Option<Process> {
-    let number = url.as_str()?.rsplit('/').nth(1)?.parse().ok()?;
-    world.process(number)
-}
-
-/// The connection to SQS.
-#[derive(Debug)]
-struct Wire;
-
-fn new_client() -> Client {
-    let connector = SharedHttpConnector::new(Wire);
+/// A process's client. It is no other schedule's: what it has drawn and remembers would count there.
+pub(crate) fn client(world: &Arc<World>, process: &Process) -> Client {
+    let connector = SharedHttpConnector::new(Wire {
+        world: Arc::clone(world),
+        process: process.clone(),
+    });
     let config = Config::builder()
         .behavior_version(BehaviorVersion::latest())
         .region(Region::from_static("eu-central-1"))
@@ -66,11 +45,23 @@ fn new_client() -> Client {
                 .operation_attempt_timeout(Duration::from_secs(1))
                 .build(),
         )
-        // Its own jitter is not from the seed, and its protection watches the machine's clock.
         .retry_config(RetryConfig::disabled())
+        // It watches the machine's clock.
         .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
         .build();
     Client::from_conf(config)
+}
+
+/// A process's connection to SQS.
+struct Wire {
+    world: Arc<World>,
+    process: Process,
+}
+
+impl fmt::Debug for Wire {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Wire").finish_non_exhaustive()
+    }
 }
 
 impl HttpConnector for Wire {
@@ -79,12 +70,8 @@ impl HttpConnector for Wire {
         let is_send = target.ends_with(".SendMessage");
         let body = request.body().bytes().unwrap_or_default();
         let body: Value = serde_json::from_slice(body).unwrap_or_default();
-        let world = WORLD.with_borrow(Weak::upgrade);
+        let (world, process) = (Arc::clone(&self.world), self.process.clone());
         HttpConnectorFuture::new(async move {
-            let sender = world.and_then(|world| Some((sender(&world, &body["QueueUrl"])?, world)));
-            let Some((process, world)) = sender else {
-                return Err(ConnectorError::user("no process sends this".into()));
-            };
             let name = if is_send {
                 "sends a dead letter"
             } else {

@@ -65,8 +65,6 @@ pub(crate) struct World {
     queue: Mutex<Queue>,
     witness: Mutex<Witness>,
     backend: Box<dyn Backend>,
-    /// All that there ever were, by number.
-    processes: Mutex<Vec<Process>>,
     options: Options,
     is_fair: AtomicBool,
 }
@@ -88,7 +86,6 @@ impl World {
                 Depth::Trait => Box::new(Arc::new(Table::new(plan.keys, options.mutant))),
                 Depth::Sdk => Box::new(Arc::new(Dynamo::new(options.mutant))),
             },
-            processes: Mutex::default(),
             options: *options,
             is_fair: AtomicBool::new(false),
             plan,
@@ -115,23 +112,6 @@ impl World {
             world: Arc::clone(self),
             process: process.clone(),
         }
-    }
-
-    pub(crate) fn started(&self, process: &Process) {
-        let mut processes = self
-            .processes
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        processes.push(process.clone());
-    }
-
-    /// A process by its number.
-    pub(crate) fn process(&self, number: usize) -> Option<Process> {
-        let processes = self
-            .processes
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        processes.get(number).cloned()
     }
 
     pub(crate) fn is_hostile(&self) -> bool {
