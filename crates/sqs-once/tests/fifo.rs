@@ -115,6 +115,21 @@ async fn a_record_in_progress_elsewhere_blocks_its_group() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_duplicate_in_its_own_group_ends_as_the_record_before_it_did() {
+    let bench = Bench::new();
+    let (consumer, seen) = slow(&bench);
+    let records = ["a1", "a1", "bad-1", "bad-1"].map(|id| grouped("a", id));
+    let failed = bench.invoke(&consumer, event(records)).await;
+    assert_eq!(failed, ["m-2", "m-3"]);
+    let seen = seen.lock().unwrap().clone();
+    assert_eq!(seen, ["+a1", "-a1", "+bad-1", "-bad-1"]);
+    assert_eq!(
+        bench.outcomes()[..2],
+        outcomes([("m-0", "processed"), ("m-1", "duplicate")])
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_duplicate_in_another_group_ends_with_the_record_it_repeats() {
     let bench = Bench::new();
     let (consumer, _) = slow(&bench);

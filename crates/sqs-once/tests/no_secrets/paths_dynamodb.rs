@@ -90,6 +90,12 @@ fn texts(json: &Value, into: &mut Vec<String>) {
     match json {
         Value::Object(fields) => {
             into.extend(fields.get("S").and_then(Value::as_str).map(str::to_owned));
+            let set = fields
+                .get("SS")
+                .and_then(Value::as_array)
+                .into_iter()
+                .flatten();
+            into.extend(set.filter_map(Value::as_str).map(str::to_owned));
             fields.values().for_each(|value| texts(value, into));
         }
         Value::Array(values) => values.iter().for_each(|value| texts(value, into)),

@@ -1,5 +1,6 @@
 //! The ways through the store, by what it holds and how it fails.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use sqs_once::aws_sdk_dynamodb::types::{AttributeValue, Update};
@@ -99,9 +100,16 @@ pub(crate) fn update() -> Update {
     let update = Update::builder()
         .table_name("stock")
         .key("article", AttributeValue::S("canary-article".to_owned()))
-        .update_expression("SET card = :card")
-        .expression_attribute_values(":card", AttributeValue::S("canary-card".to_owned()));
+        .update_expression("SET card = :card, paid = :paid")
+        .expression_attribute_values(":card", AttributeValue::S("canary-card".to_owned()))
+        .expression_attribute_values(":paid", AttributeValue::M(nested()));
     update.build().unwrap()
+}
+
+fn nested() -> HashMap<String, AttributeValue> {
+    let by = AttributeValue::L(vec![AttributeValue::S("canary-in-list".to_owned())]);
+    let with = AttributeValue::Ss(vec!["canary-in-set".to_owned()]);
+    HashMap::from([("by".to_owned(), by), ("with".to_owned(), with)])
 }
 
 pub(crate) async fn writes() {
