@@ -4,7 +4,7 @@
 
 mod support;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use sqs_once::{AfterDeadLetter, Consumer, EventError, HandlerError, ResultExt, consumer};
@@ -164,6 +164,20 @@ async fn without_a_confirmation_it_is_not_acknowledged() {
         let failed = bench.invoke(&consumer, event([order("o-1")])).await;
         assert_eq!(failed, ["m-0"], "{turn:?}");
         assert!(!sqs.requests().is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_hook_hears_whether_the_message_has_left_its_queue() {
+    for (sqs, has_left) in [(Sqs::default(), true), (Sqs::always(Turn::Hang), false)] {
+        let (bench, heard) = (Bench::new(), Arc::new(Mutex::new(Vec::new())));
+        let hears = Arc::clone(&heard);
+        let consumer = refusing(&bench, &sqs, DLQ, no_such_card).on_failure(move |end| {
+            hears.lock().unwrap().push(end.is_acknowledged());
+            std::future::ready(Ok(()))
+        });
+        bench.invoke(&consumer, event([order("o-1")])).await;
+        assert_eq!(*heard.lock().unwrap(), [has_left]);
     }
 }
 

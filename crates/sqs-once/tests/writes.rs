@@ -410,9 +410,11 @@ async fn a_condition_that_is_not_met_fails_the_record_which_may_come_again() {
 async fn a_rule_says_what_becomes_of_the_message() {
     let warehouse = Warehouse::with_stock("1").await;
     let consumer = warehouse.consumer(|writes| {
-        writes.on_conflict(0, |conflict: &Conflict| match conflict.write().table() {
-            "stock" => Disposition::Terminal,
-            _ => Disposition::Retry,
+        writes.on_conflict(0, |conflict: &Conflict| {
+            match (conflict.write().operation(), conflict.write().table()) {
+                ("update", "stock") => Disposition::Terminal,
+                _ => Disposition::Retry,
+            }
         })
     });
     let (outcome, reason, _) = warehouse.order(&consumer, "o-1", 2).await;
