@@ -11,12 +11,13 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::json;
-use sqs_once::store::{Item, Status};
+use sqs_once::key::ItemId;
+use sqs_once::store::{Claim, Claimed, Item, Settled, Settlement, Status, Store, StoreFuture};
 use sqs_once::{
     Attempt, Consumer, HandlerError, IdempotencyToken, InProgress, Mode, PayloadMismatch,
-    ResultExt, State, consumer, testing,
+    ResultExt, State, Timestamp, consumer, testing,
 };
-use support::{Bench, Order, body, event, order, outcomes};
+use support::{Bench, Order, TestStore, body, event, order, outcomes};
 use tokio::time::sleep;
 
 /// A handler that notes the orders it sees; orders called `bad-…` fail, `lost-…` are terminal and
@@ -153,6 +154,53 @@ async fn a_duplicate_in_the_batch_fails_with_the_record_it_repeats() {
     }
 }
 
+/// As many as are taken up before the last of them is, and more.
+const MANY: usize = 300;
+
+#[tokio::test(start_paused = true)]
+async fn a_duplicate_far_behind_in_a_batch_ends_as_the_record_it_repeats_did() {
+    for (id, failed) in [("a", vec![]), ("bad-1", vec!["m-0", "m-299"])] {
+        let bench = Bench::new();
+        let (consumer, seen) = noting(&bench);
+        let others = (1..MANY - 1).map(|other| format!("o-{other}"));
+        let ids = std::iter::once(id.to_owned()).chain(others);
+        let records = ids.chain([id.to_owned()]).map(|id| order(&id));
+        assert_eq!(bench.invoke(&consumer, event(records)).await, failed);
+        assert_eq!(seen.take().iter().filter(|one| *one == id).count(), 1);
+    }
+}
+
+/// Settles a while after it was asked to.
+struct Slow(TestStore);
+
+impl Store for Slow {
+    fn claim<'a>(&'a self, claims: &'a [Claim]) -> StoreFuture<'a, Claimed> {
+        self.0.claim(claims)
+    }
+
+    fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> StoreFuture<'a, Settled> {
+        Box::pin(async move {
+            sleep(Duration::from_millis(100)).await;
+            self.0.settle(settlements).await
+        })
+    }
+
+    fn read<'a>(&'a self, ids: &'a [ItemId]) -> StoreFuture<'a, Option<Item>> {
+        self.0.read(ids)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_ends_when_what_failed_in_it_was_given_back() {
+    let bench = Bench::new();
+    let (consumer, _) = noting(&bench);
+    let consumer = consumer.store(Slow(bench.store.clone()));
+    let failed = bench.invoke(&consumer, event([order("bad-1")])).await;
+    assert_eq!(failed, ["m-0"]);
+    let item = bench.store.item("bad-1").unwrap();
+    assert_eq!(item.lease_until, Some(Timestamp::default()));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_key_in_progress_elsewhere_is_not_acknowledged_and_not_run() {
     let bench = Bench::new();
@@ -215,6 +263,16 @@ async fn two_records_with_one_message_id_both_run_and_are_reported_once() {
     records[1]["messageId"] = json!("twin");
     assert_eq!(bench.invoke(&consumer, event(records)).await, ["twin"]);
     assert_eq!(seen.take(), ["bad-1", "bad-2", "a"]);
+
+    // Whichever of them failed.
+    for ids in [["b", "bad-1"], ["bad-1", "c"]] {
+        let records = ids.map(|id| {
+            let mut record = order(id);
+            record["messageId"] = json!("twin");
+            record
+        });
+        assert_eq!(bench.invoke(&consumer, event(records)).await, ["twin"]);
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -336,13 +336,28 @@ async fn a_group_stops_after_a_dead_letter_unless_it_is_to_go_on() {
 
 #[tokio::test(start_paused = true)]
 async fn a_group_never_goes_on_past_a_record_that_could_not_be_moved() {
-    let bench = Bench::new();
-    let sqs = Sqs::always(Turn::LoseAnswer);
-    let consumer = group_of_a(&bench, &sqs).after_dead_letter(AfterDeadLetter::GoOn);
-    let records = ["bad", "a2"].map(|id| grouped("a", id));
-    let failed = bench.invoke(&consumer, event(records)).await;
-    assert_eq!(failed, ["m-0", "m-1"]);
-    assert!(bench.store.item("a2").is_none());
+    for turn in [
+        Turn::LoseAnswer,
+        Turn::Refuse("com.amazonaws.sqs#AccessDeniedException"),
+    ] {
+        let (bench, sqs) = (Bench::new(), Sqs::always(turn));
+        let consumer = group_of_a(&bench, &sqs).after_dead_letter(AfterDeadLetter::GoOn);
+        let records = ["bad", "a2"].map(|id| grouped("a", id));
+        let failed = bench.invoke(&consumer, event(records)).await;
+        assert_eq!(failed, ["m-0", "m-1"]);
+        assert!(bench.store.item("a2").is_none());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_duplicate_in_the_batch_of_a_dead_letter_is_returned() {
+    let (bench, sqs) = (Bench::new(), Sqs::default());
+    let consumer = refusing(&bench, &sqs, DLQ, no_such_card);
+    let failed = bench
+        .invoke(&consumer, event([order("o-1"), order("o-1")]))
+        .await;
+    assert_eq!(failed, ["m-1"]);
+    assert_eq!(sqs.asked("SendMessage").len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
