@@ -38,6 +38,9 @@ enum Command {
         /// How many seeds each of them gets.
         #[arg(long, default_value_t = 100_000)]
         seeds: u64,
+        /// Where the store is cut off.
+        #[arg(long, default_value = "trait")]
+        depth: Depth,
         /// How many threads run schedules.
         #[arg(long, default_value_t = 1)]
         threads: usize,
@@ -76,7 +79,11 @@ fn main() -> ExitCode {
     let Cli { command, simulate } = Cli::parse();
     let is_as_expected = match command {
         Some(Command::Model { config, threads }) => model(config.as_deref(), threads),
-        Some(Command::Mutants { seeds, threads }) => mutants(seeds, threads),
+        Some(Command::Mutants {
+            seeds,
+            depth,
+            threads,
+        }) => mutants(seeds, depth, threads),
         Some(Command::Simulate(simulate)) => simulate.run(),
         None => simulate.run(),
     };
@@ -118,6 +125,13 @@ impl Simulate {
             println!("there is no {way} at the depth {}", self.depth.name());
             return false;
         }
+        if let Some(mutant) = self
+            .mutant
+            .filter(|one| !self.depth.mutants().contains(one))
+        {
+            println!("there is no {mutant} at the depth {}", self.depth.name());
+            return false;
+        }
         if let Some(seed) = self.seed {
             let told = replay(seed, &options);
             print!("{told}");
@@ -134,12 +148,13 @@ impl Simulate {
 }
 
 /// Whether each mutant breaks what it must.
-fn mutants(seeds: u64, threads: usize) -> bool {
+fn mutants(seeds: u64, depth: Depth, threads: usize) -> bool {
     println!("| guard that is missing | first seed | what breaks |\n|---|---:|---|");
     let mut all_killed = true;
-    for mutant in Mutant::ALL {
+    for mutant in depth.mutants() {
         let silent = |_: u64, _: Duration| {};
-        let campaign = Campaign::run(0..seeds, Options::without(mutant), threads, silent);
+        let options = Options::without(*mutant, depth);
+        let campaign = Campaign::run(0..seeds, options, threads, silent);
         match campaign
             .failure
             .as_ref()

@@ -2,15 +2,20 @@
 
 #![allow(clippy::print_stdout, reason = "each mutant's seed is on record")]
 
-use sqs_once_sim::simulation::{Campaign, Mutant, Options};
+use sqs_once_sim::simulation::{Campaign, Depth, Mutant, Options};
 
 /// Enough for each of them to be killed, with room to spare.
-const SEEDS: u64 = 10_000;
+const SEEDS: u64 = 25_000;
 
 #[test]
 fn every_mutant_breaks_what_its_guard_keeps() {
     for mutant in Mutant::ALL {
-        let campaign = Campaign::run(0..SEEDS, Options::without(mutant), 2, |_, _| {});
+        let campaign = Campaign::run(
+            0..SEEDS,
+            Options::without(mutant, Depth::Trait),
+            2,
+            |_, _| {},
+        );
         let Some(told) = campaign.failure else {
             panic!("{mutant} survives {SEEDS} seeds: the simulation is too tame");
         };

@@ -27,6 +27,8 @@ pub enum Mutant {
     CommitTwice,
     /// A commit does not look at what stands there.
     CommitOverAll,
+    /// A commit is written over whoever's claim stands there.
+    CommitOverClaims,
     /// A key that another worker has counts as done.
     BusyIsDone,
     /// A claim without an answer counts as written.
@@ -55,7 +57,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::CompleteOthers,
         Self::ReleaseOthers,
         Self::ClaimCompleted,
@@ -65,6 +67,7 @@ impl Mutant {
         Self::FenceStays,
         Self::CommitTwice,
         Self::CommitOverAll,
+        Self::CommitOverClaims,
         Self::BusyIsDone,
         Self::UnknownIsMine,
         Self::UnknownIsDone,
@@ -91,6 +94,7 @@ impl Mutant {
             Self::FenceStays => "fence-stays",
             Self::CommitTwice => "commit-twice",
             Self::CommitOverAll => "commit-over-all",
+            Self::CommitOverClaims => "commit-over-claims",
             Self::BusyIsDone => "busy-is-done",
             Self::UnknownIsMine => "unknown-is-mine",
             Self::UnknownIsDone => "unknown-is-done",
@@ -109,7 +113,9 @@ impl Mutant {
     /// What it must break; nothing else is judged.
     pub const fn breaks(self) -> Property {
         match self {
-            Self::CompleteOthers | Self::ReleaseOthers => Property::StaleChangesNothing,
+            Self::CompleteOthers | Self::ReleaseOthers | Self::CommitOverClaims => {
+                Property::StaleChangesNothing
+            }
             Self::ClaimCompleted | Self::LookupIgnored | Self::Peers => Property::RecordedIsOver,
             Self::ClaimLeased | Self::UnknownIsMine | Self::NoLeaseMargin => Property::OneOwner,
             Self::ClaimOwnLapsed => Property::EndedStaysEnded,
@@ -135,6 +141,7 @@ impl Mutant {
     pub const fn way(self) -> Way {
         match self {
             Self::CommitTwice | Self::CommitOverAll => Way::Writes,
+            Self::CommitOverClaims => Way::ClaimedWrites,
             Self::LookupIgnored | Self::NoCoalescing => Way::RecordAfter,
             _ => Way::ClaimFirst,
         }

@@ -175,9 +175,6 @@ impl Network {
             return Err(Broken::Connection);
         }
         let fault = self.fault();
-        if fault.is_some() {
-            process.troubled();
-        }
         let note = |more: &dyn Display| self.0.timeline.note(process, format_args!("{what}{more}"));
         match fault {
             None => note(&" …"),

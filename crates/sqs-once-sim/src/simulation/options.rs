@@ -22,12 +22,12 @@ pub struct Options {
 
 impl Options {
     /// Schedules that have the guard which is missing.
-    pub fn without(mutant: Mutant) -> Self {
+    pub fn without(mutant: Mutant, depth: Depth) -> Self {
         Self {
+            depth,
             way: Some(mutant.way()),
             mutant: Some(mutant),
             is_hostile: mutant.is_hostile(),
-            ..Self::default()
         }
     }
 }
@@ -56,6 +56,14 @@ impl Depth {
                 Way::Writes,
                 Way::ClaimedWrites,
             ],
+        }
+    }
+
+    /// The guards that can be missing there: beneath the SDK, those in the text of requests.
+    pub const fn mutants(self) -> &'static [Mutant] {
+        match self {
+            Self::Trait => &Mutant::ALL,
+            Self::Sdk => &Mutant::IN_REQUESTS,
         }
     }
 

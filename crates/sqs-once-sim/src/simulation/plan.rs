@@ -16,6 +16,9 @@ const SKEW: i64 = 1900;
 const HOSTILE_SKEW: i64 = 30_000;
 const HOSTILE_KILL: u64 = 40_000;
 
+/// No schedule has more keys.
+pub(crate) const MOST_KEYS: usize = 120;
+
 /// A message that a producer sends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Planned {
@@ -30,6 +33,8 @@ pub(crate) struct Plan {
     pub(crate) keys: usize,
     pub(crate) groups: usize,
     pub(crate) messages: Vec<Planned>,
+    /// How many messages a batch has at most.
+    pub(crate) batch: usize,
     pub(crate) weather: Weather,
     /// From here on nothing goes wrong any more.
     pub(crate) clears_after: Duration,
@@ -62,8 +67,12 @@ pub(crate) struct Plan {
 impl Plan {
     pub(crate) fn draw(chance: &Chance, options: &Options) -> Self {
         let is_fifo = chance.once_in(3);
-        let keys = 1 + chance.index(3);
-        let messages = 1 + chance.index(5);
+        // Enough for several requests, and for records that are taken up when others are done; but a few show most.
+        let is_crowd = chance.once_in(256);
+        let (keys, messages, batch) = match is_crowd {
+            true => (1 + chance.index(MOST_KEYS), 30 + chance.index(300), 400),
+            false => (1 + chance.index(3), 1 + chance.index(5), 5),
+        };
         let mut sent_after = Duration::ZERO;
         let messages = (0..messages).map(|_| {
             if chance.once_in(4) {
@@ -84,6 +93,7 @@ impl Plan {
             keys,
             groups: 1 + chance.index(keys),
             messages,
+            batch: if is_fifo { batch.min(10) } else { batch },
             weather: Weather::any(chance),
             clears_after: chance.millis(20_000..90_000),
             is_troubled: !chance.once_in(4),
@@ -96,7 +106,10 @@ impl Plan {
             },
             visibility: Duration::from_secs(timeout) + chance.millis(2000..40_000),
             returns_at_once: chance.once_in(2),
-            max_receives: chance.pick(&[2, 3, 5, 8]),
+            max_receives: match is_crowd {
+                true => 8,
+                false => chance.pick(&[2, 3, 5, 8]),
+            },
             skew: match options.is_hostile {
                 true => HOSTILE_SKEW,
                 false => chance.pick(&[0, SKEW]),
@@ -106,10 +119,13 @@ impl Plan {
             waits: chance.once_in(4),
             singly: chance.once_in(6),
             record_timeout: chance.once_in(6),
-            concurrency: chance.pick(&[1, 2, 10]),
+            concurrency: match is_crowd {
+                true => chance.pick(&[10, 50]),
+                false => chance.pick(&[1, 2, 10]),
+            },
             has_sqs: match options.mutant {
                 Some(Mutant::AcknowledgeBeforeSend) => true,
-                _ => chance.once_in(24),
+                _ => chance.once_in(12),
             },
             goes_on: chance.once_in(2),
         }

@@ -22,10 +22,9 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    dead: bool,
+    died_at: Option<Instant>,
     cut_off: bool,
     frozen_until: Option<Instant>,
-    trouble: u64,
 }
 
 impl Process {
@@ -41,22 +40,17 @@ impl Process {
         self.name
     }
 
-    /// How often something went wrong for it so far that it can't help: a request, or a freeze.
-    pub(crate) fn trouble(&self) -> u64 {
-        self.state().trouble
-    }
-
-    pub(crate) fn troubled(&self) {
-        self.state().trouble += 1;
-    }
-
     pub(crate) fn die(&self) {
-        self.state().dead = true;
+        self.state().died_at.get_or_insert_with(Instant::now);
         self.shared.died.notify_waiters();
     }
 
     pub(crate) fn is_dead(&self) -> bool {
-        self.state().dead
+        self.died_at().is_some()
+    }
+
+    pub(crate) fn died_at(&self) -> Option<Instant> {
+        self.state().died_at
     }
 
     /// Ends when the process is dead.
@@ -79,9 +73,7 @@ impl Process {
     /// It neither sends nor hears anything until then, and its handlers don't move. Its timers go off in time, as they
     /// would all at once when it goes on.
     pub(crate) fn freeze(&self, until: Instant) {
-        let mut state = self.state();
-        state.frozen_until = Some(until);
-        state.trouble += 1;
+        self.state().frozen_until = Some(until);
     }
 
     /// Whether it was frozen at some time after this.
@@ -95,7 +87,7 @@ impl Process {
         loop {
             let frozen_until = {
                 let state = self.state();
-                if state.dead {
+                if state.died_at.is_some() {
                     None
                 } else {
                     Some(state.frozen_until)

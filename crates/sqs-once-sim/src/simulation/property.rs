@@ -25,6 +25,8 @@ pub enum Property {
     RecordedIsOver,
     /// A claim that was released or completed does not come back over its own end.
     EndedStaysEnded,
+    /// The claim of a handler that was cancelled is left to lapse: its effect may be on its way.
+    CancelledLapses,
     /// Whoever is told of a claim of its own runs its handler or gives the claim back.
     OwnIsUsed,
     /// A process that is not frozen and whose clock is not behind answers before its deadline, whatever its network does.
@@ -33,7 +35,7 @@ pub enum Property {
 
 impl Property {
     /// All of them, in the order of the report.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::NothingLost,
         Self::AllEnds,
         Self::CommitsOnce,
@@ -44,6 +46,7 @@ impl Property {
         Self::StaleChangesNothing,
         Self::RecordedIsOver,
         Self::EndedStaysEnded,
+        Self::CancelledLapses,
         Self::OwnIsUsed,
         Self::AnswersInTime,
     ];
@@ -64,6 +67,7 @@ impl fmt::Display for Property {
             Self::StaleChangesNothing => "a stale owner changes nothing",
             Self::RecordedIsOver => "what is on record is not handled again",
             Self::EndedStaysEnded => "a claim does not come back over its own end",
+            Self::CancelledLapses => "what a cancelled handler had claimed is left to lapse",
             Self::OwnIsUsed => "a claim that its sender knows of is used or given back",
             Self::AnswersInTime => {
                 "a process that is awake and whose clock is right answers before its deadline"

@@ -6,7 +6,7 @@ use super::mutant::Mutant;
 
 impl Mutant {
     /// Those of them that exist beneath the SDK as well, as conditions taken out of requests.
-    pub const IN_REQUESTS: [Self; 9] = [
+    pub(super) const IN_REQUESTS: [Self; 9] = [
         Self::CompleteOthers,
         Self::ReleaseOthers,
         Self::ClaimCompleted,
@@ -15,7 +15,7 @@ impl Mutant {
         Self::FenceStays,
         Self::CommitTwice,
         Self::CommitOverAll,
-        Self::Peers,
+        Self::CommitOverClaims,
     ];
 }
 
@@ -60,7 +60,6 @@ fn changed(mutant: Mutant, text: &str) -> String {
     match mutant {
         Mutant::CompleteOthers if text == MINE => ANYONES.to_owned(),
         Mutant::ReleaseOthers if is_release => text.replace(MINE, ANYONES),
-        Mutant::Peers if is_release || text == MINE => text.replace(MINE, ANYONES),
         Mutant::ClaimCompleted if is_claim => {
             text.replace("#status = :inprogress AND #lease < :now", "#lease < :now")
         }
@@ -79,6 +78,10 @@ fn changed(mutant: Mutant, text: &str) -> String {
             "#status = :completed AND",
             "#status = :completed AND #owner = :me OR #status = :completed AND",
         ),
+        Mutant::CommitOverClaims if is_commit => text.replace(
+            "#status = :inprogress AND",
+            "#status = :inprogress OR #status = :inprogress AND",
+        ),
         Mutant::CommitOverAll if is_commit => format!("attribute_exists(#id) OR {text}"),
         _ => text.to_owned(),
     }
@@ -89,7 +92,6 @@ fn changed_statement(mutant: Mutant, text: &str) -> String {
     let is_changed = match mutant {
         Mutant::CompleteOthers => !releases,
         Mutant::ReleaseOthers => releases,
-        Mutant::Peers => true,
         _ => false,
     };
     match is_changed {

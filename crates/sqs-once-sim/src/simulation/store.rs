@@ -185,6 +185,14 @@ impl Watched {
         }
     }
 
+    fn sends(&self, settlement: &Settlement) {
+        let mut witness = self.world.witness();
+        match settlement.settling {
+            Settling::Release => witness.releases(settlement.owner),
+            _ => witness.records(&self.process, key_of(&settlement.id), settlement.owner),
+        }
+    }
+
     /// The answer to a claim, as a consumer without one of its guards would take it.
     fn claimed(
         &self,
@@ -233,13 +241,15 @@ impl Store for Watched {
 
     fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> StoreFuture<'a, Settled> {
         Box::pin(async move {
-            for settlement in settlements {
-                self.world.witness().settles(settlement.owner);
-            }
+            settlements.iter().for_each(|one| self.sends(one));
             let answers = self.store.settle(settlements).await;
-            let settled = answers.into_iter().map(|answer| {
-                if matches!(&answer, Ok(Settled::Refused(_))) {
-                    self.world.witness().counts.add(Count::RefusedSettlements);
+            let settled = settlements.iter().zip(answers).map(|(one, answer)| {
+                match &answer {
+                    Ok(Settled::Written) => self.world.witness().recorded(one.owner),
+                    Ok(Settled::Refused(_)) => {
+                        self.world.witness().counts.add(Count::RefusedSettlements);
+                    }
+                    Err(_) => {}
                 }
                 self.settled(answer)
             });
@@ -280,7 +290,7 @@ impl AtomicWrites for Watched {
         writes: &'a Writes,
     ) -> BoxFuture<'a, Result<Committed, StoreError>> {
         Box::pin(async move {
-            self.world.witness().settles(settlement.owner);
+            self.sends(settlement);
             let Some(atomic) = self.store.atomic_writes() else {
                 return Err(StoreError::new(StoreErrorKind::Other, "it commits nothing"));
             };

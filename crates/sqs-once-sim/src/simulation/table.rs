@@ -114,6 +114,7 @@ impl Table {
                 is_mine || settlement.admitted_by(item)
             }
             (Some(Mutant::CommitOverAll), Settling::Commit(_)) => true,
+            (Some(Mutant::CommitOverClaims), Settling::Commit(_)) if in_progress => true,
             (Some(Mutant::Peers), Settling::Complete { .. } | Settling::Release) => true,
             _ => settlement.admitted_by(item),
         }

@@ -25,10 +25,15 @@ impl Timeline {
     /// Adds a line, with the true time and who it is about.
     pub(crate) fn note(&self, who: impl Display, what: impl Display) {
         let Some(lines) = &self.lines else { return };
-        let at = self.started.elapsed().as_secs_f64();
+        let at = self.seconds(Instant::now());
         let line = format!("{at:>10.3} s  {who:<8} {what}");
         let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
         lines.push(line);
+    }
+
+    /// A moment, as the lines have it.
+    pub(crate) fn seconds(&self, moment: Instant) -> f64 {
+        moment.duration_since(self.started).as_secs_f64()
     }
 
     /// The lines so far.

@@ -16,8 +16,8 @@ use super::timeline::Timeline;
 /// What the witness knows of one key.
 #[derive(Debug, Default)]
 struct Key {
-    /// The attempts whose effect happened, in that order.
-    effects: Vec<usize>,
+    /// The attempts whose effect happened, and when, in that order.
+    effects: Vec<(usize, Instant)>,
     commits: u32,
     recorded_at: Option<Instant>,
     last_fence: Option<Fence>,
@@ -36,10 +36,24 @@ struct Attempt {
     message: usize,
     process: Process,
     invocation: usize,
-    /// How much trouble its process had had when it began.
-    trouble: u64,
+    /// When its key was claimed or looked up.
+    admitted_at: Instant,
+    /// By whose name it claims and records, once that is known.
+    owner: Option<Owner>,
     unanswered: bool,
-    end: Option<End>,
+    end: Option<(End, Instant)>,
+    record: Record,
+    /// When its record was carried out.
+    recorded_at: Option<Instant>,
+}
+
+/// What an attempt knows of its record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Record {
+    NotSent,
+    /// Nobody has said what became of it.
+    Sent,
+    Written,
 }
 
 /// How a handler's run ended.
@@ -182,17 +196,28 @@ impl Witness {
             }
         }
         let mut told = self.told.iter_mut();
-        if let Some(told) = told.find(|told| told.key == key && told.fence == fence) {
+        let told = told.find(|told| told.key == key && told.fence == fence);
+        let owner = told.map(|told| {
             told.used = true;
-        }
+            told.owner
+        });
+        // Which invocation of its process looked a key up, the store does not know.
+        let begun = self.invocations[invocation];
+        let mut lookups = self.keys[key].lookups.iter();
+        let looked_up_at = lookups
+            .find(|(who, at)| *who == process.name() && *at >= begun)
+            .map(|(_, at)| *at);
         self.attempts.push(Attempt {
             key,
             message,
             process: process.clone(),
             invocation,
-            trouble: process.trouble(),
+            admitted_at: claimed_at.or(looked_up_at).unwrap_or_else(Instant::now),
+            owner,
             unanswered: false,
             end: None,
+            record: Record::NotSent,
+            recorded_at: None,
         });
         self.attempts.len() - 1
     }
@@ -205,56 +230,71 @@ impl Witness {
     /// A handler ends.
     pub(crate) fn ended(&mut self, attempt: usize, end: End) {
         let attempt = &mut self.attempts[attempt];
-        attempt.end.get_or_insert(end);
+        attempt.end.get_or_insert_with(|| (end, Instant::now()));
     }
 
     /// An effect happens that commits with nothing.
     pub(crate) fn effect(&mut self, attempt: usize) {
         self.counts.add(Count::Effects);
         let key = self.attempts[attempt].key;
-        let others = self.keys[key].effects.clone();
         self.note(
             "effect",
             format_args!("of k{key} by {}", self.attempts[attempt].process),
         );
-        for other in others {
-            let window = self.window(other.min(attempt), other.max(attempt));
-            match window {
-                Some(window) => {
-                    self.counts.add(window);
-                    self.note("effect", format_args!("… repeated in a window: {window:?}"));
-                }
-                None => {
-                    let (one, two) = (
-                        &self.attempts[other].process,
-                        &self.attempts[attempt].process,
-                    );
-                    let what = format!("the effect of k{key} happened in {one} and in {two}");
-                    self.violated(Property::RepeatsInWindows, what);
+        self.keys[key].effects.push((attempt, Instant::now()));
+    }
+
+    /// Judges what was repeated, once everything has arrived that was under way: whether the earlier attempt was
+    /// recorded, and when, shows only then.
+    pub(crate) fn judge_repeats(&mut self) {
+        for key in 0..self.keys.len() {
+            let effects = std::mem::take(&mut self.keys[key].effects);
+            for (place, (later, later_at)) in effects.iter().enumerate() {
+                for (earlier, earlier_at) in &effects[..place] {
+                    self.judge_repeat(key, (*earlier, *earlier_at), (*later, *later_at));
                 }
             }
+            self.keys[key].effects = effects;
         }
-        self.keys[key].effects.push(attempt);
+    }
+
+    fn judge_repeat(&mut self, key: usize, one: (usize, Instant), two: (usize, Instant)) {
+        // The one that began later may have been faster.
+        let (earlier, later) = (one.0.min(two.0), one.0.max(two.0));
+        if let Some(window) = self.window(earlier, later) {
+            return self.counts.add(window);
+        }
+        let told = |(attempt, at): (usize, Instant)| {
+            let (process, at) = (&self.attempts[attempt].process, self.timeline.seconds(at));
+            format!("in {process} at {at:.3} s")
+        };
+        let (one, two) = (told(one), told(two));
+        let what = format!("the effect of k{key} happened {one} and {two}");
+        self.violated(Property::RepeatsInWindows, what);
     }
 
     /// Why another attempt could begin although the earlier one had its effect, or was to have it.
     fn window(&self, earlier: usize, later: usize) -> Option<Count> {
         let (earlier, later) = (&self.attempts[earlier], &self.attempts[later]);
-        if earlier.process.is_dead() {
+        let recorded_by = |moment: Instant| earlier.recorded_at.is_some_and(|at| at < moment);
+        if recorded_by(later.admitted_at) {
+            return None;
+        }
+        let died_at = earlier.process.died_at();
+        if died_at.is_some_and(|died_at| !recorded_by(died_at)) {
             return Some(Count::WindowDied);
         }
+        let is_over_at = earlier.recorded_at.or(earlier.end.map(|(_, at)| at));
+        let overlaps = is_over_at.is_none_or(|at| later.admitted_at <= at);
         let is_elsewhere = earlier.invocation != later.invocation;
-        if self.way == Way::RecordAfter && is_elsewhere && earlier.end != Some(End::Failed) {
+        if self.way == Way::RecordAfter && is_elsewhere && overlaps {
             return Some(Count::WindowConcurrent);
         }
-        match earlier.end {
-            Some(End::Cancelled) => Some(Count::WindowCancelled),
-            Some(End::Failed) if earlier.unanswered => Some(Count::WindowUnanswered),
-            Some(End::Failed) => Some(Count::WindowFailed),
-            Some(End::Done) => {
-                (earlier.process.trouble() > earlier.trouble).then_some(Count::WindowUnrecorded)
-            }
-            None => None,
+        match earlier.end?.0 {
+            End::Cancelled => Some(Count::WindowCancelled),
+            End::Failed if earlier.unanswered => Some(Count::WindowUnanswered),
+            End::Failed => Some(Count::WindowFailed),
+            End::Done => (earlier.record == Record::Sent).then_some(Count::WindowUnrecorded),
         }
     }
 
@@ -297,8 +337,36 @@ impl Witness {
         }
         let mine = before.is_some_and(|item| item.owner == Some(by));
         let needs_own = !is_completion || (self.way == Way::ClaimFirst && !commits);
+        let attempt = self.attempts.iter_mut().rfind(|one| one.owner == Some(by));
+        match attempt {
+            Some(attempt) if is_completion => {
+                attempt.recorded_at.get_or_insert_with(Instant::now);
+            }
+            // Its effect may be on its way.
+            Some(attempt) if attempt.end.is_some_and(|(end, _)| end == End::Cancelled) => {
+                let what = format!(
+                    "{} gave k{key} back, whose handler was cancelled",
+                    attempt.process
+                );
+                self.violated(Property::CancelledLapses, what);
+            }
+            _ => {}
+        }
         if needs_own && !mine {
             let what = format!("k{key} was {what} by {}, whose it is not", short(by));
+            self.violated(Property::StaleChangesNothing, what);
+        }
+        let others = before.and_then(|item| item.owner).filter(|one| *one != by);
+        let is_at_work =
+            |one: &&Attempt| one.owner == others && one.end.is_none() && !one.process.is_dead();
+        if others.is_some()
+            && let Some(other) = self.attempts.iter().find(is_at_work)
+        {
+            let what = format!(
+                "k{key} was {what} by {} while {} handles it",
+                short(by),
+                other.process
+            );
             self.violated(Property::StaleChangesNothing, what);
         }
         let state = &mut self.keys[key];
@@ -377,11 +445,36 @@ impl Witness {
         self.told.push(told);
     }
 
-    /// A process gives a claim up, or records it.
-    pub(crate) fn settles(&mut self, owner: Owner) {
+    /// A process gives a claim up.
+    pub(crate) fn releases(&mut self, owner: Owner) {
         let mut told = self.told.iter_mut();
         if let Some(told) = told.find(|told| told.owner == owner) {
             told.used = true;
+        }
+    }
+
+    /// A process records what an attempt of it came to. Without a claim the owner is known from here on.
+    pub(crate) fn records(&mut self, process: &Process, key: usize, owner: Owner) {
+        let is_done = |one: &Attempt| one.end.is_some_and(|(end, _)| end == End::Done);
+        let is_its = |one: &&mut Attempt| match one.owner {
+            Some(known) => known == owner,
+            None => one.key == key && one.process.name() == process.name() && is_done(one),
+        };
+        let mut attempts = self.attempts.iter_mut();
+        if let Some(attempt) = attempts.find(is_its) {
+            attempt.owner = Some(owner);
+            if attempt.record == Record::NotSent {
+                attempt.record = Record::Sent;
+            }
+        }
+        self.releases(owner);
+    }
+
+    /// A process hears that a record of it was written.
+    pub(crate) fn recorded(&mut self, owner: Owner) {
+        let mut attempts = self.attempts.iter_mut();
+        if let Some(attempt) = attempts.find(|one| one.owner == Some(owner)) {
+            attempt.record = Record::Written;
         }
     }
 

@@ -1,5 +1,6 @@
 //! One schedule, from its first message to the end of all of them.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -17,7 +18,7 @@ use super::lambda::Warm;
 use super::mutant::Mutant;
 use super::network::Network;
 use super::options::{Depth, Options};
-use super::plan::Plan;
+use super::plan::{MOST_KEYS, Plan};
 use super::process::Process;
 use super::property::Property;
 use super::queue::{Delivery, Place, Queue, Why};
@@ -41,13 +42,16 @@ static IDS: LazyLock<Vec<ItemId>> = LazyLock::new(|| {
             BusinessKey::of(&format!("k{key}")).unwrap_or_else(|error| unreachable!("{error}"));
         namespace.item_id(&key)
     };
-    (0..3).map(id).collect()
+    (0..MOST_KEYS).map(id).collect()
 });
+
+static KEYS: LazyLock<HashMap<&ItemId, usize>> =
+    LazyLock::new(|| IDS.iter().enumerate().map(|(key, id)| (id, key)).collect());
 
 /// Which key an id stands for.
 pub(crate) fn key_of(id: &ItemId) -> usize {
-    let place = IDS.iter().position(|one| one == id);
-    place.unwrap_or_else(|| unreachable!("there is no other key"))
+    let key = KEYS.get(id);
+    *key.unwrap_or_else(|| unreachable!("there is no other key"))
 }
 
 /// The id that a key has in the store.
@@ -240,6 +244,7 @@ impl World {
             sleep(SETTLED).await;
         }
         let mut witness = self.witness();
+        witness.judge_repeats();
         witness.counts.add(Count::Schedules);
         witness
             .counts
@@ -370,7 +375,7 @@ impl<'a> Lambda<'a> {
             .filter(|one| one.is_free() && !one.is_dead())
             .collect();
         for warm in free {
-            let most = 1 + world.chance.index(5);
+            let most = 1 + world.chance.index(world.plan.batch);
             let trouble = world.is_troubled();
             let received = world.queue().receive(now, &world.chance, trouble, most);
             if received.is_empty() {
