@@ -6,7 +6,7 @@ use super::Protocol;
 use super::action::Action;
 use super::state::{Message, Place, Stage, World};
 
-/// No message is acknowledged before its key's effect is committed.
+/// No message is acknowledged before its key's effect has happened and is on record.
 pub const ACKNOWLEDGED_IS_COMMITTED: &str = "what is acknowledged is committed";
 /// Never do two live workers run one key, where it is claimed before.
 pub const ONE_LIVE_OWNER: &str = "a key has one live owner at most";
@@ -43,8 +43,10 @@ pub(super) fn properties() -> Vec<Property<Protocol>> {
             |model: &Protocol, world: &World| {
                 let mut messages = world.messages.iter().zip(&model.config.keys);
                 messages.all(|(message, key)| {
+                    let key = usize::from(*key);
+                    let is_recorded = world.items[key].is_some_and(|item| item.completed);
                     message.place != Place::Acknowledged
-                        || world.accounts[usize::from(*key)].effects > 0
+                        || (is_recorded && world.accounts[key].effects > 0)
                 })
             },
         ),

@@ -8,8 +8,9 @@
 //! println!("{}", replay(42, &options)); // the same, with its timeline
 //! ```
 //!
-//! A schedule is one to five messages about one to three keys, in one to three processes. Everything in it follows
-//! from its seed: with the same seed and options the timeline is the same, byte for byte.
+//! A schedule is one to five messages about one to three keys, in one to three processes at a time; once in a while it
+//! is a crowd of hundreds. Everything in it follows from its seed: with the same seed and options the timeline is the
+//! same, byte for byte.
 //!
 //! # What is the library's, and what is simulated
 //!
@@ -36,14 +37,15 @@
 //! An effect that does not commit with its record may happen again. [`Property::RepeatsInWindows`] allows for that where
 //! the earlier of the two attempts
 //!
-//! - was in a process that died before its record was written,
+//! - was in a process that died before its record was carried out,
 //! - was cancelled at the deadline, or by the record's own timeout,
 //! - did not hear whether its effect's own request was carried out, and failed,
 //! - failed of its own accord after its effect, or
-//! - could not write its record, because requests of its process met faults or it was frozen;
+//! - sent its record, and did not hear that it was written;
 //!
-//! and, where nothing is claimed ([`Way::RecordAfter`]), where both were under way at once in different invocations. Each
-//! is counted. In calm weather without trouble there is none.
+//! and, where nothing is claimed ([`Way::RecordAfter`]), where it was still under way in another invocation when the later
+//! one looked the key up. It is judged at the end, when all has arrived. Each is counted. In calm weather without trouble
+//! there is none.
 //!
 //! # What is not simulated
 //!
@@ -52,7 +54,8 @@
 //! - A process that is frozen neither sends nor hears anything, and its handlers don't move; its timers go off in time,
 //!   where a real one's would all go off as it goes on.
 //! - Conditions of handlers' own `Writes`, and writes that come apart: a commit is one instant.
-//! - Anything beneath the store: DynamoDB's own client and conditions.
+//! - At the `Store` trait: anything beneath it. That is what [`Depth::Sdk`] is for.
+//! - A request of many keys that comes apart: it is carried out at one instant.
 
 mod campaign;
 mod clock;
