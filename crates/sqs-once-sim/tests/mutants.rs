@@ -27,6 +27,9 @@ fn every_mutant_breaks_what_its_guard_keeps() {
         assert_eq!(violation.property, mutant.breaks(), "{told}");
         let row = format!("| {mutant} | {} | {violation} |", told.seed);
         println!("{row}");
-        assert!(PAGE.contains(&row), "docs/reliability.md does not say {row}");
+        assert!(
+            PAGE.contains(&row),
+            "docs/reliability.md does not say {row}"
+        );
     }
 }
