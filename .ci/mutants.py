@@ -22,8 +22,8 @@ def git(*arguments):
 
 def first_seed(patch, copy, seeds):
     """The first seed that shows what the patch breaks, and what that is."""
-    # Only the workspace's own crates are built anew.
-    environment = os.environ | {"CARGO_TARGET_DIR": str(ROOT / "target")}
+    # A folder of their own: cargo would take what it builds of a copy for the repository's.
+    environment = os.environ | {"CARGO_TARGET_DIR": str(ROOT / "target/mutants")}
     run = ["cargo", "run", "--quiet", "-p", "sqs-once-sim", "--", "--seeds", str(seeds), "--threads", "2"]
     done = subprocess.run(run, cwd=copy, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     found = re.search(r"^seed (\d+): (.*)$", done.stdout, re.MULTILINE)
