@@ -16,8 +16,8 @@ ROOT = Path(__file__).resolve().parent.parent
 PATCHES = ROOT / "crates/sqs-once-sim/mutants"
 
 
-def git(*arguments):
-    subprocess.run(["git", *arguments], cwd=ROOT, check=True)
+def git(*arguments, cwd=ROOT):
+    subprocess.run(["git", *arguments], cwd=cwd, check=True)
 
 
 def first_seed(patch, copy, seeds):
@@ -53,10 +53,10 @@ def main():
         git("worktree", "add", "--quiet", "--detach", str(copy))
         try:
             for patch in patches:
-                subprocess.run(["git", "apply", str(patch)], cwd=copy, check=True)
+                git("apply", str(patch), cwd=copy)
                 seed, broken = first_seed(patch, copy, arguments.seeds)
                 print(f"| {patch.stem} | {seed} | {broken} |", flush=True)
-                subprocess.run(["git", "checkout", "--quiet", "."], cwd=copy, check=True)
+                git("checkout", "--quiet", ".", cwd=copy)
         finally:
             git("worktree", "remove", "--force", str(copy))
 

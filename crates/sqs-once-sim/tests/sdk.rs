@@ -43,7 +43,7 @@ fn every_property_holds_beneath_the_sdk() {
 
 #[test]
 fn a_condition_that_is_taken_out_of_its_request_is_missed() {
-    // The others of `Depth::Sdk` take hundreds of seeds.
+    // The others of `Depth::Sdk` take hundreds of seeds, or thousands.
     for mutant in [
         Mutant::ClaimCompleted,
         Mutant::ClaimLeased,

@@ -11,13 +11,12 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::json;
-use sqs_once::key::ItemId;
-use sqs_once::store::{Claim, Claimed, Item, Settled, Settlement, Status, Store, StoreFuture};
+use sqs_once::store::{Item, Status};
 use sqs_once::{
     Attempt, Consumer, HandlerError, IdempotencyToken, InProgress, Mode, PayloadMismatch,
-    ResultExt, State, Timestamp, consumer, testing,
+    ResultExt, State, consumer, testing,
 };
-use support::{Bench, Order, TestStore, body, event, order, outcomes};
+use support::{Bench, Order, body, event, order, outcomes};
 use tokio::time::sleep;
 
 /// A handler that notes the orders it sees; orders called `bad-…` fail, `lost-…` are terminal and
@@ -168,37 +167,6 @@ async fn a_duplicate_far_behind_in_a_batch_ends_as_the_record_it_repeats_did() {
         assert_eq!(bench.invoke(&consumer, event(records)).await, failed);
         assert_eq!(seen.take().iter().filter(|one| *one == id).count(), 1);
     }
-}
-
-/// Settles a while after it was asked to.
-struct Slow(TestStore);
-
-impl Store for Slow {
-    fn claim<'a>(&'a self, claims: &'a [Claim]) -> StoreFuture<'a, Claimed> {
-        self.0.claim(claims)
-    }
-
-    fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> StoreFuture<'a, Settled> {
-        Box::pin(async move {
-            sleep(Duration::from_millis(100)).await;
-            self.0.settle(settlements).await
-        })
-    }
-
-    fn read<'a>(&'a self, ids: &'a [ItemId]) -> StoreFuture<'a, Option<Item>> {
-        self.0.read(ids)
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_batch_ends_when_what_failed_in_it_was_given_back() {
-    let bench = Bench::new();
-    let (consumer, _) = noting(&bench);
-    let consumer = consumer.store(Slow(bench.store.clone()));
-    let failed = bench.invoke(&consumer, event([order("bad-1")])).await;
-    assert_eq!(failed, ["m-0"]);
-    let item = bench.store.item("bad-1").unwrap();
-    assert_eq!(item.lease_until, Some(Timestamp::default()));
 }
 
 #[tokio::test(start_paused = true)]

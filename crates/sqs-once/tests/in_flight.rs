@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use sqs_once::store::{Claim, Claimed, Item, Settled, Settlement, Store, StoreFuture};
-use sqs_once::{MemoryStore, Requests, consumer, key::ItemId};
+use sqs_once::{BusinessKey, MemoryStore, Requests, Timestamp, consumer, key::ItemId};
 use support::{Bench, Order, event, order};
 use tokio::time::{Instant, sleep};
 
@@ -229,4 +229,19 @@ async fn at_the_deadline_completions_wait_for_no_write_that_hangs() {
     let records = (0..26).map(|at| order(&format!("k{at}")));
     let failed = bench.invoke(&consumer, event(records)).await;
     assert_eq!(failed, ["m-0", "m-25"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_ends_when_what_failed_in_it_was_given_back() {
+    let bench = Bench::new();
+    let store = Slow::new(Duration::ZERO, ROUND_TRIP);
+    let consumer = consumer::<Order>()
+        .key(|order: &Order| order.id.clone())
+        .handler(async |_: Order| Err::<(), _>("no luck"));
+    let consumer = bench.consumer(consumer).store(store.clone());
+    let failed = bench.invoke(&consumer, event([order("a")])).await;
+    assert_eq!(failed, ["m-0"]);
+    let id = support::item_id(&BusinessKey::of("a").unwrap());
+    let item = store.inner.get(&id).unwrap();
+    assert_eq!(item.lease_until, Some(Timestamp::default()));
 }

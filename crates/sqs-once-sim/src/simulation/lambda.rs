@@ -158,7 +158,8 @@ async fn run(environment: &Environment, consumer: Consumer, batch: Vec<Delivery>
     world.take_back(&batch, &failures);
 }
 
-/// Whether the deadline margin makes up for the process's clock: a quarter of it is there for the answer's way.
+/// Whether the deadline margin makes up for the process's clock, which may take half of the quarter that is there for the
+/// answer's way.
 fn is_on_time(environment: &Environment) -> bool {
     let margin = Duration::from_secs(1).min(environment.world.plan.timeout / 10);
     let behind = Duration::from_millis((-environment.clock.ahead()).try_into().unwrap_or_default());

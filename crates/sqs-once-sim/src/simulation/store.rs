@@ -187,9 +187,9 @@ impl Watched {
 
     fn sends(&self, settlement: &Settlement) {
         let mut witness = self.world.witness();
-        match settlement.settling {
-            Settling::Release => witness.releases(settlement.owner),
-            _ => witness.records(&self.process, key_of(&settlement.id), settlement.owner),
+        witness.settles(settlement.owner);
+        if !matches!(settlement.settling, Settling::Release) {
+            witness.records(&self.process, key_of(&settlement.id), settlement.owner);
         }
     }
 

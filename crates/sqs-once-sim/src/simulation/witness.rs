@@ -47,6 +47,12 @@ struct Attempt {
     recorded_at: Option<Instant>,
 }
 
+impl Attempt {
+    fn is_at_work(&self) -> bool {
+        self.end.is_none() && !self.process.is_dead()
+    }
+}
+
 /// What an attempt knows of its record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Record {
@@ -162,19 +168,19 @@ impl Witness {
         fence: Fence,
     ) -> usize {
         self.counts.add(Count::Handlers);
-        let keys = &self.keys[key];
+        // Which invocation of its process looked a key up, the store does not know.
+        let begun = self.invocations[invocation];
+        let mut lookups = self.keys[key].lookups.iter();
+        let looked_up_at = lookups
+            .find(|(who, at)| *who == process.name() && *at >= begun)
+            .map(|(_, at)| *at);
         if self.way == Way::RecordAfter
-            && let Some(recorded_at) = keys.recorded_at
+            && let Some(recorded_at) = self.keys[key].recorded_at
+            && looked_up_at.is_none_or(|looked_up_at| looked_up_at > recorded_at)
         {
-            let begun = self.invocations[invocation];
-            let mut lookups = keys.lookups.iter();
-            if !lookups
-                .any(|(who, at)| *who == process.name() && *at >= begun && *at <= recorded_at)
-            {
-                let what =
-                    format!("{process} handles k{key}, which was on record when it was looked up");
-                self.violated(Property::RecordedIsOver, what);
-            }
+            let what =
+                format!("{process} handles k{key}, which was on record when it was looked up");
+            self.violated(Property::RecordedIsOver, what);
         }
         // Nothing of a schedule outlives its retention, whatever stands in the store now.
         let keys = &self.keys[key];
@@ -187,10 +193,8 @@ impl Witness {
             self.violated(Property::RecordedIsOver, what);
         }
         if self.way.has_owners() {
-            let running = |other: &&Attempt| {
-                other.key == key && other.end.is_none() && !other.process.is_dead()
-            };
-            if let Some(other) = self.attempts.iter().find(running) {
+            let mut attempts = self.attempts.iter();
+            if let Some(other) = attempts.find(|other| other.key == key && other.is_at_work()) {
                 let what = format!("{process} handles k{key} while {} does", other.process);
                 self.violated(Property::OneOwner, what);
             }
@@ -201,12 +205,6 @@ impl Witness {
             told.used = true;
             told.owner
         });
-        // Which invocation of its process looked a key up, the store does not know.
-        let begun = self.invocations[invocation];
-        let mut lookups = self.keys[key].lookups.iter();
-        let looked_up_at = lookups
-            .find(|(who, at)| *who == process.name() && *at >= begun)
-            .map(|(_, at)| *at);
         self.attempts.push(Attempt {
             key,
             message,
@@ -357,10 +355,9 @@ impl Witness {
             self.violated(Property::StaleChangesNothing, what);
         }
         let others = before.and_then(|item| item.owner).filter(|one| *one != by);
-        let is_at_work =
-            |one: &&Attempt| one.owner == others && one.end.is_none() && !one.process.is_dead();
+        let mut attempts = self.attempts.iter();
         if others.is_some()
-            && let Some(other) = self.attempts.iter().find(is_at_work)
+            && let Some(other) = attempts.find(|one| one.owner == others && one.is_at_work())
         {
             let what = format!(
                 "k{key} was {what} by {} while {} handles it",
@@ -445,8 +442,8 @@ impl Witness {
         self.told.push(told);
     }
 
-    /// A process gives a claim up.
-    pub(crate) fn releases(&mut self, owner: Owner) {
+    /// A process releases or completes a claim.
+    pub(crate) fn settles(&mut self, owner: Owner) {
         let mut told = self.told.iter_mut();
         if let Some(told) = told.find(|told| told.owner == owner) {
             told.used = true;
@@ -467,7 +464,6 @@ impl Witness {
                 attempt.record = Record::Sent;
             }
         }
-        self.releases(owner);
     }
 
     /// A process hears that a record of it was written.
