@@ -11,6 +11,7 @@
 //! | [`Queues`], [`LocalSqs`] | queues with visibility, redrive and message groups; SQS for the function's own calls |
 //! | [`EventSourceMapping`] | what polls a queue for the function, and does as it answers |
 //! | [`Launch`], [`Function`] | the function's process: environment, log lines, exit status |
+//! | [`Happening`], [`Observer`] | what happens to messages and to the function, told as it happens |
 //! | [`Event`] | an SQS event made of an event, a message, a bare body or JSON Lines |
 //! | [`Template`] | what `template.yaml` says about the table and the function |
 //! | [`BatchResponse`], [`Report`] | what Lambda makes of an answer, and what became of each record |
@@ -43,6 +44,7 @@
 mod dynamodb;
 mod event;
 mod function;
+mod happening;
 mod launch;
 mod log;
 mod queue;
@@ -55,6 +57,7 @@ mod template;
 pub use dynamodb::{DynamoDbError, LocalDynamoDb};
 pub use event::{Event, EventError};
 pub use function::{Function, StartError};
+pub use happening::{Answer, Happening, Observer};
 pub use launch::Launch;
 pub use log::{Outcome, RecordLine};
 pub use queue::{

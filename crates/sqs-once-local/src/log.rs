@@ -55,7 +55,7 @@ impl fmt::Display for Outcome {
 }
 
 /// The log line that says what became of a record.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RecordLine {
     /// The record's message id.
     pub message_id: String,
