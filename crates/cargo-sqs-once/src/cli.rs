@@ -1,5 +1,6 @@
 //! The command line's arguments.
 
+use crate::key::KeyArgs;
 use clap::{Args, Parser, Subcommand};
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -17,6 +18,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     Invoke(InvokeArgs),
     DeleteExpired(DeleteExpiredArgs),
+    Key(KeyArgs),
 }
 
 /// Send one event to the function and show what becomes of its records

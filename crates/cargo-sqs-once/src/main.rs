@@ -1,10 +1,14 @@
 //! `cargo sqs-once`: run a Lambda function that consumes SQS on this machine, and keep its table small.
 
 mod cli;
+#[cfg(feature = "aws")]
+mod confirm;
 #[cfg(feature = "postgres")]
 mod delete_expired;
 mod error;
 mod invoke;
+mod key;
+mod operate;
 mod print;
 mod workspace;
 
@@ -18,6 +22,7 @@ async fn main() -> ExitCode {
     let work = async {
         match command {
             Command::Invoke(arguments) => invoke::invoke(arguments).await,
+            Command::Key(arguments) => key::key(arguments).await,
             #[cfg(not(feature = "postgres"))]
             Command::DeleteExpired(_) => Err(error::Error::NoPostgres),
             #[cfg(feature = "postgres")]
