@@ -61,8 +61,8 @@ pub use happening::{Answer, Happening, Observer};
 pub use launch::Launch;
 pub use log::{Outcome, RecordLine};
 pub use queue::{
-    Batch, EventSourceMapping, LocalSqs, NewMessage, QueueError, QueueSettings, Queues, Received,
-    Redrive, Settled,
+    Batch, Counts, EventSourceMapping, LocalSqs, NewMessage, QueueError, QueueSettings, Queues,
+    Received, Redrive, Settled,
 };
 pub use report::{Report, Row};
 pub use response::{BatchResponse, ResponseError};
