@@ -1,5 +1,6 @@
 //! The command line's arguments.
 
+use crate::dlq::DlqArgs;
 use crate::key::KeyArgs;
 use clap::{Args, Parser, Subcommand};
 use std::num::NonZeroU32;
@@ -19,6 +20,7 @@ pub(crate) enum Command {
     Invoke(InvokeArgs),
     DeleteExpired(DeleteExpiredArgs),
     Key(KeyArgs),
+    Dlq(DlqArgs),
 }
 
 /// Send one event to the function and show what becomes of its records

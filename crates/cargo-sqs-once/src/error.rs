@@ -54,6 +54,9 @@ pub(crate) enum Error {
     #[cfg(feature = "aws")]
     #[error(transparent)]
     Key(#[from] crate::key::Error),
+    #[cfg(feature = "aws")]
+    #[error(transparent)]
+    Dlq(#[from] crate::dlq::Error),
     #[error("the result can't be written")]
     Output(#[source] io::Error),
     #[error("interrupted")]

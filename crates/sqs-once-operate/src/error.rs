@@ -26,6 +26,37 @@ pub enum Error {
     /// There is no AWS region.
     #[error("no AWS region is known: give --region, set AWS_REGION, or put one into the profile")]
     NoRegion,
+    /// SQS did not do what it was asked to.
+    #[error("SQS did not do it ({action}, which your credentials need)")]
+    Queue {
+        /// What it was asked to, as a policy names it.
+        action: &'static str,
+        /// What it said.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// Which queue the messages came from is not to be seen.
+    #[error(
+        "say with --to where the messages go: {} have this dead-letter queue{}",
+        match found.len() { 0 => "no queues".to_owned(), count => format!("{count} queues") },
+        found.iter().map(|url| format!("\n    {url}")).collect::<String>()
+    )]
+    Sources {
+        /// The queues that have this dead-letter queue.
+        found: Vec<String>,
+    },
+    /// Messages would go back to where they are.
+    #[error("the queue that the messages go to is the dead-letter queue itself")]
+    SameQueue,
+}
+
+impl Error {
+    pub(crate) fn queue(
+        action: &'static str,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        let source = source.into();
+        Self::Queue { action, source }
+    }
 }
 
 /// In the words of somebody who has no function at hand, but credentials of their own.

@@ -8,18 +8,25 @@
 //! | [`KeyName`] | what people call a key |
 //! | [`State`] | how far the work for a key has come |
 //! | [`Change`] | forgetting a key, completing a key |
+//! | [`DeadLetters`] | a dead-letter queue, joined with that table: looking, redriving, dropping |
 //! | [`sdk_config`] | the user's own AWS settings |
 
 mod change;
+mod dead_letters;
 mod error;
 mod keys;
+mod letter;
 mod name;
+mod redrive;
 mod sdk;
 mod state;
 
 pub use change::Change;
+pub use dead_letters::DeadLetters;
 pub use error::Error;
 pub use keys::{Changed, Found, Keys};
+pub use letter::{DeadLetter, KeyFrom, Standing};
 pub use name::{KeyName, NameError};
-pub use sdk::sdk_config;
+pub use redrive::{Fate, Selection, Tally};
+pub use sdk::{sdk_config, sqs_client};
 pub use state::State;

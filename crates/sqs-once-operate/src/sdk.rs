@@ -45,3 +45,8 @@ pub async fn sdk_config(profile: Option<&str>, region: Option<&str>) -> Result<S
         None => Err(Error::NoRegion),
     }
 }
+
+/// A client of SQS with these settings.
+pub fn sqs_client(config: &SdkConfig) -> aws_sdk_sqs::Client {
+    aws_sdk_sqs::Client::new(config)
+}

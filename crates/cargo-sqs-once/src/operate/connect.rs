@@ -5,7 +5,7 @@ use super::{AccountArgs, TableArgs};
 use sqs_once::aws_sdk_dynamodb::Client;
 use sqs_once::key::{InvalidNamespace, Namespace};
 use sqs_once::store::{DynamoDbStore, LayoutError, TableLayout};
-use sqs_once_operate::{Keys, sdk_config};
+use sqs_once_operate::{DeadLetters, Keys, sdk_config};
 
 /// Why there is nobody to ask.
 #[derive(Debug, thiserror::Error)]
@@ -25,11 +25,40 @@ pub(crate) async fn keys(
     account: &AccountArgs,
     args: &TableArgs,
 ) -> Result<(Keys, String), ConnectError> {
-    let table = args.table.clone().or_else(|| variable("SQS_ONCE_TABLE"));
-    let table = table.ok_or(ConnectError::NoTable)?;
+    let table = table(args).ok_or(ConnectError::NoTable)?;
     let config = sdk_config(account.profile.as_deref(), account.region.as_deref()).await?;
     let store = DynamoDbStore::new(Client::new(&config), table.clone()).layout(layout(args))?;
     Ok((Keys::new(store), table))
+}
+
+/// A dead-letter queue by its URL or else its name, and the table, if one is named.
+pub(crate) async fn dead_letters(
+    account: &AccountArgs,
+    args: &TableArgs,
+    queue: Result<&str, &str>,
+) -> Result<DeadLetters, ConnectError> {
+    let config = sdk_config(account.profile.as_deref(), account.region.as_deref()).await?;
+    let keys = match table(args) {
+        Some(table) => {
+            let store = DynamoDbStore::new(Client::new(&config), table);
+            Some(Keys::new(store.layout(layout(args))?))
+        }
+        None => None,
+    };
+    let client = sqs_once_operate::sqs_client(&config);
+    Ok(match queue {
+        Ok(url) => DeadLetters::new(client, url, keys),
+        Err(name) => DeadLetters::named(client, name, keys).await?,
+    })
+}
+
+/// Whether a table is named.
+pub(crate) fn has_table(args: &TableArgs) -> bool {
+    table(args).is_some()
+}
+
+fn table(args: &TableArgs) -> Option<String> {
+    args.table.clone().or_else(|| variable("SQS_ONCE_TABLE"))
 }
 
 /// The consumer's namespace, where one is given.
