@@ -70,11 +70,11 @@ impl DeadLetters {
         self.url.ends_with(".fifo")
     }
 
-    /// About how many messages the queue has.
+    /// About how many messages the queue has, and how many of these are in flight.
     ///
     /// # Errors
     /// [`Error::Queue`] when SQS gives no answer.
-    pub async fn count(&self) -> Result<u64, Error> {
+    pub async fn count(&self) -> Result<(u64, u64), Error> {
         let visible = QueueAttributeName::ApproximateNumberOfMessages;
         let hidden = QueueAttributeName::ApproximateNumberOfMessagesNotVisible;
         let request = self
@@ -86,7 +86,8 @@ impl DeadLetters {
         let answer = request.send().await;
         let answer = answer.map_err(|error| failed(error, "sqs:GetQueueAttributes"))?;
         let number = |name| answer.attributes()?.get(&name)?.parse::<u64>().ok();
-        Ok(number(visible).unwrap_or(0) + number(hidden).unwrap_or(0))
+        let hidden = number(hidden).unwrap_or(0);
+        Ok((number(visible).unwrap_or(0) + hidden, hidden))
     }
 
     /// Where its messages came from: the one queue that has this as its dead-letter queue.

@@ -2,6 +2,7 @@
 
 use super::{Error, QueueArgs, SelectionArgs, StateArg};
 use crate::operate::{dead_letters, has_table, namespace};
+use crate::print;
 use sqs_once::JsonPointer;
 use sqs_once_operate::{DeadLetters, KeyFrom, Selection, Standing};
 
@@ -45,4 +46,17 @@ pub(super) fn standings(states: &[StateArg], queue: &QueueArgs) -> Result<Vec<St
         StateArg::Unreadable => Standing::Unreadable,
     });
     Ok(standings.collect())
+}
+
+/// Why a queue that has messages may give none.
+pub(super) async fn note_in_flight(queue: &DeadLetters) -> Result<(), Error> {
+    let (_, in_flight) = queue.count().await?;
+    if in_flight > 0 {
+        let minutes = DeadLetters::HOLD.as_secs() / 60;
+        print::note(&format!(
+            "about {in_flight} messages are in flight: somebody else is looking at them, or a run that was killed; \
+             what it held comes back after {minutes} minutes"
+        ));
+    }
+    Ok(())
 }

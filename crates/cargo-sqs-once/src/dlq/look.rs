@@ -38,7 +38,10 @@ pub(super) async fn list(args: ListArgs, interrupt: &Interrupt) -> Result<(), cr
     }
     match (tally.stopped, listed) {
         (true, _) => print::note(&format!("there are more: these are {listed}")),
-        (false, 0) => print::note("no such messages"),
+        (false, 0) => {
+            print::note("no such messages");
+            connect::note_in_flight(&queue).await?;
+        }
         (false, _) => {}
     }
     Ok(())

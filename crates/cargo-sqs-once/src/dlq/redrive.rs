@@ -22,7 +22,8 @@ pub(super) async fn redrive(
         None => queue.source().await,
     };
     let to = to.map_err(Error::from)?;
-    let bar = bar(queue.count().await.map_err(Error::from)?);
+    let (messages, _) = queue.count().await.map_err(Error::from)?;
+    let bar = bar(messages);
     let mut printed = Ok(());
     let each = |letter: &DeadLetter, fate: Fate| {
         bar.inc(1);
@@ -58,6 +59,9 @@ pub(super) async fn redrive(
     }
     if !tally.missing.is_empty() {
         return Err(Error::Missing(tally.missing.into_iter().collect()).into());
+    }
+    if tally.seen == 0 {
+        connect::note_in_flight(&queue).await?;
     }
     match tally.refused {
         0 => Ok(()),
