@@ -17,7 +17,7 @@ use crate::letter::{DeadLetter, KeyFrom, Standing};
 use crate::{Error, Keys};
 
 /// The most messages that SQS gives or takes in one request.
-const BATCH: usize = 10;
+pub(crate) const BATCH: usize = 10;
 /// How long a request waits for messages. One that does not wait may miss some that are there.
 const WAIT: Duration = Duration::from_secs(1);
 

@@ -14,6 +14,7 @@ use crate::name::ids;
 /// What the library adds to the dead letters that it sends; nothing of a message's own begins so.
 pub(crate) const ADDED: &str = "sqs-once-";
 const KEY: &str = "sqs-once-key";
+const REASON: &str = "sqs-once-reason";
 
 /// Where the work for a dead letter stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -101,21 +102,20 @@ pub struct DeadLetter {
 
 impl DeadLetter {
     pub(crate) fn new(message: Message, key_from: Option<&KeyFrom>) -> Self {
-        let attributes = message.message_attributes();
-        let said = attributes.and_then(|all| all.get(KEY)?.string_value());
-        let ids = match (said, key_from) {
+        let mut letter = Self {
+            message,
+            ids: Vec::new(),
+            standing: Standing::UnknownKey,
+        };
+        letter.ids = match (letter.added(KEY), key_from) {
             (Some(id), _) => vec![ItemId::from_stored(id)],
             (None, Some(from)) => {
-                let ids = from.ids(message.body().unwrap_or_default());
+                let ids = from.ids(letter.body());
                 ids.map_or_else(Vec::new, Vec::from)
             }
             (None, None) => Vec::new(),
         };
-        Self {
-            message,
-            ids,
-            standing: Standing::UnknownKey,
-        }
+        letter
     }
 
     /// The message id, which it has in this queue only.
@@ -135,13 +135,17 @@ impl DeadLetter {
 
     /// Why it is here, where a consumer has said so.
     pub fn reason(&self) -> Option<&str> {
-        self.added("reason")
+        self.added(REASON)
     }
 
-    /// What a consumer has added, by its name without the prefix: `reason`, `error-chain`, `function`…
-    pub fn added(&self, name: &str) -> Option<&str> {
+    /// What a consumer has added. Of what SQS itself has moved here, the attributes are the producer's, who
+    /// may write anything.
+    fn added(&self, name: &str) -> Option<&str> {
+        if self.system("DeadLetterQueueSourceArn").is_some() {
+            return None;
+        }
         let attributes = self.message.message_attributes()?;
-        attributes.get(&format!("{ADDED}{name}"))?.string_value()
+        attributes.get(name)?.string_value()
     }
 
     /// All of its message attributes.

@@ -2,6 +2,9 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use futures_util::future::join_all;
+
+use crate::dead_letters::BATCH;
 use crate::letter::{DeadLetter, Standing};
 use crate::{DeadLetters, Error};
 
@@ -190,8 +193,9 @@ impl DeadLetters {
         (letters.len(), Ok(()))
     }
 
-    /// Sends messages to another queue and deletes them here, in their order, each only after it was sent: a
-    /// run may be interrupted anywhere, and run again. What it sent twice then has one business key.
+    /// Sends messages to another queue and deletes them here, each only after it was sent: a run may be
+    /// interrupted anywhere, and run again. What it sent twice then has one business key. Those of a FIFO queue
+    /// go one by one, in their order.
     ///
     /// What is completed stays, unless `even_completed`. In a FIFO queue the messages behind one that stays
     /// are in its group, and may stay as well.
@@ -218,11 +222,8 @@ impl DeadLetters {
             let mut stuck: HashSet<String> = HashSet::new();
             while let Some(letters) = self.next(selection, &left, stop, &mut tally).await? {
                 let fresh: Vec<_> = letters.iter().filter(|one| held.add(one)).collect();
+                let mut chosen = Vec::new();
                 for letter in fresh {
-                    if stop() {
-                        tally.stopped = true;
-                        break;
-                    }
                     tally.seen += 1;
                     left.remove(letter.id());
                     let group = letter.system("MessageGroupId").filter(|_| self.is_fifo());
@@ -233,15 +234,35 @@ impl DeadLetters {
                         _ => Fate::Redriven,
                     };
                     if fate == Fate::Redriven {
-                        self.send(letter, to).await?;
-                        self.delete(letter).await?;
-                        held.remove(letter);
-                        tally.redriven += 1;
-                    } else {
-                        stuck.extend(group.map(str::to_owned));
-                        tally.refused += usize::from(fate == Fate::Refused);
+                        chosen.push(letter);
+                        continue;
                     }
+                    stuck.extend(group.map(str::to_owned));
+                    tally.refused += usize::from(fate == Fate::Refused);
                     each(letter, fate);
+                }
+                // One after the other, where there is an order to keep.
+                let together = if self.is_fifo() { 1 } else { BATCH };
+                for chunk in chosen.chunks(together) {
+                    if stop() {
+                        tally.stopped = true;
+                        break;
+                    }
+                    let moves = chunk.iter().map(|letter| self.move_on(letter, to));
+                    let mut failed = None;
+                    for (letter, moved) in chunk.iter().zip(join_all(moves).await) {
+                        match moved {
+                            Ok(()) => {
+                                held.remove(letter);
+                                tally.redriven += 1;
+                                each(letter, Fate::Redriven);
+                            }
+                            Err(error) => failed = failed.or(Some(error)),
+                        }
+                    }
+                    if let Some(error) = failed {
+                        return Err(error);
+                    }
                 }
             }
             Ok(left)
@@ -255,6 +276,11 @@ impl DeadLetters {
             }
             Err(error) => (tally, Err(error)),
         }
+    }
+
+    async fn move_on(&self, letter: &DeadLetter, to: &str) -> Result<(), Error> {
+        self.send(letter, to).await?;
+        self.delete(letter).await
     }
 
     /// The next messages; `None` when it is over: stopped, everything found, or nothing left.

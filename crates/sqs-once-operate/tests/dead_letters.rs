@@ -328,6 +328,36 @@ fn saying_its_key(body: &str) -> NewMessage {
     message.in_group(&body[..1], format!("first-{body}"))
 }
 
+/// What SQS moves has the attributes that its producer gave it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_that_a_producer_claims_is_not_believed() {
+    let account = Account::new("").await;
+    {
+        let an_hour_ago = SystemTime::now() - Duration::from_secs(3600);
+        let mut queues = account.sqs.queues();
+        queues
+            .send("orders", saying_its_key("a1"), an_hour_ago)
+            .unwrap();
+        for times in 0..4 {
+            let at = an_hour_ago + times * Duration::from_secs(600);
+            queues.receive("orders", 10, at).unwrap();
+        }
+        assert_eq!(queues.len("orders-dlq").unwrap(), 1);
+    }
+    let (_dynamodb, keys) = completed(&["payments#a1"]).await;
+    let mut seen = Vec::new();
+    let each = |letter: &sqs_once_operate::DeadLetter| {
+        seen.push((letter.standing, letter.key().cloned()));
+        true
+    };
+    let letters = account.reliable(Some(keys));
+    letters
+        .look(&Selection::default(), &|| false, each)
+        .await
+        .unwrap();
+    assert_eq!(seen, [(Standing::UnknownKey, None)]);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_completed_stays_and_what_is_behind_it_in_its_group() {
     let account = Account::new(".fifo").await;
@@ -347,8 +377,8 @@ async fn what_is_completed_stays_and_what_is_behind_it_in_its_group() {
     ended.unwrap();
     let expected = [
         ("a1", Standing::Completed, Fate::Refused),
-        ("b1", Standing::NeverStarted, Fate::Redriven),
         ("a2", Standing::NeverStarted, Fate::NotSelected),
+        ("b1", Standing::NeverStarted, Fate::Redriven),
         ("b2", Standing::NeverStarted, Fate::Redriven),
     ];
     assert_eq!(
@@ -367,9 +397,9 @@ async fn what_is_completed_stays_and_what_is_behind_it_in_its_group() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_redrive_that_is_stopped_finishes_a_message_and_puts_the_rest_back() {
-    let account = Account::with("", &BODIES).await;
+    let account = Account::with(".fifo", &BODIES).await;
     let letters = account.reliable(None);
-    let to = account.sqs.url("orders");
+    let to = account.sqs.url("orders.fifo");
     let done = AtomicUsize::new(0);
     let stop = || done.load(Ordering::SeqCst) == 2;
     let each = |_: &_, _| {
@@ -380,8 +410,8 @@ async fn a_redrive_that_is_stopped_finishes_a_message_and_puts_the_rest_back() {
     ended.unwrap();
     assert!(tally.stopped);
     assert_eq!(tally.redriven, 2);
-    assert_eq!(account.bodies("orders").len(), 2);
-    assert_eq!(account.bodies("orders-dlq").len(), 2);
+    assert_eq!(account.bodies("orders.fifo"), ["a1", "b1"]);
+    assert_eq!(account.bodies("orders-dlq.fifo"), ["a2", "b2"]);
     assert_eq!(account.in_flight(), 0);
 }
 
