@@ -61,6 +61,21 @@ fn is_coloured() -> bool {
     io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
+/// A document as one line that writes nothing to a terminal but text: JSON itself escapes only the control
+/// characters of ASCII.
+#[cfg(feature = "aws")]
+pub(crate) fn json_line(document: &Value) -> String {
+    let mut line = String::new();
+    for char in document.to_string().chars() {
+        if char.is_control() {
+            line.push_str(&format!("\\u{:04x}", u32::from(char)));
+        } else {
+            line.push(char);
+        }
+    }
+    line
+}
+
 /// Something beside the result.
 #[cfg(feature = "aws")]
 pub(crate) fn note(text: &str) {

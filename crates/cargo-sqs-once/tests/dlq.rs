@@ -337,7 +337,13 @@ async fn nothing_that_a_message_holds_writes_to_the_terminal_but_text() {
         .queues()
         .send("orders-dlq", hostile, now)
         .unwrap();
-    for arguments in [&["list"][..], &["show", "m-1"], &["drop", "--all", "--yes"]] {
+    for arguments in [
+        &["list"][..],
+        &["list", "--json"],
+        &["show", "m-1"],
+        &["show", "m-1", "--json"],
+        &["drop", "--all", "--yes"],
+    ] {
         let run = account.dlq(arguments);
         run.assert_done();
         let is_text = |text: &str| text.chars().all(|char| char == '\n' || !char.is_control());

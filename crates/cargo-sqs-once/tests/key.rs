@@ -231,7 +231,9 @@ async fn nothing_that_a_table_holds_writes_to_the_terminal_but_text() {
     let mut hostile = live("payments#\u{1b}[2J\r\u{7}");
     hostile["status"] = json!({"S": "\u{1b}]0;x\u{7}"});
     hostile["data"] = json!({"S": "\u{1b}[1m\u{9b}"});
-    let table = Table::with([hostile]).await;
+    let mut found = live("payments#x:1");
+    found["data"] = hostile["data"].clone();
+    let table = Table::with([hostile, found]).await;
     for arguments in [
         &["list"][..],
         &["list", "--json"],
@@ -242,7 +244,7 @@ async fn nothing_that_a_table_holds_writes_to_the_terminal_but_text() {
             "--namespace",
             "x",
         ],
-        &["show", "--data", "s:payments#"],
+        &["show", "--json", "--data", "payments#x:1"],
     ] {
         let run = table.key(arguments);
         let is_text = |text: &str| text.chars().all(|char| char == '\n' || !char.is_control());

@@ -32,7 +32,7 @@ pub(super) async fn drop(args: DropArgs, interrupt: &Interrupt) -> Result<(), cr
     let mut printed = Ok(());
     let each = |letter: &DeadLetter| {
         if args.json && printed.is_ok() {
-            printed = print::result(shown::document(letter).to_string().as_bytes());
+            printed = print::result(print::json_line(&shown::document(letter)).as_bytes());
         }
     };
     let (dropped, ended) = queue.drop_held(&letters, each).await;

@@ -23,7 +23,7 @@ pub(super) async fn list(args: ListArgs, interrupt: &Interrupt) -> Result<(), cr
         }
         listed += 1;
         let line = if args.json {
-            shown::document(letter).to_string()
+            print::json_line(&shown::document(letter))
         } else {
             shown::line(letter, now)
         };
@@ -65,7 +65,7 @@ pub(super) async fn show(args: ShowArgs, interrupt: &Interrupt) -> Result<(), cr
     }
     let letter = found.ok_or_else(|| Error::Missing(vec![args.id]))?;
     if args.json {
-        return print::result(shown::document(&letter).to_string().as_bytes());
+        return print::result(print::json_line(&shown::document(&letter)).as_bytes());
     }
     print::result(
         shown::text(&letter, SystemClock.now())

@@ -30,7 +30,7 @@ pub(super) async fn redrive(
         if args.json && printed.is_ok() {
             let line =
                 json!({"id": letter.id(), "state": letter.standing.name(), "fate": name(fate)});
-            printed = print::result(line.to_string().as_bytes());
+            printed = print::result(print::json_line(&line).as_bytes());
         }
     };
     let stop = || interrupt.is_here();
@@ -39,10 +39,9 @@ pub(super) async fn redrive(
     bar.finish_and_clear();
 
     let told = if args.json {
-        json!({
+        print::json_line(&json!({
             "to": to, "seen": tally.seen, "redriven": tally.redriven, "completed": tally.refused,
-        })
-        .to_string()
+        }))
     } else {
         let messages = if tally.redriven == 1 {
             "message"

@@ -84,7 +84,7 @@ async fn change(
         }
     };
     let document = |item: &Item| shown::document(item, false, at);
-    let line = json!({
+    let line = print::json_line(&json!({
         "at": moment(at),
         "by": user(),
         "action": wanted.name(),
@@ -92,8 +92,7 @@ async fn change(
         "id": id.as_str(),
         "before": seen.as_ref().map_or(Value::Null, document),
         "after": document(&after),
-    })
-    .to_string();
+    }));
     if let Some(log) = log {
         log.append(&line)?;
     }

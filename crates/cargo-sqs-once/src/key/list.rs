@@ -101,9 +101,10 @@ fn columns(item: &Item, now: Timestamp) -> (&'static str, String, String) {
 
 fn json_line((id, item): &Listed, now: Timestamp) -> String {
     match item {
-        Ok(item) => shown::document(item, false, now).to_string(),
-        Err(error) => json!({"id": id.as_str(), "state": "unreadable", "error": error.to_string()})
-            .to_string(),
+        Ok(item) => print::json_line(&shown::document(item, false, now)),
+        Err(error) => print::json_line(
+            &json!({"id": id.as_str(), "state": "unreadable", "error": error.to_string()}),
+        ),
     }
 }
 

@@ -10,7 +10,7 @@ pub(super) async fn show(args: ShowArgs, now: Timestamp) -> Result<(), crate::er
     let found = found(&args).await?;
     if args.json {
         for item in &found {
-            let line = shown::document(item, args.data, now).to_string();
+            let line = print::json_line(&shown::document(item, args.data, now));
             print::result(line.as_bytes())?;
         }
         return Ok(());
