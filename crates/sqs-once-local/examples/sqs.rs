@@ -1,4 +1,4 @@
-//! Serves queues on loopback until its standard input ends, for whatever speaks to SQS. It first writes the endpoint:
+//! Serves queues on loopback until it is interrupted, for whatever speaks to SQS. It first writes the endpoint:
 //!
 //! ```sh
 //! cargo run -p sqs-once-local --example sqs
@@ -41,7 +41,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let sqs = LocalSqs::start(queues).await?;
     println!("{}", sqs.endpoint());
-    let mut input = tokio::io::stdin();
-    tokio::io::copy(&mut input, &mut tokio::io::sink()).await?;
+    tokio::signal::ctrl_c().await?;
     Ok(())
 }
