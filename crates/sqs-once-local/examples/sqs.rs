@@ -2,7 +2,7 @@
 //!
 //! ```sh
 //! cargo run -p sqs-once-local --example sqs
-//! AWS_ENDPOINT_URL_SQS=http://127.0.0.1:40001 aws sqs list-queues
+//! aws --endpoint-url http://127.0.0.1:40001 sqs list-queues
 //! ```
 
 #![allow(clippy::print_stdout, reason = "an example")]

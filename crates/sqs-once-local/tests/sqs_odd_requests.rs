@@ -14,51 +14,68 @@ const QUEUE: &str = "orders";
 const DEAD: &str = "orders-dead";
 const CONTENT_TYPE: &str = "Content-Type: application/x-amz-json-1.0\r\n";
 
-const OPERATIONS: [&str; 15] = [
-    "PurgeQueue",
-    "SendMessage",
-    "SendMessageBatch",
-    "ReceiveMessage",
-    "DeleteMessage",
-    "DeleteMessageBatch",
-    "ChangeMessageVisibility",
-    "ChangeMessageVisibilityBatch",
-    "GetQueueAttributes",
-    "GetQueueUrl",
-    "ListQueues",
-    "ListDeadLetterSourceQueues",
-    "StartMessageMoveTask",
-    "ListMessageMoveTasks",
-    "CancelMessageMoveTask",
+/// Every operation, and what it knows of parameters.
+const OPERATIONS: [(&str, &[&str]); 15] = [
+    ("PurgeQueue", &["QueueUrl"]),
+    ("SendMessage", SEND),
+    ("SendMessageBatch", SEND),
+    (
+        "ReceiveMessage",
+        &[
+            "QueueUrl",
+            "MaxNumberOfMessages",
+            "VisibilityTimeout",
+            "WaitTimeSeconds",
+            "AttributeNames",
+            "MessageSystemAttributeNames",
+            "MessageAttributeNames",
+            "ReceiveRequestAttemptId",
+        ],
+    ),
+    ("DeleteMessage", RECEIPT),
+    ("DeleteMessageBatch", RECEIPT),
+    ("ChangeMessageVisibility", RECEIPT),
+    ("ChangeMessageVisibilityBatch", RECEIPT),
+    ("GetQueueAttributes", &["QueueUrl", "AttributeNames"]),
+    ("GetQueueUrl", &["QueueName", "QueueOwnerAWSAccountId"]),
+    (
+        "ListQueues",
+        &["QueueNamePrefix", "MaxResults", "NextToken"],
+    ),
+    (
+        "ListDeadLetterSourceQueues",
+        &["QueueUrl", "MaxResults", "NextToken"],
+    ),
+    (
+        "StartMessageMoveTask",
+        &[
+            "SourceArn",
+            "DestinationArn",
+            "MaxNumberOfMessagesPerSecond",
+        ],
+    ),
+    ("ListMessageMoveTasks", &["SourceArn", "MaxResults"]),
+    ("CancelMessageMoveTask", &["TaskHandle"]),
 ];
 
-/// What every operation knows of parameters, together.
-const PARAMETERS: [&str; 25] = [
+const SEND: &[&str] = &[
     "QueueUrl",
-    "QueueName",
-    "QueueNamePrefix",
     "MessageBody",
     "DelaySeconds",
     "MessageAttributes",
     "MessageSystemAttributes",
     "MessageGroupId",
     "MessageDeduplicationId",
-    "MaxNumberOfMessages",
-    "VisibilityTimeout",
-    "WaitTimeSeconds",
-    "AttributeNames",
-    "MessageSystemAttributeNames",
-    "MessageAttributeNames",
-    "ReceiptHandle",
     "Entries",
     "Id",
-    "MaxResults",
-    "NextToken",
-    "SourceArn",
-    "DestinationArn",
-    "MaxNumberOfMessagesPerSecond",
-    "TaskHandle",
-    "Unknown",
+];
+
+const RECEIPT: &[&str] = &[
+    "QueueUrl",
+    "ReceiptHandle",
+    "VisibilityTimeout",
+    "Entries",
+    "Id",
 ];
 
 async fn start() -> (LocalSqs, SocketAddr) {
@@ -115,8 +132,8 @@ fn odd_values() -> Vec<Value> {
 #[tokio::test]
 async fn odd_json_is_answered_by_every_operation() {
     let (sqs, address) = start().await;
-    for operation in OPERATIONS {
-        for parameter in PARAMETERS {
+    for (operation, parameters) in OPERATIONS {
+        for parameter in parameters {
             for value in odd_values() {
                 let mut request = json!({
                     "QueueUrl": QUEUE,
@@ -124,13 +141,14 @@ async fn odd_json_is_answered_by_every_operation() {
                     "MessageBody": "x",
                     "ReceiptHandle": "orders/0/1",
                     "VisibilityTimeout": 1,
+                    "SourceArn": "arn:aws:sqs:eu-central-1:123456789012:orders-dead",
                     "Entries": [{
                         "Id": "a", "MessageBody": "x", "ReceiptHandle": "orders/0/1", "VisibilityTimeout": 1,
                     }],
                 });
-                request[parameter] = value.clone();
+                request[*parameter] = value.clone();
                 if let Some(Value::Object(entry)) = request.pointer_mut("/Entries/0") {
-                    entry.insert(parameter.to_owned(), value);
+                    entry.insert((*parameter).to_owned(), value);
                 }
                 assert_answered(address, operation, &request).await;
             }
@@ -159,7 +177,7 @@ async fn what_is_no_request_is_refused() {
     let (sqs, address) = start().await;
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     let large = json!({"QueueUrl": QUEUE, "MessageBody": "x".repeat(9 * 1024 * 1024)});
-    for operation in OPERATIONS {
+    for (operation, _) in OPERATIONS {
         for body in ["", "null", "[]", "{", "{\"QueueUrl\": \"\u{fffd}", &deep] {
             let answer = call(address, operation, body).await;
             assert_eq!(answer.status, 400, "{operation}");
