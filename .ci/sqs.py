@@ -170,7 +170,7 @@ class Boto3:
         waiting = threading.Thread(target=lambda: received.extend(self.receive("orders", WaitTimeSeconds=20)))
         waiting.start()
         self.sqs.send_message(QueueUrl=self.url["orders"], MessageBody="awaited")
-        waiting.join(60)
+        waiting.join(15)
         assert [message["Body"] for message in received] == ["awaited"]
         self.delete("orders", received)
 

@@ -14,6 +14,7 @@ use aws_sdk_sqs::types::{
 use aws_smithy_http_client::Builder;
 use sqs_once_local::{LocalSqs, NewMessage, QueueSettings, Queues, Redrive};
 use std::time::{Duration, SystemTime};
+use tokio::time::timeout;
 
 const QUEUE: &str = "orders";
 const DEAD: &str = "orders-dead";
@@ -21,6 +22,8 @@ const FIFO: &str = "orders.fifo";
 const BY_CONTENT: &str = "by-content.fifo";
 const SLOW: &str = "slow";
 const MIB: usize = 1024 * 1024;
+/// Who waits for messages does so for 20 s.
+const BEFORE_IT_GIVES_UP: Duration = Duration::from_secs(15);
 
 fn queues() -> Queues {
     let mut queues = Queues::default();
@@ -422,7 +425,8 @@ async fn who_waits_for_a_message_is_woken_by_it() {
         .receive_message()
         .queue_url(sqs.url(QUEUE))
         .wait_time_seconds(20);
-    let (received, ()) = tokio::join!(waiting.send(), send(&client, QUEUE, "hello"));
+    let both = async { tokio::join!(waiting.send(), send(&client, QUEUE, "hello")) };
+    let (received, ()) = timeout(BEFORE_IT_GIVES_UP, both).await.unwrap();
     assert_eq!(bodies(received.unwrap().messages()), ["hello"]);
 }
 
@@ -441,8 +445,8 @@ async fn who_waits_for_a_message_is_woken_when_one_becomes_visible() {
         .receive_message()
         .queue_url(QUEUE)
         .wait_time_seconds(20);
-    let received = waiting.send().await.unwrap();
-    assert_eq!(bodies(received.messages()), ["later"]);
+    let received = timeout(BEFORE_IT_GIVES_UP, waiting.send()).await.unwrap();
+    assert_eq!(bodies(received.unwrap().messages()), ["later"]);
 }
 
 #[tokio::test]
