@@ -39,12 +39,10 @@ endpoints are set by AWS_ENDPOINT_URL_SQS and AWS_ENDPOINT_URL_DYNAMODB.";
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DlqArgs {
     #[command(subcommand)]
-    #[cfg_attr(not(feature = "aws"), expect(dead_code, reason = "nobody to ask"))]
     command: DlqCommand,
 }
 
 #[derive(Subcommand)]
-#[cfg_attr(not(feature = "aws"), expect(dead_code, reason = "nobody to ask"))]
 enum DlqCommand {
     List(ListArgs),
     Show(ShowArgs),

@@ -36,12 +36,10 @@ AWS_ENDPOINT_URL_DYNAMODB.";
 #[command(after_help = EXAMPLES)]
 pub(crate) struct KeyArgs {
     #[command(subcommand)]
-    #[cfg_attr(not(feature = "aws"), expect(dead_code, reason = "nobody to ask"))]
     command: KeyCommand,
 }
 
 #[derive(Subcommand)]
-#[cfg_attr(not(feature = "aws"), expect(dead_code, reason = "nobody to ask"))]
 enum KeyCommand {
     Show(ShowArgs),
     List(ListArgs),
