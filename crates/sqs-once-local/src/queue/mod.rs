@@ -9,6 +9,7 @@ mod queues;
 
 pub use endpoint::LocalSqs;
 pub use error::QueueError;
+pub(crate) use mapping::event;
 pub use mapping::{Batch, EventSourceMapping, Settled};
 pub use message::{NewMessage, Received};
 pub use queues::{QueueSettings, Queues, Redrive};
