@@ -2,7 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use sqs_once_local::{NewMessage, QueueError, QueueSettings, Queues, Received, Redrive};
+use sqs_once_local::{Happening, NewMessage, QueueError, QueueSettings, Queues, Received, Redrive};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -292,4 +293,129 @@ fn what_is_not_there_is_refused_by_name() {
     };
     let refused = queues.create(FIFO, settings);
     assert!(matches!(refused, Err(QueueError::OtherType { .. })));
+}
+
+/// What an observer is told, in order.
+fn told(queues: &mut Queues) -> Arc<Mutex<Vec<(SystemTime, Happening)>>> {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let to = Arc::clone(&told);
+    queues.observe(Arc::new(move |now, happening: &Happening| {
+        to.lock().unwrap().push((now, happening.clone()));
+    }));
+    told
+}
+
+#[test]
+fn every_observer_is_told_every_change_in_order() {
+    let mut queues = queues();
+    let (told, also_told) = (told(&mut queues), told(&mut queues));
+    let (queue, message_id) = (QUEUE.to_owned(), "m-1".to_owned());
+    let message = NewMessage {
+        group_id: Some("tenant".to_owned()),
+        ..NewMessage::new("m-1", "body")
+    };
+    queues.send(QUEUE, message, at(0)).unwrap();
+    let first = receive(&mut queues, QUEUE, 1, 1).remove(0);
+    let handle = &first.receipt_handle;
+    queues
+        .change_visibility(QUEUE, handle, SECOND, at(2))
+        .unwrap();
+    receive(&mut queues, QUEUE, 1, 3);
+    assert_eq!(receive(&mut queues, QUEUE, 1, 33), []);
+    queues
+        .redrive(DEAD, QUEUE, || "m-2".to_owned(), at(34))
+        .unwrap();
+    let again = receive(&mut queues, QUEUE, 1, 35).remove(0);
+    queues.delete(QUEUE, &again.receipt_handle, at(36)).unwrap();
+    queues.purge(DEAD, at(37)).unwrap();
+
+    let received = |message_id: &str, receive_count, visible_at| Happening::Received {
+        queue: QUEUE.to_owned(),
+        message_id: message_id.to_owned(),
+        receive_count,
+        visible_at: at(visible_at),
+    };
+    let expected = [
+        (
+            at(0),
+            Happening::Sent {
+                queue: queue.clone(),
+                message_id: message_id.clone(),
+                body: "body".to_owned(),
+                attributes: serde_json::Map::new(),
+                group_id: Some("tenant".to_owned()),
+                visible_at: at(0),
+            },
+        ),
+        (at(1), received("m-1", 1, 31)),
+        (
+            at(2),
+            Happening::VisibilityChanged {
+                queue: queue.clone(),
+                message_id: message_id.clone(),
+                visible_at: at(3),
+            },
+        ),
+        (at(3), received("m-1", 2, 33)),
+        (
+            at(33),
+            Happening::DeadLettered {
+                queue: queue.clone(),
+                to: DEAD.to_owned(),
+                message_id: message_id.clone(),
+            },
+        ),
+        (
+            at(34),
+            Happening::Redriven {
+                queue: DEAD.to_owned(),
+                to: queue.clone(),
+                message_id,
+                new_message_id: "m-2".to_owned(),
+            },
+        ),
+        (at(35), received("m-2", 1, 65)),
+        (
+            at(36),
+            Happening::Deleted {
+                queue,
+                message_id: "m-2".to_owned(),
+            },
+        ),
+        (
+            at(37),
+            Happening::Purged {
+                queue: DEAD.to_owned(),
+            },
+        ),
+    ];
+    assert_eq!(*told.lock().unwrap(), expected);
+    assert_eq!(*also_told.lock().unwrap(), expected);
+}
+
+#[test]
+fn what_changes_nothing_is_not_told() {
+    let mut queues = with_groups(&["a1"]);
+    let told = told(&mut queues);
+    let duplicate = NewMessage::new("a2", "").in_group("a", "a1");
+    queues.send(FIFO, duplicate, at(1)).unwrap();
+    assert_eq!(receive(&mut queues, QUEUE, 1, 1), []);
+    queues.delete(QUEUE, "garbage", at(1)).unwrap_err();
+    assert!(!queues.delete(QUEUE, "orders/9/1", at(1)).unwrap());
+    assert_eq!(*told.lock().unwrap(), []);
+}
+
+#[test]
+fn a_message_that_is_not_hidden_comes_once_in_a_batch() {
+    let mut queues = Queues::default();
+    let settings = QueueSettings {
+        visibility_timeout: Duration::ZERO,
+        ..QueueSettings::default()
+    };
+    queues.create(QUEUE, settings).unwrap();
+    queues
+        .send(QUEUE, NewMessage::new("m-1", ""), at(0))
+        .unwrap();
+    assert_eq!(ids(&receive(&mut queues, QUEUE, 10, 0)), ["m-1"]);
+    assert_eq!(receive(&mut queues, QUEUE, 10, 0)[0].receive_count, 2);
 }

@@ -21,6 +21,24 @@ pub(super) struct Queue {
     deduplication: HashMap<String, (SystemTime, String)>,
 }
 
+/// What sending a message came to.
+pub(super) enum Sent {
+    /// It is in the queue.
+    Now { id: String, visible_at: SystemTime },
+    /// It is a duplicate of a message that has this id.
+    Before(String),
+}
+
+/// What receiving comes to for one message.
+pub(super) enum Delivery {
+    Received {
+        received: Received,
+        visible_at: SystemTime,
+    },
+    /// It was received too often, and is in the queue no more.
+    Dead(NewMessage),
+}
+
 struct Stored {
     message: NewMessage,
     sent_at: SystemTime,
@@ -47,12 +65,12 @@ impl Queue {
         is_fifo(&self.name)
     }
 
-    /// Takes a message, and gives the id that it is known by.
+    /// Takes a message, unless it is a duplicate.
     pub(super) fn send(
         &mut self,
         message: NewMessage,
         now: SystemTime,
-    ) -> Result<String, QueueError> {
+    ) -> Result<Sent, QueueError> {
         let id = message.id.clone();
         if self.is_fifo() {
             if message.group_id.is_none() {
@@ -64,13 +82,16 @@ impl Queue {
             self.deduplication
                 .retain(|_, (sent_at, _)| *sent_at + DEDUPLICATION > now);
             if let Some((_, first)) = self.deduplication.get(deduplication_id) {
-                return Ok(first.clone());
+                return Ok(Sent::Before(first.clone()));
             }
             self.deduplication
                 .insert(deduplication_id.clone(), (now, id.clone()));
         }
         self.store(message, None, now);
-        Ok(id)
+        Ok(Sent::Now {
+            id,
+            visible_at: now,
+        })
     }
 
     /// Puts a message at the end of the queue.
@@ -90,41 +111,42 @@ impl Queue {
         self.messages.insert(sequence, stored);
     }
 
-    /// Receives up to `most` messages; and those that were received too often, which leave the queue.
-    pub(super) fn receive(
-        &mut self,
-        most: usize,
-        now: SystemTime,
-    ) -> (Vec<Received>, Vec<NewMessage>) {
+    /// Receives up to `most` messages; those that were received too often leave the queue.
+    pub(super) fn receive(&mut self, most: usize, now: SystemTime) -> Vec<Delivery> {
         let redrive = self.settings.redrive.as_ref();
         let limit = redrive.map_or(u32::MAX, |redrive| redrive.max_receive_count);
-        let (mut received, mut dead) = (Vec::new(), Vec::new());
-        let blocked = self.groups_in_flight(now);
-        while received.len() < most {
-            let Some(sequence) = self.next_visible(&blocked, now) else {
+        let (mut next, mut left) = (Vec::new(), most);
+        for sequence in self.receivable(now) {
+            if left == 0 {
                 break;
-            };
-            if self.messages[&sequence].receive_count >= limit {
-                dead.extend(self.remove(sequence));
-            } else {
-                received.extend(self.deliver(sequence, now));
             }
+            let is_dead = self.messages[&sequence].receive_count >= limit;
+            left -= usize::from(!is_dead);
+            next.push((sequence, is_dead));
         }
-        (received, dead)
+        let deliveries = next.into_iter().filter_map(|(sequence, is_dead)| {
+            if is_dead {
+                self.remove(sequence).map(Delivery::Dead)
+            } else {
+                self.deliver(sequence, now)
+            }
+        });
+        deliveries.collect()
     }
 
-    /// The message that comes next.
-    fn next_visible(&self, blocked: &HashSet<String>, now: SystemTime) -> Option<u64> {
+    /// The messages that can be received now, in the order in which they are.
+    fn receivable(&self, now: SystemTime) -> Box<dyn Iterator<Item = u64> + '_> {
         if !self.is_fifo() {
-            let (visible_at, sequence) = self.visible.first()?;
-            return (*visible_at <= now).then_some(*sequence);
+            let visible = self.visible.range(..=(now, u64::MAX));
+            return Box::new(visible.map(|(_, sequence)| *sequence));
         }
-        let is_next = |stored: &Stored| {
+        let blocked = self.groups_in_flight(now);
+        let is_next = move |stored: &Stored| {
             let group = stored.message.group_id.as_deref().unwrap_or_default();
             stored.visible_at <= now && !blocked.contains(group)
         };
-        let next = self.messages.iter().find(|(_, stored)| is_next(stored));
-        next.map(|(sequence, _)| *sequence)
+        let next = self.messages.iter().filter(move |(_, one)| is_next(one));
+        Box::new(next.map(|(sequence, _)| *sequence))
     }
 
     /// The message groups of a FIFO queue that give nothing before what they have in flight is done.
@@ -138,7 +160,7 @@ impl Queue {
             .collect()
     }
 
-    fn deliver(&mut self, sequence: u64, now: SystemTime) -> Option<Received> {
+    fn deliver(&mut self, sequence: u64, now: SystemTime) -> Option<Delivery> {
         let stored = self.messages.get_mut(&sequence)?;
         if stored.receive_count == 0 {
             stored.first_received_at = now;
@@ -154,8 +176,12 @@ impl Queue {
             sequence_number: sequence,
             dead_letter_source: stored.dead_letter_source.clone(),
         };
-        self.hide(sequence, now + self.settings.visibility_timeout);
-        Some(received)
+        let visible_at = now + self.settings.visibility_timeout;
+        self.hide(sequence, visible_at);
+        Some(Delivery::Received {
+            received,
+            visible_at,
+        })
     }
 
     fn hide(&mut self, sequence: u64, until: SystemTime) {
@@ -188,42 +214,53 @@ impl Queue {
         Some((sequence.parse().ok()?, receive_count.parse().ok()?))
     }
 
-    pub(super) fn delete(&mut self, handle: &str, now: SystemTime) -> Result<bool, QueueError> {
+    /// Gives the id of the message that it deletes.
+    pub(super) fn delete(
+        &mut self,
+        handle: &str,
+        now: SystemTime,
+    ) -> Result<Option<String>, QueueError> {
         let Some((sequence, stored)) = self.find(handle)? else {
-            return Ok(false);
+            return Ok(None);
         };
         if self.is_fifo() && stored.visible_at <= now {
             return Err(QueueError::Expired);
         }
-        self.remove(sequence);
-        Ok(true)
+        Ok(self.remove(sequence).map(|message| message.id))
     }
 
+    /// Gives the id of the message, and when it becomes visible.
     pub(super) fn change_visibility(
         &mut self,
         handle: &str,
         timeout: Duration,
         now: SystemTime,
-    ) -> Result<(), QueueError> {
+    ) -> Result<(String, SystemTime), QueueError> {
         let (sequence, stored) = self.find(handle)?.ok_or(QueueError::NotInFlight)?;
         if stored.visible_at <= now {
             return Err(QueueError::NotInFlight);
         }
-        if now + timeout > stored.received_at + LONGEST {
+        let visible_at = now.checked_add(timeout).ok_or(QueueError::TooLong)?;
+        if visible_at > stored.received_at + LONGEST {
             return Err(QueueError::TooLong);
         }
-        self.hide(sequence, now + timeout);
-        Ok(())
+        let id = stored.message.id.clone();
+        self.hide(sequence, visible_at);
+        Ok((id, visible_at))
     }
 
     /// Takes every message out that can be received now.
     pub(super) fn take_visible(&mut self, now: SystemTime) -> Vec<NewMessage> {
-        let blocked = self.groups_in_flight(now);
-        let mut taken = Vec::new();
-        while let Some(sequence) = self.next_visible(&blocked, now) {
-            taken.extend(self.remove(sequence));
-        }
-        taken
+        let visible: Vec<_> = self.receivable(now).collect();
+        visible
+            .into_iter()
+            .filter_map(|sequence| self.remove(sequence))
+            .collect()
+    }
+
+    pub(super) fn purge(&mut self) {
+        self.messages.clear();
+        self.visible.clear();
     }
 
     /// Every message in the order in which they were sent.

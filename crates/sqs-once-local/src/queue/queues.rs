@@ -2,7 +2,8 @@
 
 use super::error::QueueError;
 use super::message::{NewMessage, Received};
-use super::one::{Queue, is_fifo};
+use super::one::{Delivery, Queue, Sent, is_fifo};
+use crate::happening::{Happening, Observer};
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
 
@@ -56,9 +57,23 @@ pub struct Redrive {
 /// # Ok::<(), sqs_once_local::QueueError>(())
 /// ```
 #[derive(Default)]
-pub struct Queues(HashMap<String, Queue>);
+pub struct Queues {
+    queues: HashMap<String, Queue>,
+    observers: Vec<Observer>,
+}
 
 impl Queues {
+    /// Tells `observer` from now on what happens, after all who were to be told before.
+    pub fn observe(&mut self, observer: Observer) {
+        self.observers.push(observer);
+    }
+
+    fn tell(&self, now: SystemTime, happening: &Happening) {
+        for observer in &self.observers {
+            observer(now, happening);
+        }
+    }
+
     /// Creates a queue, or sets an existing one differently.
     ///
     /// # Errors
@@ -66,7 +81,7 @@ impl Queues {
     /// of the two is a FIFO queue.
     pub fn create(&mut self, name: &str, settings: QueueSettings) -> Result<(), QueueError> {
         if let Some(Redrive { to, .. }) = &settings.redrive {
-            if !self.0.contains_key(to) {
+            if !self.queues.contains_key(to) {
                 return Err(QueueError::NoQueue(to.clone()));
             }
             if is_fifo(name) != is_fifo(to) {
@@ -76,22 +91,23 @@ impl Queues {
                 });
             }
         }
-        match self.0.get_mut(name) {
+        match self.queues.get_mut(name) {
             Some(queue) => queue.settings = settings,
             None => {
-                self.0.insert(name.to_owned(), Queue::new(name, settings));
+                self.queues
+                    .insert(name.to_owned(), Queue::new(name, settings));
             }
         }
         Ok(())
     }
 
     fn queue(&self, name: &str) -> Result<&Queue, QueueError> {
-        let queue = self.0.get(name);
+        let queue = self.queues.get(name);
         queue.ok_or_else(|| QueueError::NoQueue(name.to_owned()))
     }
 
     fn queue_mut(&mut self, name: &str) -> Result<&mut Queue, QueueError> {
-        let queue = self.0.get_mut(name);
+        let queue = self.queues.get_mut(name);
         queue.ok_or_else(|| QueueError::NoQueue(name.to_owned()))
     }
 
@@ -106,7 +122,23 @@ impl Queues {
         message: NewMessage,
         now: SystemTime,
     ) -> Result<String, QueueError> {
-        self.queue_mut(queue)?.send(message, now)
+        let (body, attributes) = (message.body.clone(), message.attributes.clone());
+        let group_id = message.group_id.clone();
+        match self.queue_mut(queue)?.send(message, now)? {
+            Sent::Before(id) => Ok(id),
+            Sent::Now { id, visible_at } => {
+                let happening = Happening::Sent {
+                    queue: queue.to_owned(),
+                    message_id: id.clone(),
+                    body,
+                    attributes,
+                    group_id,
+                    visible_at,
+                };
+                self.tell(now, &happening);
+                Ok(id)
+            }
+        }
     }
 
     /// Receives up to `most` messages, which are then invisible for the queue's visibility timeout. Those
@@ -124,14 +156,40 @@ impl Queues {
         now: SystemTime,
     ) -> Result<Vec<Received>, QueueError> {
         let from = self.queue_mut(queue)?;
-        let (received, dead) = from.receive(most, now);
-        if let Some(Redrive { to, .. }) = from.settings.redrive.clone() {
-            let dead_letters = self.queue_mut(&to)?;
-            for message in dead {
-                dead_letters.store(message, Some(queue.to_owned()), now);
+        let deliveries = from.receive(most, now);
+        let redrive = from.settings.redrive.clone();
+        let mut all = Vec::new();
+        for delivery in deliveries {
+            match delivery {
+                Delivery::Received {
+                    received,
+                    visible_at,
+                } => {
+                    let happening = Happening::Received {
+                        queue: queue.to_owned(),
+                        message_id: received.message.id.clone(),
+                        receive_count: received.receive_count,
+                        visible_at,
+                    };
+                    self.tell(now, &happening);
+                    all.push(received);
+                }
+                Delivery::Dead(message) => {
+                    let Some(Redrive { to, .. }) = &redrive else {
+                        continue;
+                    };
+                    let happening = Happening::DeadLettered {
+                        queue: queue.to_owned(),
+                        to: to.clone(),
+                        message_id: message.id.clone(),
+                    };
+                    let dead_letters = self.queue_mut(to)?;
+                    dead_letters.store(message, Some(queue.to_owned()), now);
+                    self.tell(now, &happening);
+                }
             }
         }
-        Ok(received)
+        Ok(all)
     }
 
     /// Deletes the message that was received with this receipt handle, and says whether it did: a handle
@@ -146,7 +204,13 @@ impl Queues {
         receipt_handle: &str,
         now: SystemTime,
     ) -> Result<bool, QueueError> {
-        self.queue_mut(queue)?.delete(receipt_handle, now)
+        let deleted = self.queue_mut(queue)?.delete(receipt_handle, now)?;
+        let Some(message_id) = deleted else {
+            return Ok(false);
+        };
+        let queue = queue.to_owned();
+        self.tell(now, &Happening::Deleted { queue, message_id });
+        Ok(true)
     }
 
     /// Makes a message that is in flight visible after `timeout` from now.
@@ -161,8 +225,15 @@ impl Queues {
         timeout: Duration,
         now: SystemTime,
     ) -> Result<(), QueueError> {
-        self.queue_mut(queue)?
-            .change_visibility(receipt_handle, timeout, now)
+        let changed = self.queue_mut(queue)?;
+        let (message_id, visible_at) = changed.change_visibility(receipt_handle, timeout, now)?;
+        let happening = Happening::VisibilityChanged {
+            queue: queue.to_owned(),
+            message_id,
+            visible_at,
+        };
+        self.tell(now, &happening);
+        Ok(())
     }
 
     /// Moves every visible message of a dead-letter queue to another queue, each under a new id, and says
@@ -180,12 +251,30 @@ impl Queues {
         self.queue(to)?;
         let messages = self.queue_mut(from)?.take_visible(now);
         let count = messages.len();
-        let to = self.queue_mut(to)?;
         for message in messages {
             let id = new_id();
-            to.store(NewMessage { id, ..message }, None, now);
+            let happening = Happening::Redriven {
+                queue: from.to_owned(),
+                to: to.to_owned(),
+                message_id: message.id.clone(),
+                new_message_id: id.clone(),
+            };
+            let moved = NewMessage { id, ..message };
+            self.queue_mut(to)?.store(moved, None, now);
+            self.tell(now, &happening);
         }
         Ok(count)
+    }
+
+    /// Deletes every message of a queue, in flight or not.
+    ///
+    /// # Errors
+    /// [`QueueError::NoQueue`].
+    pub fn purge(&mut self, queue: &str, now: SystemTime) -> Result<(), QueueError> {
+        self.queue_mut(queue)?.purge();
+        let queue = queue.to_owned();
+        self.tell(now, &Happening::Purged { queue });
+        Ok(())
     }
 
     /// Every message of a queue, in the order in which they were sent, visible or not.
