@@ -6,6 +6,7 @@ mod mapping;
 mod message;
 mod one;
 mod queues;
+mod source;
 
 pub use endpoint::LocalSqs;
 pub use error::QueueError;
@@ -13,3 +14,4 @@ pub(crate) use mapping::event;
 pub use mapping::{Batch, EventSourceMapping, Settled};
 pub use message::{NewMessage, Received};
 pub use queues::{QueueSettings, Queues, Redrive};
+pub use source::{LocalQueue, Source};
