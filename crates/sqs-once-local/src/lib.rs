@@ -71,7 +71,7 @@ pub use report::{Report, Row};
 pub use response::{BatchResponse, ResponseError};
 pub use runtime_api::{FunctionError, InvokeError, RuntimeApi};
 pub use table::{KeyAttribute, KeyType, TableDescription};
-pub use template::{FunctionResource, Template, TemplateError};
+pub use template::{FunctionResource, MappingResource, QueueResource, Template, TemplateError};
 
 /// The region everything here pretends to be in.
 pub const REGION: &str = "eu-central-1";
