@@ -58,6 +58,12 @@ impl Launch {
         }
     }
 
+    /// Runs another executable, under the name of the first.
+    pub fn binary(mut self, binary: impl Into<PathBuf>) -> Self {
+        self.binary = binary.into();
+        self
+    }
+
     /// Sets the memory size the function is told, in MB. Nothing enforces it.
     pub fn memory_mb(mut self, memory_mb: u32) -> Self {
         self.memory_mb = memory_mb;

@@ -64,8 +64,8 @@ pub use happening::{Answer, Happening, Observer};
 pub use launch::Launch;
 pub use log::{Outcome, RecordLine};
 pub use queue::{
-    Batch, EventSourceMapping, LocalQueue, LocalSqs, NewMessage, QueueError, QueueSettings, Queues,
-    Received, Redrive, Settled, Source,
+    Batch, Counts, EventSourceMapping, LocalQueue, LocalSqs, NewMessage, QueueError, QueueSettings,
+    Queues, Received, Redrive, Settled, Source,
 };
 pub use report::{Report, Row};
 pub use response::{BatchResponse, ResponseError};

@@ -1,6 +1,7 @@
 //! Where a poller's messages come from.
 
-use super::endpoint::{LocalSqs, arn, lock};
+use super::endpoint::{LocalSqs, lock};
+use super::message::arn;
 use super::{QueueError, Queues, Received};
 use std::future::Future;
 use std::num::NonZeroU32;
