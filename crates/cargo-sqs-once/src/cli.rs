@@ -16,6 +16,7 @@ pub(crate) struct Cli {
 #[derive(Subcommand)]
 pub(crate) enum Command {
     Invoke(InvokeArgs),
+    Dev(Box<crate::dev::DevArgs>),
     DeleteExpired(DeleteExpiredArgs),
 }
 

@@ -3,8 +3,10 @@
 mod cli;
 #[cfg(feature = "postgres")]
 mod delete_expired;
+mod dev;
 mod error;
 mod invoke;
+mod launch;
 mod print;
 mod workspace;
 
@@ -15,9 +17,12 @@ use std::process::ExitCode;
 #[tokio::main]
 async fn main() -> ExitCode {
     let Cli { command } = Cli::parse_from(arguments());
+    // It ends by and by.
+    let hears_ctrl_c_itself = matches!(command, Command::Dev(_));
     let work = async {
         match command {
             Command::Invoke(arguments) => invoke::invoke(arguments).await,
+            Command::Dev(arguments) => dev::dev(*arguments).await,
             #[cfg(not(feature = "postgres"))]
             Command::DeleteExpired(_) => Err(error::Error::NoPostgres),
             #[cfg(feature = "postgres")]
@@ -27,7 +32,7 @@ async fn main() -> ExitCode {
     // Dropping an invocation ends the function, which may not listen to the signal itself.
     let done = tokio::select! {
         done = work => done,
-        Ok(()) = tokio::signal::ctrl_c() => Err(error::Error::Interrupted),
+        Ok(()) = tokio::signal::ctrl_c(), if !hears_ctrl_c_itself => Err(error::Error::Interrupted),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
