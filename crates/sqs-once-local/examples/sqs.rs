@@ -1,8 +1,8 @@
-//! Serves queues on loopback until its standard input ends, for whatever speaks to SQS. It first writes the endpoint:
+//! Serves queues on loopback until it is interrupted, for whatever speaks to SQS. It first writes the endpoint:
 //!
 //! ```sh
 //! cargo run -p sqs-once-local --example sqs
-//! AWS_ENDPOINT_URL_SQS=http://127.0.0.1:40001 aws sqs list-queues
+//! aws --endpoint-url http://127.0.0.1:40001 sqs list-queues
 //! ```
 
 #![allow(clippy::print_stdout, reason = "an example")]
@@ -41,7 +41,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let sqs = LocalSqs::start(queues).await?;
     println!("{}", sqs.endpoint());
-    let mut input = tokio::io::stdin();
-    tokio::io::copy(&mut input, &mut tokio::io::sink()).await?;
+    tokio::signal::ctrl_c().await?;
     Ok(())
 }

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | [`RuntimeApi`] | the Lambda Runtime API (and as much of the Extensions API as a runtime needs) |
 //! | [`LocalDynamoDb`] | an embedded DynamoDB, in memory or persisted in one file |
-//! | [`Queues`], [`LocalSqs`] | queues with visibility, redrive and message groups; SQS for the function's own calls |
+//! | [`Queues`], [`LocalSqs`] | queues with visibility, redrive and message groups; SQS for the SDKs and the AWS CLI |
 //! | [`EventSourceMapping`] | what polls a queue for the function, and does as it answers |
 //! | [`Poller`], [`Faults`] | the same in real time, with execution environments, and with faults on request |
 //! | [`Launch`], [`Function`] | the function's process: environment, log lines, exit status |

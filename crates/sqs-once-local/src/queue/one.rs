@@ -97,10 +97,10 @@ impl Queue {
         mut message: NewMessage,
         now: SystemTime,
     ) -> Result<Sent, QueueError> {
-        if self.is_fifo() {
-            if let Some(before) = self.sent_before(&mut message, now)? {
-                return Ok(before);
-            }
+        if self.is_fifo()
+            && let Some(before) = self.sent_before(&mut message, now)?
+        {
+            return Ok(before);
         }
         let id = message.id.clone();
         let delay = message.delay.unwrap_or(self.settings.delay);

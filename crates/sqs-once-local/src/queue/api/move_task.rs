@@ -72,11 +72,11 @@ pub(super) fn start(api: &Arc<Api>, request: &Value) -> Answer {
         let said = "Source queue must be configured as a Dead Letter Queue.";
         return Err(Refused::new("InvalidParameterValue", said));
     }
-    if let Some(destination) = &destination {
-        if *destination == source || is_fifo(destination) != is_fifo(&source) {
-            let reason = "It must be another queue of the same type as the source queue";
-            return Err(Refused::value("DestinationArn", &arn(destination), reason));
-        }
+    if let Some(destination) = &destination
+        && (*destination == source || is_fifo(destination) != is_fifo(&source))
+    {
+        let reason = "It must be another queue of the same type as the source queue";
+        return Err(Refused::value("DestinationArn", &arn(destination), reason));
     }
     let handle = Uuid::new_v4().to_string();
     let now = SystemTime::now();

@@ -142,10 +142,10 @@ impl Wanted {
     }
 }
 
-/// Whether a message attribute is one that is asked for: by its name, by `All`, or by its beginning and `.*`.
+/// Whether a message attribute is one that is asked for: by its name, with all, or by its beginning and `.*`.
 fn fits(wanted: &str, name: &str) -> bool {
     match wanted.strip_suffix(".*") {
         Some(beginning) => name.starts_with(beginning),
-        None => wanted == name || wanted == "All",
+        None => wanted == name || wanted == "All" || wanted == "*",
     }
 }
