@@ -7,7 +7,6 @@ use crate::print;
 use crate::workspace::Workspace;
 use sqs_once_local::{BatchResponse, Event, InvokeError, Report, TableDescription};
 
-
 pub(crate) async fn invoke(args: InvokeArgs) -> Result<(), Error> {
     let text = launch::read_event(&args.event)?;
     let workspace = Workspace::find()?;
@@ -28,8 +27,7 @@ pub(crate) async fn invoke(args: InvokeArgs) -> Result<(), Error> {
 
     let executable = workspace.build(&binary, args.release, args.json)?;
 
-    let dynamodb =
-        launch::dynamodb(&workspace, template.as_ref(), &table, args.reset).await?;
+    let dynamodb = launch::dynamodb(&workspace, template.as_ref(), &table, args.reset).await?;
     let mut launch = launch::launch(executable, resource, &table, &dynamodb);
     if !args.json {
         launch = launch.on_line(print::log_line);

@@ -60,7 +60,10 @@ impl Workspace {
         let packages = self.metadata.workspace_packages().into_iter();
         packages
             .map(|package| package.manifest_path.clone().into_std_path_buf())
-            .chain([".cargo/config.toml", "Cargo.toml", "rust-toolchain.toml"].map(|name| self.root().join(name)))
+            .chain(
+                [".cargo/config.toml", "Cargo.toml", "rust-toolchain.toml"]
+                    .map(|name| self.root().join(name)),
+            )
             .collect()
     }
 

@@ -117,15 +117,30 @@ pub(crate) struct Settings {
 #[derive(Args)]
 pub(crate) struct FaultArgs {
     /// Deliver so many messages twice: at the same time, or again after their success
-    #[arg(long, value_name = "SHARE", default_value = "0%", hide_default_value = true)]
+    #[arg(
+        long,
+        value_name = "SHARE",
+        default_value = "0%",
+        hide_default_value = true
+    )]
     pub(crate) duplicate: Percent,
 
     /// Kill the process during so many invocations
-    #[arg(long, value_name = "SHARE", default_value = "0%", hide_default_value = true)]
+    #[arg(
+        long,
+        value_name = "SHARE",
+        default_value = "0%",
+        hide_default_value = true
+    )]
     pub(crate) kill: Percent,
 
     /// Lose the answers of so many invocations
-    #[arg(long, value_name = "SHARE", default_value = "0%", hide_default_value = true)]
+    #[arg(
+        long,
+        value_name = "SHARE",
+        default_value = "0%",
+        hide_default_value = true
+    )]
     pub(crate) drop_response: Percent,
 
     /// Start so many invocations up to 5s late, while the visibility timeout runs

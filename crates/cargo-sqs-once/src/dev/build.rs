@@ -6,10 +6,10 @@ use crate::error::Error;
 use crate::print::{self, Style};
 use crate::workspace::{Binary, Workspace};
 use sqs_once_local::{Launch, PollerControls};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use tokio::sync::oneshot;
 
 /// How often the files are looked at.
@@ -21,6 +21,8 @@ pub(crate) struct Builder {
     release: bool,
     quiet: bool,
     executable: PathBuf,
+    /// When the build of the executable began.
+    since: SystemTime,
     template: Option<PathBuf>,
     /// Where the binaries that run are.
     folder: PathBuf,
@@ -32,7 +34,7 @@ impl Builder {
         workspace: Workspace,
         binary: Binary,
         (release, quiet): (bool, bool),
-        executable: PathBuf,
+        (executable, since): (PathBuf, SystemTime),
         template: Option<PathBuf>,
     ) -> Self {
         let folder = workspace.running();
@@ -44,6 +46,7 @@ impl Builder {
             release,
             quiet,
             executable,
+            since,
             template,
             folder,
             copies: AtomicU32::new(0),
@@ -66,11 +69,12 @@ impl Builder {
     /// Builds whenever a source has changed. As long as that fails, what runs runs on.
     pub(crate) async fn on_change(self, launch: Launch, controls: PollerControls) {
         let root = self.workspace.root();
-        let mut sources = Watch::new(&self.executable, self.workspace.manifests());
+        let mut sources = Watch::new(self.workspace.manifests(), self.since);
+        sources.add_sources(&self.executable, self.since);
         // Cargo itself writes this one.
-        let lock = || Watch::new(Path::new(""), [root.join("Cargo.lock")]);
+        let lock = || Watch::new([root.join("Cargo.lock")], SystemTime::now());
         let mut lock_file = lock();
-        let mut template = Watch::new(Path::new(""), self.template.clone());
+        let mut template = Watch::new(self.template.clone(), self.since);
         loop {
             tokio::time::sleep(LOOK).await;
             if template.look() {
@@ -82,11 +86,12 @@ impl Builder {
                 continue;
             }
             print::styled_note(Style::Dim, "a source file has changed: building");
+            let since = SystemTime::now();
             let built = self.build().await;
             lock_file = lock();
             match built.and_then(|()| Ok(self.copied(launch.clone())?)) {
                 Ok(launch) => {
-                    sources.add_sources(&self.executable);
+                    sources.add_sources(&self.executable, since);
                     controls.replace(launch);
                     print::styled_note(Style::Dim, "built: new environments run it");
                 }

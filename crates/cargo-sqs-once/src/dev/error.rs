@@ -8,7 +8,9 @@ use std::path::PathBuf;
 pub(crate) enum DevError {
     #[error("the template has several queues for this function: pick one with --queue ({known})")]
     WhichQueue { known: String },
-    #[error("the template has no such queue for this function; without --queue the function gets one of its own")]
+    #[error(
+        "the template has no such queue for this function; without --queue the function gets one of its own"
+    )]
     NoMapping,
     #[error("the messages in {path} can't be sent", path = path.display())]
     Send { path: PathBuf, source: SendError },
@@ -29,7 +31,9 @@ pub(crate) enum DevError {
     #[error(transparent)]
     PollRemote(#[from] PollerError<super::remote::RemoteError>),
     #[cfg(not(feature = "aws"))]
-    #[error("this build of cargo-sqs-once knows no AWS: build it with the feature `aws` for --queue-url")]
+    #[error(
+        "this build of cargo-sqs-once knows no AWS: build it with the feature `aws` for --queue-url"
+    )]
     NoAws,
 }
 

@@ -21,8 +21,8 @@ use build::Builder;
 use plan::Plan;
 use show::{Show, Shown};
 use sqs_once_local::{
-    Faults, FunctionResource, Launch, LocalDynamoDb, LocalQueue, LocalSqs, NewMessage,
-    Poller, PollerError, PollerSettings, Queues, REGION, Source, TableDescription, Template,
+    Faults, FunctionResource, Launch, LocalDynamoDb, LocalQueue, LocalSqs, NewMessage, Poller,
+    PollerError, PollerSettings, Queues, REGION, Source, TableDescription, Template,
 };
 use std::path::PathBuf;
 use std::time::SystemTime;
@@ -53,6 +53,7 @@ pub(crate) async fn dev(args: DevArgs) -> Result<(), Error> {
     // Before the build, so that a mistake in them is not found out minutes later.
     let messages = to_send(&args.send, &plan.queue)?;
 
+    let since = SystemTime::now();
     let executable = workspace.build(&binary, args.release, args.json)?;
     let dynamodb = launch::dynamodb(&workspace, template.as_ref(), &table, args.reset).await?;
     let run = Run {
@@ -63,8 +64,14 @@ pub(crate) async fn dev(args: DevArgs) -> Result<(), Error> {
         plan,
         args,
     };
-    run.run(workspace, binary, executable, template_path, messages)
-        .await
+    run.run(
+        workspace,
+        binary,
+        (executable, since),
+        template_path,
+        messages,
+    )
+    .await
 }
 
 /// The messages of `--send`, in their order.
@@ -96,7 +103,7 @@ impl Run {
         self,
         workspace: Workspace,
         binary: Binary,
-        executable: PathBuf,
+        (executable, since): (PathBuf, SystemTime),
         template_path: Option<PathBuf>,
         messages: Vec<NewMessage>,
     ) -> Result<(), Error> {
@@ -110,7 +117,7 @@ impl Run {
             workspace,
             binary,
             (self.args.release, self.args.json),
-            executable,
+            (executable, since),
             template_path,
         );
         let launch = builder.copied(launch)?;
@@ -273,7 +280,7 @@ impl Run {
 
 /// Says what it came to.
 fn end(shown: &Shown, plan: &Plan, args: &DevArgs, sqs: &LocalSqs) -> Result<(), Error> {
-    print::styled_note(Style::Plain, &format!("\n{}", shown.summary()));
+    print::styled_note(Style::Plain, &shown.summary());
     if args.queue_url.is_some() {
         return Ok(());
     }

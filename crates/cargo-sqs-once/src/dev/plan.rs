@@ -58,7 +58,9 @@ impl Plan {
             );
         }
         if mapping.is_some_and(|mapping| mapping.has_filter) {
-            warnings.push("FilterCriteria are not applied here: the function gets every message".to_owned());
+            warnings.push(
+                "FilterCriteria are not applied here: the function gets every message".to_owned(),
+            );
         }
         let dead_letters = given_to_queue(&queue, given, &mut queues);
         if dead_letters.is_none() {
@@ -115,7 +117,10 @@ fn mapping<'a>(
         [] => Ok(None),
         [only] => Ok(Some(only)),
         _ => {
-            let names: Vec<_> = mappings.iter().filter_map(|one| one.queue.clone()).collect();
+            let names: Vec<_> = mappings
+                .iter()
+                .filter_map(|one| one.queue.clone())
+                .collect();
             Err(DevError::WhichQueue {
                 known: names.join(", "),
             })
@@ -126,7 +131,9 @@ fn mapping<'a>(
 fn local(resource: &QueueResource) -> (String, QueueSettings) {
     let default = QueueSettings::default();
     let settings = QueueSettings {
-        visibility_timeout: resource.visibility_timeout.unwrap_or(default.visibility_timeout),
+        visibility_timeout: resource
+            .visibility_timeout
+            .unwrap_or(default.visibility_timeout),
         delay: resource.delay.unwrap_or(default.delay),
         retention: resource.retention.unwrap_or(default.retention),
         content_based_deduplication: resource.content_based_deduplication,
@@ -262,9 +269,15 @@ Resources:
         let plan = plan(TEMPLATE, None, &Settings::default()).unwrap();
         assert_eq!(plan.queue, "Orders");
         assert_eq!(plan.dead_letters.as_deref(), Some("Dead"));
-        assert_eq!(settings(&plan, "Orders").visibility_timeout, Duration::from_secs(181));
+        assert_eq!(
+            settings(&plan, "Orders").visibility_timeout,
+            Duration::from_secs(181)
+        );
         let poller = &plan.poller;
-        assert_eq!((poller.batch_size.get(), poller.concurrency.get()), (25, 10));
+        assert_eq!(
+            (poller.batch_size.get(), poller.concurrency.get()),
+            (25, 10)
+        );
         assert_eq!(poller.window, Duration::from_secs(1));
         assert_eq!(poller.timeout, Duration::from_secs(30));
         assert!(poller.reports_failures);
@@ -312,12 +325,19 @@ Resources:
     #[test]
     fn what_would_lose_or_double_messages_is_said() {
         let template = TEMPLATE
-            .replace("            FunctionResponseTypes: [ReportBatchItemFailures]\n", "")
+            .replace(
+                "            FunctionResponseTypes: [ReportBatchItemFailures]\n",
+                "",
+            )
             .replace("VisibilityTimeout: 181", "VisibilityTimeout: 10")
             .replace("RedrivePolicy: {", "Ignored: {");
         let plan = plan(&template, None, &Settings::default()).unwrap();
         let all = plan.warnings.join("\n");
-        for word in ["ReportBatchItemFailures", "delivered twice", "no dead-letter queue"] {
+        for word in [
+            "ReportBatchItemFailures",
+            "delivered twice",
+            "no dead-letter queue",
+        ] {
             assert!(all.contains(word), "{word}: {all}");
         }
         assert!(!plan.poller.reports_failures);

@@ -71,10 +71,15 @@ impl RemoteQueue {
             loopback,
             observer,
         };
-        let names = [QueueAttributeName::QueueArn, QueueAttributeName::VisibilityTimeout];
+        let names = [
+            QueueAttributeName::QueueArn,
+            QueueAttributeName::VisibilityTimeout,
+        ];
         let attributes = queue.attributes(&names).await?;
         let arn = attributes.get(&QueueAttributeName::QueueArn);
-        queue.arn = arn.cloned().ok_or_else(|| RemoteError::NoArn(url.to_owned()))?;
+        queue.arn = arn
+            .cloned()
+            .ok_or_else(|| RemoteError::NoArn(url.to_owned()))?;
         let seconds = attributes.get(&QueueAttributeName::VisibilityTimeout);
         if let Some(seconds) = seconds.and_then(|seconds| seconds.parse().ok()) {
             queue.visibility_timeout = Duration::from_secs(seconds);
@@ -103,7 +108,10 @@ impl RemoteQueue {
         names: &[QueueAttributeName],
     ) -> Result<HashMap<QueueAttributeName, String>, RemoteError> {
         let request = self.client.get_queue_attributes().queue_url(&self.url);
-        let answer = request.set_attribute_names(Some(names.to_vec())).send().await;
+        let answer = request
+            .set_attribute_names(Some(names.to_vec()))
+            .send()
+            .await;
         let answer = answer.map_err(|error| refused("GetQueueAttributes", error))?;
         Ok(answer.attributes.unwrap_or_default())
     }
@@ -146,7 +154,11 @@ impl Source for RemoteQueue {
         self.arn.clone()
     }
 
-    async fn receive(&self, most: NonZeroU32, wait: Duration) -> Result<Vec<Received>, RemoteError> {
+    async fn receive(
+        &self,
+        most: NonZeroU32,
+        wait: Duration,
+    ) -> Result<Vec<Received>, RemoteError> {
         let most = most.get().min(10).cast_signed();
         let wait = wait.min(LONGEST_WAIT).as_secs_f64().ceil() as i32;
         let answer = self
@@ -236,7 +248,9 @@ where
 fn loopback(url: &str) -> Option<String> {
     let rest = url.strip_prefix("http://")?;
     let authority = rest.split('/').next()?;
-    let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
+    let host = authority
+        .rsplit_once(':')
+        .map_or(authority, |(host, _)| host);
     matches!(host, "localhost" | "127.0.0.1" | "[::1]").then(|| format!("http://{authority}"))
 }
 
@@ -300,7 +314,10 @@ mod tests {
     fn only_a_url_of_this_machine_is_its_own_endpoint() {
         let url = "http://127.0.0.1:4566/123456789012/orders";
         assert_eq!(loopback(url).as_deref(), Some("http://127.0.0.1:4566"));
-        assert_eq!(loopback("http://localhost/q").as_deref(), Some("http://localhost"));
+        assert_eq!(
+            loopback("http://localhost/q").as_deref(),
+            Some("http://localhost")
+        );
         for other in [
             "https://sqs.eu-central-1.amazonaws.com/1/orders",
             "http://localhost.example.com/1/q",
@@ -313,8 +330,14 @@ mod tests {
 
     #[test]
     fn the_region_is_the_urls() {
-        assert_eq!(region("https://sqs.eu-west-3.amazonaws.com/1/q"), Some("eu-west-3"));
-        assert_eq!(region("https://sqs.cn-north-1.amazonaws.com.cn/1/q"), Some("cn-north-1"));
+        assert_eq!(
+            region("https://sqs.eu-west-3.amazonaws.com/1/q"),
+            Some("eu-west-3")
+        );
+        assert_eq!(
+            region("https://sqs.cn-north-1.amazonaws.com.cn/1/q"),
+            Some("cn-north-1")
+        );
         assert_eq!(region("https://queue.example.com/1/q"), None);
     }
 }

@@ -138,7 +138,10 @@ impl Shown {
                 for (outcome, _) in &silent {
                     *self.counts.entry(word(*outcome)).or_default() += 1;
                 }
-                return silent.into_iter().map(|(outcome, id)| (id, outcome)).collect();
+                return silent
+                    .into_iter()
+                    .map(|(outcome, id)| (id, outcome))
+                    .collect();
             }
             _ => {}
         }
@@ -191,9 +194,10 @@ impl Shown {
             }
             Happening::Sent {
                 queue, message_id, ..
-            } if Some(queue) == self.dead_letters.as_ref() => {
-                note(Style::Bad, &format!("{message_id}  dead letter: sent to {queue}"))
-            }
+            } if Some(queue) == self.dead_letters.as_ref() => note(
+                Style::Bad,
+                &format!("{message_id}  dead letter: sent to {queue}"),
+            ),
             Happening::Sent {
                 queue, message_id, ..
             } => note(Style::Dim, &format!("{message_id}  sent to {queue}")),
@@ -280,7 +284,10 @@ fn word(outcome: Outcome) -> &'static str {
 
 /// `14:03:59.123`, in UTC as Lambda's logs.
 fn time_of_day(at: SystemTime) -> String {
-    let millis = at.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+    let millis = at
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_millis();
     let (hours, minutes) = (millis / 3_600_000 % 24, millis / 60_000 % 60);
     let (seconds, millis) = (millis / 1000 % 60, millis % 1000);
     format!("{hours:02}:{minutes:02}:{seconds:02}.{millis:03}")
@@ -288,7 +295,10 @@ fn time_of_day(at: SystemTime) -> String {
 
 /// The happening as one object, with the time as milliseconds since 1970.
 fn as_json(at: SystemTime, happening: &Happening) -> String {
-    let millis = at.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+    let millis = at
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_millis();
     let mut object = json!({"at": u64::try_from(millis).unwrap_or(u64::MAX)});
     // Texts and numbers under names that are texts: nothing that JSON does not have.
     if let (Some(object), Ok(Value::Object(fields))) =
@@ -351,7 +361,10 @@ mod tests {
             },
         });
         let expected = [("m-1", Outcome::Acknowledged), ("m-3", Outcome::Failed)];
-        assert_eq!(silent, expected.map(|(id, outcome)| (id.to_owned(), outcome)));
+        assert_eq!(
+            silent,
+            expected.map(|(id, outcome)| (id.to_owned(), outcome))
+        );
         let summary = "3 records: 1 processed, 1 failed, 1 acknowledged";
         assert_eq!(shown.summary(), summary);
     }

@@ -13,25 +13,24 @@ pub(crate) struct Watch(BTreeMap<PathBuf, State>);
 type State = Option<(SystemTime, u64)>;
 
 impl Watch {
-    /// Watches what the binary at `executable` is made of, and `others`.
-    pub(crate) fn new(executable: &Path, others: impl IntoIterator<Item = PathBuf>) -> Self {
+    /// Watches files. What was written after `since` has changed already.
+    pub(crate) fn new(files: impl IntoIterator<Item = PathBuf>, since: SystemTime) -> Self {
         let mut watch = Self(BTreeMap::new());
-        watch.add(others);
-        watch.add_sources(executable);
+        watch.add(files, since);
         watch
     }
 
-    /// Watches, too, what the binary is made of now.
-    pub(crate) fn add_sources(&mut self, executable: &Path) {
+    /// Watches, too, what the binary at `executable` is made of now, which has been built since then.
+    pub(crate) fn add_sources(&mut self, executable: &Path, since: SystemTime) {
         let list = executable.with_extension("d");
         // Without the list the other files are watched, at least.
         let list = std::fs::read_to_string(list).unwrap_or_default();
-        self.add(sources(&list));
+        self.add(sources(&list), since);
     }
 
-    fn add(&mut self, files: impl IntoIterator<Item = PathBuf>) {
+    fn add(&mut self, files: impl IntoIterator<Item = PathBuf>, since: SystemTime) {
         for file in files {
-            let state = state(&file);
+            let state = state(&file).filter(|(written, _)| *written <= since);
             self.0.entry(file).or_insert(state);
         }
     }
@@ -81,7 +80,8 @@ mod tests {
 
     #[test]
     fn every_file_of_the_list_is_watched() {
-        let list = "/t/debug/pay: /p/src/main.rs /p/my\\ code/lib.rs C:\\p\\main.rs\n\n/t/debug/none:\n";
+        let list =
+            "/t/debug/pay: /p/src/main.rs /p/my\\ code/lib.rs C:\\p\\main.rs\n\n/t/debug/none:\n";
         let expected = ["/p/src/main.rs", "/p/my code/lib.rs", "C:\\p\\main.rs"];
         assert_eq!(sources(list), expected.map(PathBuf::from));
     }
@@ -93,12 +93,16 @@ mod tests {
         let source = path("main.rs");
         std::fs::write(path("pay.d"), format!("pay: {}\n", source.display())).unwrap();
         std::fs::write(&source, "fn main() {}").unwrap();
-        let mut watch = Watch::new(&path("pay"), [path("Cargo.toml")]);
+        let mut watch = Watch::new([path("Cargo.toml")], SystemTime::now());
+        watch.add_sources(&path("pay"), SystemTime::now());
         assert!(!watch.look());
         std::fs::write(&source, "fn main() { }").unwrap();
         assert_eq!((watch.look(), watch.look()), (true, false));
         std::fs::write(path("Cargo.toml"), "").unwrap();
         assert!(watch.look(), "a file that was not there before");
+        let before = SystemTime::UNIX_EPOCH;
+        let mut during_the_build = Watch::new([source.clone()], before);
+        assert!(during_the_build.look(), "a file that was written since");
         std::fs::remove_file(&source).unwrap();
         assert!(watch.look(), "a file that is there no more");
     }
