@@ -485,3 +485,60 @@ fn help_ends_in_examples() {
     let (_, examples) = run.stdout.split_once("Examples:\n").unwrap();
     assert!(examples.contains("cargo sqs-once dev --send events/orders.json --until-empty"));
 }
+
+/// A queue elsewhere, as far as `dev` can tell.
+#[cfg(feature = "aws")]
+#[test]
+fn messages_of_any_sqs_endpoint_are_handled_and_deleted() {
+    use sqs_once_local::{LocalSqs, NewMessage, QueueSettings, Queues};
+    use std::time::SystemTime;
+
+    let project = Project::new();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let mut queues = Queues::default();
+    queues
+        .create("elsewhere", QueueSettings::default())
+        .unwrap();
+    for id in ["m-1", "m-2"] {
+        let message = NewMessage::new(id, "good");
+        queues
+            .send("elsewhere", message, SystemTime::now())
+            .unwrap();
+    }
+    let sqs = runtime.block_on(LocalSqs::start(queues)).unwrap();
+    let url = sqs.url("elsewhere");
+    let mut command = project.command(&["--queue-url", &url, "--until-empty"]);
+    let run = Run::of(
+        command
+            .env("AWS_EC2_METADATA_DISABLED", "true")
+            .output()
+            .unwrap(),
+    );
+    assert_eq!(run.status, Some(0), "{}", run.stderr);
+    assert_eq!(
+        (run.count("m-1", "processed"), run.count("m-2", "processed")),
+        (1, 1)
+    );
+    assert!(
+        run.stderr.contains("no other consumer gets it"),
+        "{}",
+        run.stderr
+    );
+    assert_eq!(sqs.queues().len("elsewhere").unwrap(), 0);
+
+    let gone = format!("{url}-gone");
+    let run = Run::of(project.command(&["--queue-url", &gone]).output().unwrap());
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("SQS refused GetQueueAttributes"),
+        "{}",
+        run.stderr
+    );
+    let run = Run::of(
+        project
+            .command(&["--queue-url", &url, "--send", "x"])
+            .output()
+            .unwrap(),
+    );
+    assert_eq!(run.status, Some(2));
+}
