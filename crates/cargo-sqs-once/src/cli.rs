@@ -18,6 +18,7 @@ pub(crate) struct Cli {
 #[derive(Subcommand)]
 pub(crate) enum Command {
     Invoke(InvokeArgs),
+    Dev(Box<crate::dev::DevArgs>),
     DeleteExpired(DeleteExpiredArgs),
     Key(KeyArgs),
     Dlq(DlqArgs),

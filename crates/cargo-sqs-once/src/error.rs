@@ -30,6 +30,8 @@ pub(crate) enum Error {
     #[error("cargo built `{name}` but did not say where")]
     NoExecutable { name: String },
     #[error(transparent)]
+    Dev(#[from] crate::dev::DevError),
+    #[error(transparent)]
     Template(#[from] TemplateError),
     #[error(transparent)]
     DynamoDb(#[from] DynamoDbError),

@@ -5,10 +5,12 @@ mod cli;
 mod confirm;
 #[cfg(feature = "postgres")]
 mod delete_expired;
+mod dev;
 mod dlq;
 mod error;
 mod invoke;
 mod key;
+mod launch;
 mod operate;
 mod print;
 mod workspace;
@@ -21,10 +23,11 @@ use std::process::ExitCode;
 async fn main() -> ExitCode {
     let Cli { command } = Cli::parse_from(arguments());
     // It finishes what it is at, and puts back what it holds.
-    let listens_itself = matches!(command, Command::Dlq(_));
+    let listens_itself = matches!(command, Command::Dev(_) | Command::Dlq(_));
     let work = async {
         match command {
             Command::Invoke(arguments) => invoke::invoke(arguments).await,
+            Command::Dev(arguments) => dev::dev(*arguments).await,
             Command::Dlq(arguments) => dlq::dlq(arguments).await,
             Command::Key(arguments) => key::key(arguments).await,
             #[cfg(not(feature = "postgres"))]

@@ -10,6 +10,7 @@
 //! | [`LocalDynamoDb`] | an embedded DynamoDB, in memory or persisted in one file |
 //! | [`Queues`], [`LocalSqs`] | queues with visibility, redrive and message groups; SQS for the SDKs and the AWS CLI |
 //! | [`EventSourceMapping`] | what polls a queue for the function, and does as it answers |
+//! | [`Poller`], [`Faults`] | the same in real time, with execution environments, and with faults on request |
 //! | [`Launch`], [`Function`] | the function's process: environment, log lines, exit status |
 //! | [`Happening`], [`Observer`] | what happens to messages and to the function, told as it happens |
 //! | [`Event`] | an SQS event made of an event, a message, a bare body or JSON Lines |
@@ -41,6 +42,7 @@
 //! Everything listens on 127.0.0.1 only, and a function started here can reach no AWS endpoint by
 //! accident: every service that is not emulated is pointed at a closed loopback port.
 
+mod dev;
 mod dynamodb;
 mod event;
 mod function;
@@ -54,6 +56,7 @@ mod runtime_api;
 mod table;
 mod template;
 
+pub use dev::{Faults, Percent, PercentError, Poller, PollerControls, PollerError, PollerSettings};
 pub use dynamodb::{DynamoDbError, LocalDynamoDb};
 pub use event::{Event, EventError};
 pub use function::{Function, StartError};
@@ -61,14 +64,14 @@ pub use happening::{Answer, Happening, Observer};
 pub use launch::Launch;
 pub use log::{Outcome, RecordLine};
 pub use queue::{
-    Batch, Counts, EventSourceMapping, LocalSqs, NewMessage, QueueError, QueueSettings, Queues,
-    Received, Redrive, Settled,
+    Batch, Counts, EventSourceMapping, LocalQueue, LocalSqs, NewMessage, QueueError, QueueSettings,
+    Queues, Received, Redrive, Settled, Source,
 };
 pub use report::{Report, Row};
 pub use response::{BatchResponse, ResponseError};
 pub use runtime_api::{FunctionError, InvokeError, RuntimeApi};
 pub use table::{KeyAttribute, KeyType, TableDescription};
-pub use template::{FunctionResource, Template, TemplateError};
+pub use template::{FunctionResource, MappingResource, QueueResource, Template, TemplateError};
 
 /// The region everything here pretends to be in.
 pub const REGION: &str = "eu-central-1";
