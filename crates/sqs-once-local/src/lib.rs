@@ -12,6 +12,7 @@
 //! | [`EventSourceMapping`] | what polls a queue for the function, and does as it answers |
 //! | [`Launch`], [`Function`] | the function's process: environment, log lines, exit status |
 //! | [`Happening`], [`Observer`] | what happens to messages and to the function, told as it happens |
+//! | [`Story`], [`Page`] | all of that, kept, on a web page, and in a file that shows the same |
 //! | [`Event`] | an SQS event made of an event, a message, a bare body or JSON Lines |
 //! | [`Template`] | what `template.yaml` says about the table and the function |
 //! | [`BatchResponse`], [`Report`] | what Lambda makes of an answer, and what became of each record |
@@ -47,6 +48,7 @@ mod function;
 mod happening;
 mod launch;
 mod log;
+mod page;
 mod queue;
 mod report;
 mod response;
@@ -60,6 +62,7 @@ pub use function::{Function, StartError};
 pub use happening::{Answer, Happening, Observer};
 pub use launch::Launch;
 pub use log::{Outcome, RecordLine};
+pub use page::{Limits, Page, PageError, Story};
 pub use queue::{
     Batch, EventSourceMapping, LocalSqs, NewMessage, QueueError, QueueSettings, Queues, Received,
     Redrive, Settled,
