@@ -29,6 +29,9 @@ struct Run {
     story: Story,
     tell: Observer,
     requests: u32,
+    /// The number of the environment that runs or ran last, and whether it runs.
+    environment: u32,
+    runs: bool,
     /// What the function has, and what it gave back.
     batch: Vec<Received>,
     returned: Vec<Received>,
@@ -60,10 +63,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
         tell: story.observer(),
         story,
         requests: 0,
+        environment: 0,
+        runs: false,
         batch: Vec::new(),
         returned: Vec::new(),
     };
-    run.tell(&Happening::EnvironmentStarted { environment: 1 });
     tokio::task::spawn_blocking(move || {
         for line in std::io::stdin().lock().lines() {
             match run.command(&line.unwrap_or_default()) {
@@ -95,9 +99,10 @@ impl Run {
             "take" => self.take(),
             "answer" => self.answer(rest),
             "crash" => {
+                self.runs = false;
                 let reason = "killed by signal 9".to_owned();
                 self.tell(&Happening::EnvironmentEnded {
-                    environment: 1,
+                    environment: self.environment,
                     reason: reason.clone(),
                 });
                 self.answered(Answer::Failed { reason });
@@ -127,11 +132,18 @@ impl Run {
 
     fn take(&mut self) -> Result<(), Box<dyn Error>> {
         self.batch = self.sqs.queues().receive(QUEUE, 10, SystemTime::now())?;
+        if !self.runs {
+            self.runs = true;
+            self.environment += 1;
+            self.tell(&Happening::EnvironmentStarted {
+                environment: self.environment,
+            });
+        }
         self.requests += 1;
         let ids = self.batch.iter().map(|one| one.message.id.clone());
         let message_ids: Vec<_> = ids.collect();
         self.tell(&Happening::Invoked {
-            environment: 1,
+            environment: self.environment,
             request_id: self.request_id(),
             queue: QUEUE.to_owned(),
             message_ids: message_ids.clone(),
@@ -142,7 +154,7 @@ impl Run {
         }));
         for line in lines {
             self.tell(&Happening::Logged {
-                environment: 1,
+                environment: self.environment,
                 line,
             });
         }
@@ -160,7 +172,7 @@ impl Run {
                 serde_json::from_value(named.map_or("processed", |one| one.1).into())?;
             let failed = !matches!(outcome, Outcome::Processed | Outcome::Duplicate);
             self.tell(&Happening::Record {
-                environment: 1,
+                environment: self.environment,
                 record: RecordLine {
                     message_id: id.clone(),
                     outcome,
@@ -184,7 +196,7 @@ impl Run {
 
     fn answered(&self, answer: Answer) {
         self.tell(&Happening::Answered {
-            environment: 1,
+            environment: self.environment,
             request_id: self.request_id(),
             answer,
         });

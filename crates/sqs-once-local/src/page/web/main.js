@@ -38,7 +38,8 @@ function take(overview) {
   $("forgotten").textContent = words.join(" ");
   if (!source.live) $("connection").textContent = `a report, as of ${new Date(overview.now).toLocaleString()}`;
   const shown = timeline.number;
-  const changed = overview.messages.some((message) => message.number === shown);
+  // One more of its id is news of it as well.
+  const changed = overview.messages.some((message) => message.id === timeline.id);
   if (shown !== null && changed) refresh(shown);
   draw();
 }
@@ -99,7 +100,10 @@ async function send() {
   const request = { body: $("send-body").value, group_id: $("send-group").value || null };
   const sent = await act("send", request, (done) => `sent ${done.message_id}`);
   $("send-refused").textContent = sent ? "" : $("said").textContent;
-  if (sent) $("send").close();
+  if (sent) {
+    $("send-body").value = "";
+    $("send").close();
+  }
 }
 
 if (source.canAct) {

@@ -9,6 +9,7 @@ class Timeline {
     this.open = open;
     this.now = now;
     this.number = null;
+    this.id = null;
     $("other").addEventListener("change", () => {
       $("timeline").classList.toggle("without-others", !$("other").checked);
     });
@@ -21,6 +22,7 @@ class Timeline {
       $("panel").scrollTop = 0;
     }
     this.number = detail.number;
+    this.id = detail.id;
     $("panel-title").textContent = detail.id;
     $("body").textContent = detail.body;
     this.facts(detail);
@@ -35,6 +37,7 @@ class Timeline {
 
   close() {
     this.number = null;
+    this.id = null;
     $("panel").hidden = true;
   }
 
