@@ -192,7 +192,7 @@ class Page:
         """Presses a key and lets it go."""
         text = {"Enter": "\r", "/": "/"}.get(key)
         down = {"text": text} if text else {}
-        shared = {"key": key, "code": key, "windowsVirtualKeyCode": KEYS[key]}
+        shared = {"key": key, "code": {"/": "Slash"}.get(key, key), "windowsVirtualKeyCode": KEYS[key]}
         self.call("Input.dispatchKeyEvent", type="keyDown", **shared, **down)
         self.call("Input.dispatchKeyEvent", type="keyUp", **shared)
 

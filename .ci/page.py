@@ -177,6 +177,7 @@ def buttons_send(page, run):
     page.wait("document.querySelector('#send').open")
     page.click("#send-go")
     page.wait("document.querySelector('#send-refused').textContent.includes('needs a body')")
+    expected = ["Failed to load resource: the server responded with a status of 409 (Conflict)"]
     page.click("#send-body")
     page.type('{"order_id": "by hand"}')
     page.click("#send-go")
@@ -191,11 +192,13 @@ def buttons_send(page, run):
     run.do("take", f"answer {sent}=duplicate")
     page.wait(has("done", "duplicate"))
     page.click("#close")
+    return expected
 
 
 def nothing_written_is_run(page, run):
     """Markup in an id, a body or a log line is shown as it is."""
     run.do(f"send <b>bold</b> {HACK}", "take", "answer <b>bold</b>=terminal")
+    page.wait(has("queue", "<b>bold</b> back in 60 min"))
     open_chip(page, "<b>bold</b>")
     page.wait(f"document.querySelector('#body').textContent === {json.dumps(HACK)}")
     assert page.value("document.querySelectorAll('img, main b, main script').length") == 0
@@ -204,9 +207,9 @@ def nothing_written_is_run(page, run):
     page.value("document.querySelector('#said').innerHTML = '<img src=data:, onerror=\"window.hacked=1\">'")
     page.wait("document.querySelector('#said img').complete")
     assert page.value("window.hacked") is None
-    refused = [words for words in page.complaints() if "Content Security Policy" in words]
-    assert len(refused) == 1, page.complaints()
     page.click("#close")
+    refused = [words for words in page.complaints() if "Content Security Policy" in words]
+    assert refused, page.complaints()
     return refused
 
 
@@ -215,8 +218,8 @@ def filters(page, run):
     page.press("/")
     assert focused(page) == "filter"
     page.type("m-2")
-    page.wait(f"{chips('done')}.every((words) => words.includes('m-2')) && {has('done', 'm-2')}")
-    page.wait("document.querySelector('#count-done').textContent.includes(' of ')")
+    page.wait(f"{has('dead', 'm-2')} && document.querySelectorAll('.chip').length === 1")
+    page.wait("document.querySelector('#count-done').textContent === '0 of 4'")
     choose(page, "filter", "")
     choose(page, "outcome", "duplicate")
     page.wait(f"{chips('done')}.length === 2 && {chips('done')}.every((words) => words.includes('duplicate'))")
@@ -284,14 +287,15 @@ def legible(page, run):
 
 def thousands(page, run):
     """Thousands of messages are counted, and few of them are in the document."""
+    before = int(page.text("#count-queue"))
     run.do("many 5000")
-    page.wait("document.querySelector('#count-queue').textContent === '5,000'")
-    page.wait("document.querySelector('#more-queue').textContent === '+ 4,940 more'")
+    page.wait(f"document.querySelector('#count-queue').textContent === '{5000 + before:,}'")
+    page.wait(f"document.querySelector('#more-queue').textContent === '+ {5000 + before - 60:,} more'")
     page.click("#more-queue")
     page.wait("document.querySelectorAll('#list-queue .chip').length === 120")
     for _ in range(30):
         run.do("take", "answer")
-    page.wait("document.querySelector('#count-queue').textContent === '4,700'")
+    page.wait(f"document.querySelector('#count-queue').textContent === '{4700 + before:,}'")
     open_chip(page, "many-301")
     page.click("#close")
     elements = page.value("document.querySelectorAll('*').length")
@@ -330,21 +334,32 @@ def says_when_the_run_is_over(page, run):
     assert page.value("document.querySelectorAll('.chip').length") > 0
 
 
+CHECKS = [
+    moves_live,
+    timeline_opens,
+    failing_ends_in_the_dead_letter_queue,
+    buttons_send,
+    filters,
+    keyboard_is_enough,
+    legible,
+    nothing_written_is_run,
+]
+
+
 def main():
     subprocess.run(["cargo", "build", "--package", "sqs-once-local", "--example", "page"], cwd=ROOT, check=True)
     with run() as example, browser() as chromium:
         page = chromium.open(example.url)
-        for check in (moves_live, timeline_opens, failing_ends_in_the_dead_letter_queue, buttons_send, filters, keyboard_is_enough, legible):
-            check(page, example)
+        expected = []
+        for check in CHECKS:
+            expected += check(page, example) or []
             print("   ", check.__doc__)
-            assert page.complaints() == [], page.complaints()
-        refused = nothing_written_is_run(page, example)
-        print("   ", nothing_written_is_run.__doc__)
+            assert page.complaints() == expected, page.complaints()
         elements = thousands(page, example)
         print("   ", thousands.__doc__)
         size = report_is_the_same(chromium, page, example)
         print("   ", report_is_the_same.__doc__)
-        assert page.complaints() == refused, page.complaints()
+        assert page.complaints() == expected, page.complaints()
         own = [url for url in page.requests() if not url.startswith(("data:", example.url))]
         assert own == [], own
         says_when_the_run_is_over(page, example)

@@ -52,11 +52,15 @@ class Board {
   /** What stands in each column: what comes next first where messages wait, what was last first where they end. */
   sorted() {
     const now = this.now();
-    const columns = Object.fromEntries(COLUMNS.map((column) => [column, { all: 0, shown: [] }]));
+    const columns = Object.fromEntries(COLUMNS.map((column) => [column, { all: 0, matching: 0, shown: [] }]));
     for (const message of this.messages.values()) {
       const column = columns[columnOf(message, now)];
-      if (message.state !== "redriven") column.all += 1;
-      if (this.matches(message)) column.shown.push(message);
+      // What was redriven is shown where it was, and counted where it is.
+      const counts = Number(message.state !== "redriven");
+      column.all += counts;
+      if (!this.matches(message)) continue;
+      column.shown.push(message);
+      column.matching += counts;
     }
     columns.done.all += (this.forgotten.done ?? 0) + (this.forgotten.purged ?? 0);
     const isPast = (message) => Number(message.state === "redriven");
@@ -75,7 +79,7 @@ class Board {
     const kept = new Map();
     const moved = [];
     for (const column of COLUMNS) {
-      const { all, shown } = columns[column];
+      const { all, matching, shown } = columns[column];
       const list = $(`list-${column}`);
       const limit = this.limits[column];
       let next = list.firstElementChild;
@@ -87,7 +91,8 @@ class Board {
         else list.insertBefore(item, next);
         this.label(item, message, column);
       }
-      $(`count-${column}`).value = this.filter || this.outcome ? `${number(shown.length)} of ${number(all)}` : number(all);
+      const some = this.filter || this.outcome;
+      $(`count-${column}`).value = some ? `${number(matching)} of ${number(all)}` : number(all);
       const more = shown.length - limit;
       const button = $(`more-${column}`);
       button.hidden = more <= 0;

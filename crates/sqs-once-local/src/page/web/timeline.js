@@ -118,7 +118,8 @@ function entryContent(entry, open) {
       return ["", entry.reason === null ? words : element("span", "what bad", `the whole batch was returned: ${entry.reason}`)];
     }
     case "visibility_changed":
-      return ["", `invisible until ${until(entry.visible_at)} from now on`];
+      if (entry.visible_at <= entry.at) return ["", "made visible: it can be received at once"];
+      return ["", `made invisible until ${until(entry.visible_at)}`];
     case "deleted":
       return ["", element("span", "what good", `deleted from ${entry.queue}`)];
     case "dead_lettered":
