@@ -2,12 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use sqs_once_local::{Happening, NewMessage, QueueError, QueueSettings, Queues, Received, Redrive};
+use sqs_once_local::{
+    Counts, Happening, NewMessage, QueueError, QueueSettings, Queues, Received, Redrive,
+};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const SECOND: Duration = Duration::from_secs(1);
-const VISIBILITY: Duration = Duration::from_secs(30);
 const DEAD: &str = "dead";
 const QUEUE: &str = "orders";
 const FIFO: &str = "orders.fifo";
@@ -267,10 +268,10 @@ fn a_fifo_queue_takes_no_message_without_a_group_or_a_deduplication_id() {
         deduplication_id: None,
         ..bare.clone().in_group("a", "")
     };
-    for message in [bare, no_id] {
-        let refused = queues.send(FIFO, message, at(0));
-        assert!(matches!(refused, Err(QueueError::Fifo(_))), "{refused:?}");
-    }
+    let refused = queues.send(FIFO, bare, at(0));
+    assert_eq!(refused, Err(QueueError::Fifo("a message group")));
+    let refused = queues.send(FIFO, no_id, at(0));
+    assert_eq!(refused, Err(QueueError::NoDeduplication));
 }
 
 #[test]
@@ -289,7 +290,7 @@ fn what_is_not_there_is_refused_by_name() {
             to: DEAD.to_owned(),
             max_receive_count: 3,
         }),
-        visibility_timeout: VISIBILITY,
+        ..QueueSettings::default()
     };
     let refused = queues.create(FIFO, settings);
     assert!(matches!(refused, Err(QueueError::OtherType { .. })));
@@ -418,4 +419,150 @@ fn a_message_that_is_not_hidden_comes_once_in_a_batch() {
         .unwrap();
     assert_eq!(ids(&receive(&mut queues, QUEUE, 10, 0)), ["m-1"]);
     assert_eq!(receive(&mut queues, QUEUE, 10, 0)[0].receive_count, 2);
+}
+
+#[test]
+fn a_delayed_message_comes_when_its_delay_has_ended() {
+    let mut queues = queues();
+    let delayed = |id: &str, delay| NewMessage {
+        delay,
+        ..NewMessage::new(id, "")
+    };
+    let settings = QueueSettings {
+        delay: 10 * SECOND,
+        ..QueueSettings::default()
+    };
+    queues.create(QUEUE, settings).unwrap();
+    for (id, delay) in [
+        ("queue's", None),
+        ("own", Some(5 * SECOND)),
+        ("none", Some(Duration::ZERO)),
+    ] {
+        queues.send(QUEUE, delayed(id, delay), at(0)).unwrap();
+    }
+    let counts = Counts {
+        visible: 1,
+        in_flight: 0,
+        delayed: 2,
+    };
+    assert_eq!(queues.counts(QUEUE, at(0)), Ok(counts));
+    assert_eq!(ids(&receive(&mut queues, QUEUE, 10, 4)), ["none"]);
+    let counts = Counts {
+        visible: 1,
+        in_flight: 1,
+        delayed: 1,
+    };
+    assert_eq!(queues.counts(QUEUE, at(5)), Ok(counts));
+    assert_eq!(ids(&receive(&mut queues, QUEUE, 10, 9)), ["own"]);
+    assert_eq!(ids(&receive(&mut queues, QUEUE, 10, 10)), ["queue's"]);
+}
+
+#[test]
+fn a_delayed_message_does_not_hold_up_those_before_it() {
+    let mut queues = queues();
+    let settings = QueueSettings {
+        delay: 10 * SECOND,
+        ..QueueSettings::default()
+    };
+    queues.create(FIFO, settings).unwrap();
+    for (id, now) in [("a1", 0), ("a2", 5)] {
+        let message = NewMessage::new(id, "").in_group("a", id);
+        queues.send(FIFO, message, at(now)).unwrap();
+    }
+    assert_eq!(ids(&receive(&mut queues, FIFO, 10, 10)), ["a1"]);
+}
+
+#[test]
+fn a_message_is_kept_as_long_as_its_queue_says_and_no_longer() {
+    let mut queues = queues();
+    let settings = QueueSettings {
+        retention: 60 * SECOND,
+        ..QueueSettings::default()
+    };
+    queues.create(QUEUE, settings).unwrap();
+    let told = told(&mut queues);
+    for (id, now) in [("m-1", 0), ("m-2", 30)] {
+        queues
+            .send(QUEUE, NewMessage::new(id, ""), at(now))
+            .unwrap();
+    }
+    let received = receive(&mut queues, QUEUE, 1, 59);
+    assert_eq!(ids(&received), ["m-1"]);
+    told.lock().unwrap().clear();
+    let handle = &received[0].receipt_handle;
+    assert_eq!(
+        queues.delete(QUEUE, handle, at(60)),
+        Ok(false),
+        "it is gone"
+    );
+    let expired = Happening::Expired {
+        queue: QUEUE.to_owned(),
+        message_id: "m-1".to_owned(),
+    };
+    assert_eq!(*told.lock().unwrap(), [(at(60), expired)]);
+    assert_eq!(queues.len(QUEUE), Ok(1));
+    assert_eq!(receive(&mut queues, QUEUE, 10, 90), []);
+    assert_eq!(queues.len(QUEUE), Ok(0));
+}
+
+/// Whether a message is still in the dead-letter queue when it is as old as that keeps one, but not as long there.
+fn survives_in(dead: &str, queue: &str) -> bool {
+    let mut queues = Queues::default();
+    let retention = 60 * SECOND;
+    let settings = QueueSettings {
+        retention,
+        ..QueueSettings::default()
+    };
+    queues.create(dead, settings.clone()).unwrap();
+    let redrive = Redrive {
+        to: dead.to_owned(),
+        max_receive_count: 1,
+    };
+    let settings = QueueSettings {
+        redrive: Some(redrive),
+        ..settings
+    };
+    queues.create(queue, settings).unwrap();
+    let message = NewMessage::new("m-1", "").in_group("a", "d-1");
+    queues.send(queue, message, at(0)).unwrap();
+    receive(&mut queues, queue, 1, 0);
+    assert_eq!(receive(&mut queues, queue, 1, 30), []);
+    assert_eq!(queues.len(dead), Ok(1));
+    !receive(&mut queues, dead, 1, 60).is_empty()
+}
+
+#[test]
+fn a_dead_letter_ages_from_when_it_was_sent_unless_its_queue_is_a_fifo_queue() {
+    assert!(!survives_in(DEAD, QUEUE));
+    assert!(survives_in("dead.fifo", FIFO));
+}
+
+#[test]
+fn a_fifo_queue_makes_deduplication_ids_of_bodies_if_it_is_told_to() {
+    let mut queues = queues();
+    let settings = QueueSettings {
+        content_based_deduplication: true,
+        ..QueueSettings::default()
+    };
+    queues.create(FIFO, settings).unwrap();
+    let mut send = |id: &str, body: &str, given: Option<&str>| {
+        let message = NewMessage {
+            group_id: Some("a".to_owned()),
+            deduplication_id: given.map(str::to_owned),
+            ..NewMessage::new(id, body)
+        };
+        queues.send(FIFO, message, at(0)).unwrap()
+    };
+    assert_eq!(send("m-1", "same", None), "m-1");
+    assert_eq!(send("m-2", "same", None), "m-1");
+    assert_eq!(send("m-3", "other", None), "m-3");
+    assert_eq!(send("m-4", "same", Some("d")), "m-4");
+}
+
+#[test]
+fn the_queues_are_known_by_their_names() {
+    let queues = queues();
+    assert_eq!(queues.names(), [DEAD, QUEUE, FIFO]);
+    let redrive = queues.settings(QUEUE).unwrap().redrive.as_ref();
+    assert_eq!(redrive.unwrap().to, DEAD);
 }

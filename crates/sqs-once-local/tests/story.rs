@@ -386,6 +386,19 @@ fn a_purge_ends_what_the_queue_had() {
 }
 
 #[test]
+fn a_message_that_its_queue_keeps_no_longer_is_lost_and_says_so() {
+    let mut teller = Teller::new(Limits::default());
+    teller.sent("m-1");
+    teller.tell(&Happening::Expired {
+        queue: QUEUE.to_owned(),
+        message_id: "m-1".to_owned(),
+    });
+    let told = teller.detail("m-1");
+    assert_eq!(told["state"], "expired");
+    assert_eq!(timeline(&told), ["sent", "expired"]);
+}
+
+#[test]
 fn a_story_that_begins_in_the_middle_says_so() {
     let mut teller = Teller::new(Limits::default());
     teller.received("m-1", 3);

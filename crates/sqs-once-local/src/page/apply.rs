@@ -75,7 +75,8 @@ impl Told {
             | Happening::Deleted { .. }
             | Happening::DeadLettered { .. }
             | Happening::Redriven { .. }
-            | Happening::Purged { .. } => self.queue_did(at, happening),
+            | Happening::Purged { .. }
+            | Happening::Expired { .. } => self.queue_did(at, happening),
             Happening::EnvironmentStarted { environment } => {
                 let environment = *environment;
                 self.environments
@@ -186,6 +187,13 @@ impl Told {
                     .change(number, |message| message.state = State::Done);
                 let queue = Arc::from(queue.as_str());
                 self.kept.note(number, at, What::Deleted { queue });
+            }
+            Happening::Expired { queue, message_id } => {
+                let number = self.find(at, queue, message_id, |message| message.sent_at);
+                self.kept
+                    .change(number, |message| message.state = State::Expired);
+                let queue = Arc::from(queue.as_str());
+                self.kept.note(number, at, What::Expired { queue });
             }
             Happening::DeadLettered {
                 queue,

@@ -17,6 +17,7 @@ pub(super) struct Forgotten {
     pub(super) done: u64,
     pub(super) redriven: u64,
     pub(super) purged: u64,
+    pub(super) expired: u64,
     /// Messages that were not finished: too many were open at once.
     pub(super) unfinished: u64,
 }
@@ -230,6 +231,7 @@ impl Kept {
             State::Done => &mut self.forgotten.done,
             State::Redriven => &mut self.forgotten.redriven,
             State::Purged => &mut self.forgotten.purged,
+            State::Expired => &mut self.forgotten.expired,
             _ => &mut self.forgotten.unfinished,
         };
         *count += 1;

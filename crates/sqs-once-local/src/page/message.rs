@@ -26,11 +26,16 @@ pub(super) enum State {
     /// It goes on under another id.
     Redriven,
     Purged,
+    /// It was in its queue for longer than that keeps one.
+    Expired,
 }
 
 impl State {
     pub(super) fn is_finished(self) -> bool {
-        matches!(self, Self::Done | Self::Redriven | Self::Purged)
+        matches!(
+            self,
+            Self::Done | Self::Redriven | Self::Purged | Self::Expired
+        )
     }
 }
 
@@ -110,6 +115,9 @@ pub(super) enum What {
         link: Link,
     },
     Purged {
+        queue: Arc<str>,
+    },
+    Expired {
         queue: Arc<str>,
     },
     Fault {

@@ -62,7 +62,8 @@ class Board {
       column.shown.push(message);
       column.matching += counts;
     }
-    columns.done.all += (this.forgotten.done ?? 0) + (this.forgotten.purged ?? 0);
+    const { done = 0, purged = 0, expired = 0 } = this.forgotten;
+    columns.done.all += done + purged + expired;
     const isPast = (message) => Number(message.state === "redriven");
     const latest = (a, b) => isPast(a) - isPast(b) || b.changed - a.changed;
     columns.queue.shown.sort((a, b) => a.number - b.number);

@@ -30,8 +30,8 @@ function take(overview) {
   document.title = `${overview.queue} · sqs-once`;
   $("environments").textContent = `${plural(overview.environments, "environment runs", "environments run")}`;
   if (overview.function) entriesInto($("function-lines"), overview.function, open);
-  const { done, redriven, purged, unfinished } = overview.forgotten;
-  const finished = done + redriven + purged;
+  const { done, redriven, purged, expired, unfinished } = overview.forgotten;
+  const finished = done + redriven + purged + expired;
   const words = [];
   if (finished > 0) words.push(`The oldest ${plural(finished, "finished message is", "finished messages are")} not kept.`);
   if (unfinished > 0) words.push(`So ${plural(unfinished, "is one that was", "are some that were")} not finished.`);

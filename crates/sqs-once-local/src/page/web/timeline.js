@@ -130,6 +130,8 @@ function entryContent(entry, open) {
       return ["head", `redriven to ${entry.to}, as `, link(entry.link, open)];
     case "purged":
       return ["", `${entry.queue} was purged`];
+    case "expired":
+      return ["head", element("span", "what bad", `expired: longer in ${entry.queue} than that keeps a message`)];
     case "fault":
       return ["", element("span", "what wait", `fault on request: ${entry.text}`)];
     case "environment_started":

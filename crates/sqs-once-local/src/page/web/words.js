@@ -44,8 +44,9 @@ const outcomeOf = (outcome) => OUTCOMES[outcome] ?? [String(outcome), "calm"];
 
 /** In which column a message stands at a moment. */
 function columnOf(message, now) {
-  if (message.dead) return message.state === "done" || message.state === "purged" ? "done" : "dead";
-  if (["done", "purged", "redriven"].includes(message.state)) return "done";
+  if (["done", "purged", "expired"].includes(message.state)) return "done";
+  if (message.dead) return "dead";
+  if (message.state === "redriven") return "done";
   return message.state === "in_flight" && message.visible_at > now ? "flight" : "queue";
 }
 
@@ -54,6 +55,7 @@ function tagOf(message, column, now) {
   const waits = message.visible_at > now;
   if (message.state === "redriven") return ["redriven", "calm"];
   if (message.state === "purged") return ["purged", "calm"];
+  if (message.state === "expired") return ["expired", "bad"];
   if (message.state === "done") {
     if (message.dead) return ["dropped", "calm"];
     return message.outcome ? outcomeOf(message.outcome) : ["deleted", "calm"];
@@ -81,6 +83,8 @@ function stateOf(message, now) {
       return "a dead letter";
     case "redriven":
       return "redriven, under a new id";
+    case "expired":
+      return "lost: it was there for longer than the queue keeps a message";
     default:
       return message.state;
   }
