@@ -152,6 +152,8 @@ def failing_ends_in_the_dead_letter_queue(page, run):
     run.do("take")
     page.wait("document.querySelector('#timeline').innerText.includes('receive 2 by environment 1')")
     page.wait(has("flight", "m-2 receive 2"))
+    run.do("log a line that names nobody")
+    page.wait("document.querySelector('#timeline').innerText.includes('a line that names nobody')")
     run.do("crash")
     page.wait("document.querySelector('#timeline').innerText.includes('environment 1 ended: killed by signal 9')")
     run.do("back", "take")

@@ -20,8 +20,7 @@ use std::time::{Duration, SystemTime};
 
 const QUEUE: &str = "orders";
 const DEAD_LETTERS: &str = "orders-dlq";
-const HELP: &str =
-    "send ID BODY | many COUNT | take | answer ID=OUTCOME... | crash | back | report FILE";
+const HELP: &str = "send ID BODY | many COUNT | take | log LINE | answer ID=OUTCOME... | crash | back | report FILE";
 
 /// The function, which does as it is told.
 struct Run {
@@ -97,6 +96,12 @@ impl Run {
                 self.send(NewMessage::new(format!("many-{number}"), body))
             }),
             "take" => self.take(),
+            "log" => {
+                let line = rest.to_owned();
+                let environment = self.environment;
+                self.tell(&Happening::Logged { environment, line });
+                Ok(())
+            }
             "answer" => self.answer(rest),
             "crash" => {
                 self.runs = false;

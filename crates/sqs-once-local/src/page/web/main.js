@@ -11,6 +11,10 @@ const now = () => stopped ?? Date.now() + ahead;
 const board = new Board(open, now);
 const timeline = new Timeline(open, now);
 let drawing = false;
+let refreshing = false;
+let stale = false;
+/** Milliseconds after which nothing more is read of a message that is done. */
+const LATE = 5000;
 
 function draw() {
   if (drawing) return;
@@ -37,21 +41,37 @@ function take(overview) {
   if (unfinished > 0) words.push(`So ${plural(unfinished, "is one that was", "are some that were")} not finished.`);
   $("forgotten").textContent = words.join(" ");
   if (!source.live) $("connection").textContent = `a report, as of ${new Date(overview.now).toLocaleString()}`;
-  const shown = timeline.number;
-  // One more of its id is news of it as well.
-  const changed = overview.messages.some((message) => message.id === timeline.id);
-  if (shown !== null && changed) refresh(shown);
+  if (source.live && isNews(overview)) refresh();
   draw();
 }
 
-/** Fetches the open message anew; the answer of an older question is not shown. */
-async function refresh(number) {
-  try {
-    const detail = await source.detail(number);
-    if (detail && timeline.number === number) timeline.show(detail);
-  } catch (error) {
-    say(error.message);
+/** Whether something may be new in the open timeline. */
+function isNews(overview) {
+  if (timeline.number === null) return false;
+  const message = board.messages.get(timeline.number);
+  // Its invocation may have logged something that does not name it, and what is logged can be read late.
+  if (message && (message.state === "in_flight" || now() - message.at < LATE)) return true;
+  // One more of its id is news of it as well.
+  return overview.messages.some((message) => message.id === timeline.id);
+}
+
+/** Fetches the open message anew; once at a time, and once more if there was news meanwhile. */
+async function refresh() {
+  stale = true;
+  if (refreshing) return;
+  refreshing = true;
+  while (stale && timeline.number !== null) {
+    stale = false;
+    const number = timeline.number;
+    try {
+      const detail = await source.detail(number);
+      if (timeline.number === number) timeline.show(detail);
+    } catch (error) {
+      say(error.message);
+    }
+    await pause(80);
   }
+  refreshing = false;
 }
 
 async function open(number) {
