@@ -171,8 +171,8 @@ impl Run {
         let mut failures = Vec::new();
         for received in std::mem::take(&mut self.batch) {
             let id = received.message.id.clone();
-            let named = said.split(' ').filter_map(|one| one.split_once('='));
-            let named = named.filter(|(name, _)| *name == id).last();
+            let mut named = said.split(' ').filter_map(|one| one.split_once('='));
+            let named = named.find(|(name, _)| *name == id);
             let outcome: Outcome =
                 serde_json::from_value(named.map_or("processed", |one| one.1).into())?;
             let failed = !matches!(outcome, Outcome::Processed | Outcome::Duplicate);
