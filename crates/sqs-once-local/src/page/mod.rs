@@ -2,6 +2,7 @@
 
 mod act;
 mod apply;
+mod apply_queue;
 mod guard;
 mod html;
 mod kept;
