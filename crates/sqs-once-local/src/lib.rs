@@ -13,6 +13,7 @@
 //! | [`Poller`], [`Faults`] | the same in real time, with execution environments, and with faults on request |
 //! | [`Launch`], [`Function`] | the function's process: environment, log lines, exit status |
 //! | [`Happening`], [`Observer`] | what happens to messages and to the function, told as it happens |
+//! | [`Story`], [`Page`] | all of that, kept, on a web page, and in a file that shows the same |
 //! | [`Event`] | an SQS event made of an event, a message, a bare body or JSON Lines |
 //! | [`Template`] | what `template.yaml` says about the table and the function |
 //! | [`BatchResponse`], [`Report`] | what Lambda makes of an answer, and what became of each record |
@@ -49,6 +50,7 @@ mod function;
 mod happening;
 mod launch;
 mod log;
+mod page;
 mod queue;
 mod report;
 mod response;
@@ -63,6 +65,7 @@ pub use function::{Function, StartError};
 pub use happening::{Answer, Happening, Observer};
 pub use launch::Launch;
 pub use log::{Outcome, RecordLine};
+pub use page::{Limits, Page, PageError, Story};
 pub use queue::{
     Batch, Counts, EventSourceMapping, LocalQueue, LocalSqs, NewMessage, QueueError, QueueSettings,
     Queues, Received, Redrive, Settled, Source,
@@ -78,3 +81,10 @@ pub const REGION: &str = "eu-central-1";
 
 /// The account everything here pretends to belong to.
 pub const ACCOUNT_ID: &str = "123456789012";
+
+/// Compiles and runs what the guides show. The files lie outside of the package, which is built without them.
+#[cfg(doctest)]
+mod guides {
+    #[doc = include_str!("../../../docs/page.md")]
+    mod page {}
+}
