@@ -1,11 +1,13 @@
-//! `cargo sqs-once`: run a Lambda function that consumes SQS on this machine, and keep its table small.
+//! `cargo sqs-once`: make a Lambda function that consumes SQS, run it on this machine, and keep its table small.
 
 mod cli;
 #[cfg(feature = "postgres")]
 mod delete_expired;
 mod error;
 mod invoke;
+mod new;
 mod print;
+mod shell;
 mod workspace;
 
 use clap::Parser;
@@ -17,11 +19,14 @@ async fn main() -> ExitCode {
     let Cli { command } = Cli::parse_from(arguments());
     let work = async {
         match command {
+            Command::New(arguments) => new::new(arguments),
             Command::Invoke(arguments) => invoke::invoke(arguments).await,
             #[cfg(not(feature = "postgres"))]
             Command::DeleteExpired(_) => Err(error::Error::NoPostgres),
             #[cfg(feature = "postgres")]
             Command::DeleteExpired(arguments) => delete_expired::delete_expired(arguments).await,
+            Command::Completions(arguments) => shell::completions(arguments),
+            Command::Man(arguments) => shell::man(arguments),
         }
     };
     // Dropping an invocation ends the function, which may not listen to the signal itself.
