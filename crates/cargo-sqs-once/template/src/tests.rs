@@ -33,14 +33,14 @@ fn order(id: &str) -> OrderPlaced {
 {%- endif %}
 fn message(order: &OrderPlaced) -> Record {
 {%- if source == "sns" %}
-    let record = Record::json(&json!({
+    let notification = json!({
         "Type": "Notification",
         "MessageId": "6513270e-269e-4d37-b2a7-4de452e6b438",
         "TopicArn": "arn:aws:sns:eu-central-1:123456789012:orders",
         "Message": serde_json::to_string(order).unwrap(),
         "Timestamp": "2026-01-01T00:00:00.000Z",
-    }));
-    record{% if queue == "fifo" %}.fifo(&order.customer_id){% endif %}
+    });
+    Record::json(&notification){% if queue == "fifo" %}.fifo(&order.customer_id){% endif %}
 {%- elsif queue == "fifo" %}
     Record::json(order).fifo(&order.customer_id)
 {%- else %}
