@@ -11,6 +11,7 @@ use std::path::PathBuf;
 
 /// How cargo calls it, and the name that shells complete.
 const BINARY: &str = "cargo-sqs-once";
+const BASH_NAME: &str = "cargo_sqs_once";
 
 /// The script completes the words of `cargo-sqs-once`; this makes it complete those of `cargo sqs-once` too, and leaves
 /// all other words of cargo to what completed them before.
@@ -58,17 +59,23 @@ pub(crate) enum ManError {
 /// Writes the script.
 pub(crate) fn completions(args: CompletionsArgs) -> Result<(), Error> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), BINARY, &mut script);
+    let mut command = Cli::command();
     if args.shell == Shell::Bash {
-        script.extend_from_slice(b"\n");
-        script.extend_from_slice(BASH_CARGO.as_bytes());
+        // With hyphens in the binary's name, what this version of clap_complete writes for bash knows no subcommands:
+        // only the last word of the script's registrations needs them.
+        clap_complete::generate(args.shell, &mut command, BASH_NAME, &mut script);
+        let script = String::from_utf8_lossy(&script);
+        let script = script.replace(&format!(" {BASH_NAME}\n"), &format!(" {BINARY}\n"));
+        return print::result(format!("{script}\n{}", BASH_CARGO.trim_end()).as_bytes());
     }
+    clap_complete::generate(args.shell, &mut command, BINARY, &mut script);
     print::result(script.trim_ascii_end())
 }
 
 /// Writes a page, or all of them.
 pub(crate) fn man(args: ManArgs) -> Result<(), Error> {
-    let mut command = Cli::command();
+    // It has nothing to say that needs a page.
+    let mut command = Cli::command().disable_help_subcommand(true);
     if let Some(folder) = args.dir {
         let write = |source| ManError::Write {
             folder: folder.clone(),

@@ -29,8 +29,7 @@ fn subcommands() -> Vec<String> {
         .collect()
 }
 
-/// What bash offers for the last of these words, after `before` and the script. What the words before complete to
-/// the script may not spoil.
+/// What bash offers for the last of these words, when it has read `before` and then the script.
 fn completed(before: &str, words: &[&str]) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let script = folder.path().join("script");
@@ -68,6 +67,8 @@ fn bash_completes_the_binary() {
     assert_eq!(completed("", &["cargo-sqs-once", "inv"]), ["invoke"]);
     let options = completed("", &["cargo-sqs-once", "new", "--po"]);
     assert_eq!(options, ["--postgres"]);
+    let options = completed("", &["cargo-sqs-once", "delete-expired", "--ba"]);
+    assert_eq!(options, ["--batch"]);
 }
 
 #[test]

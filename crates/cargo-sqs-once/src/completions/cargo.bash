@@ -17,7 +17,7 @@ _cargo_and_sqs_once() {
     if [[ $COMP_CWORD -gt 1 && ${COMP_WORDS[1]} == sqs-once ]]; then
         COMP_WORDS=(cargo-sqs-once "${COMP_WORDS[@]:2}")
         COMP_CWORD=$((COMP_CWORD - 1))
-        _cargo-sqs-once cargo-sqs-once "$2" "$3"
+        _cargo_sqs_once cargo-sqs-once "$2" "$3"
     elif [[ -n $_cargo_before_sqs_once ]]; then
         "$_cargo_before_sqs_once" "$@"
     fi
