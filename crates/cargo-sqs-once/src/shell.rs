@@ -96,7 +96,7 @@ pub(crate) fn man(args: ManArgs) -> Result<(), Error> {
                     .map(|one| one.get_name())
                     .collect();
                 return Err(ManError::NoSuchCommand {
-                    name,
+                    name: print::one_line(&name),
                     known: known.join(", "),
                 }
                 .into());

@@ -132,6 +132,22 @@ fn every_variant_is_a_whole_project() {
             _ => 1,
         };
         assert_eq!(count("AWS::DynamoDB::Table"), tables, "{name}");
+        let of_its_effect = match (has("--transactional"), has("--postgres")) {
+            (true, _) => ["src/tables.rs", "src/tests.rs"],
+            (_, true) => ["migrations/2_orders.sql", "src/database_tests.rs"],
+            _ => ["src/tests.rs", "src/warehouse.rs"],
+        };
+        for file in [
+            "CargoLambda.toml",
+            "migrations/2_orders.sql",
+            "src/database_tests.rs",
+            "src/tables.rs",
+            "src/tests.rs",
+            "src/warehouse.rs",
+        ] {
+            let is_there = files.contains_key(file);
+            assert_eq!(is_there, of_its_effect.contains(&file), "{name}: {file}");
+        }
         assert_eq!(count("AWS::SNS::Topic"), usize::from(has("--sns")));
         assert_eq!(count("AWS::SQS::Queue"), 2);
         let fifo_queues = files["template.yaml"].matches("FifoQueue: true").count();
