@@ -74,6 +74,8 @@ fn bash_completes_the_binary() {
 #[test]
 fn bash_completes_the_subcommand_of_cargo() {
     assert_eq!(completed("", &["cargo", "sqs-once", "inv"]), ["invoke"]);
+    // The word under the cursor is not there yet.
+    assert_eq!(completed("", &["cargo", "sqs-once", "new"]), ["new"]);
     let options = completed("", &["cargo", "sqs-once", "new", "--po"]);
     assert_eq!(options, ["--postgres"]);
 }
