@@ -8,7 +8,7 @@
 //! |---|---|
 //! | [`RuntimeApi`] | the Lambda Runtime API (and as much of the Extensions API as a runtime needs) |
 //! | [`LocalDynamoDb`] | an embedded DynamoDB, in memory or persisted in one file |
-//! | [`Queues`], [`LocalSqs`] | queues with visibility, redrive and message groups; SQS for the function's own calls |
+//! | [`Queues`], [`LocalSqs`] | queues with visibility, redrive and message groups; SQS for the SDKs and the AWS CLI |
 //! | [`EventSourceMapping`] | what polls a queue for the function, and does as it answers |
 //! | [`Launch`], [`Function`] | the function's process: environment, log lines, exit status |
 //! | [`Happening`], [`Observer`] | what happens to messages and to the function, told as it happens |
@@ -61,8 +61,8 @@ pub use happening::{Answer, Happening, Observer};
 pub use launch::Launch;
 pub use log::{Outcome, RecordLine};
 pub use queue::{
-    Batch, EventSourceMapping, LocalSqs, NewMessage, QueueError, QueueSettings, Queues, Received,
-    Redrive, Settled,
+    Batch, Counts, EventSourceMapping, LocalSqs, NewMessage, QueueError, QueueSettings, Queues,
+    Received, Redrive, Settled,
 };
 pub use report::{Report, Row};
 pub use response::{BatchResponse, ResponseError};

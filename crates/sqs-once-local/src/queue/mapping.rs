@@ -1,13 +1,14 @@
 //! Lambda's event source mapping: from a queue to a function's event, and from its answer back.
 
-use super::endpoint::{LocalSqs, arn, lock};
+use super::endpoint::{LocalSqs, lock};
+use super::message::arn;
 use super::{QueueError, Queues, Received};
 use crate::event::{Event, from_sqs_api};
 use crate::response::{BatchResponse, ResponseError};
 use axum::body::Bytes;
 use serde_json::{Map, Value};
 use std::sync::{Arc, Mutex};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 /// What polls a queue for a function, with `ReportBatchItemFailures`.
 ///
@@ -151,46 +152,14 @@ impl Batch {
 /// A message as it stands in the event.
 fn record(received: &Received, queue: &str) -> Map<String, Value> {
     let message = &received.message;
-    let mut attributes = Map::new();
-    let mut set = |name: &str, value: String| attributes.insert(name.to_owned(), value.into());
-    set(
-        "ApproximateReceiveCount",
-        received.receive_count.to_string(),
-    );
-    set("SentTimestamp", millis(received.sent_at));
-    set(
-        "ApproximateFirstReceiveTimestamp",
-        millis(received.first_received_at),
-    );
-    if let Some(group) = &message.group_id {
-        set("MessageGroupId", group.clone());
-    }
-    if let Some(deduplication_id) = &message.deduplication_id {
-        set("MessageDeduplicationId", deduplication_id.clone());
-        set(
-            "SequenceNumber",
-            format!("{:020}", received.sequence_number),
-        );
-    }
-    if let Some(header) = &message.trace_header {
-        set("AWSTraceHeader", header.clone());
-    }
-    if let Some(source) = &received.dead_letter_source {
-        set("DeadLetterQueueSourceArn", arn(source));
-    }
     let mut fields = Map::new();
     let mut set = |name: &str, value: Value| fields.insert(name.to_owned(), value);
     set("MessageId", message.id.clone().into());
     set("ReceiptHandle", received.receipt_handle.clone().into());
     set("Body", message.body.clone().into());
-    set("Attributes", attributes.into());
+    set("Attributes", received.system_attributes().into());
     set("MessageAttributes", message.attributes.clone().into());
     let mut fields = from_sqs_api(fields);
     fields.insert("eventSourceARN".to_owned(), arn(queue).into());
     fields
-}
-
-fn millis(time: SystemTime) -> String {
-    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    since.as_millis().to_string()
 }

@@ -28,9 +28,21 @@ pub(crate) async fn http(
     headers: &str,
     body: &str,
 ) -> HttpResponse {
+    http_as(&address.to_string(), address, method, path, headers, body).await
+}
+
+/// A request that calls the server by the name `host`.
+pub(crate) async fn http_as(
+    host: &str,
+    address: SocketAddr,
+    method: &str,
+    path: &str,
+    headers: &str,
+    body: &str,
+) -> HttpResponse {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let request = format!(
-        "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {}\r\n{headers}\r\n{body}",
+        "{method} {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nContent-Length: {}\r\n{headers}\r\n{body}",
         body.len()
     );
     stream.write_all(request.as_bytes()).await.unwrap();
