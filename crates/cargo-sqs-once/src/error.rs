@@ -12,6 +12,10 @@ pub(crate) enum Error {
     #[error("the event {path} can't be read", path = path.display())]
     ReadEvent { path: PathBuf, source: io::Error },
     #[error(transparent)]
+    New(#[from] crate::new::NewError),
+    #[error(transparent)]
+    Man(#[from] crate::shell::ManError),
+    #[error(transparent)]
     Event(#[from] EventError),
     #[error("this is no cargo workspace, or cargo can't read it")]
     Metadata(#[source] cargo_metadata::Error),

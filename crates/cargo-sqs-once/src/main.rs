@@ -1,4 +1,4 @@
-//! `cargo sqs-once`: run a Lambda function that consumes SQS on this machine, and keep its table small.
+//! `cargo sqs-once`: make a Lambda function that consumes SQS, run it on this machine, and keep its table small.
 
 mod cli;
 #[cfg(feature = "aws")]
@@ -11,8 +11,10 @@ mod error;
 mod invoke;
 mod key;
 mod launch;
+mod new;
 mod operate;
 mod print;
+mod shell;
 mod workspace;
 
 use clap::Parser;
@@ -26,6 +28,7 @@ async fn main() -> ExitCode {
     let listens_itself = matches!(command, Command::Dev(_) | Command::Dlq(_));
     let work = async {
         match command {
+            Command::New(arguments) => new::new(arguments),
             Command::Invoke(arguments) => invoke::invoke(arguments).await,
             Command::Dev(arguments) => dev::dev(*arguments).await,
             Command::Dlq(arguments) => dlq::dlq(arguments).await,
@@ -34,6 +37,8 @@ async fn main() -> ExitCode {
             Command::DeleteExpired(_) => Err(error::Error::NoPostgres),
             #[cfg(feature = "postgres")]
             Command::DeleteExpired(arguments) => delete_expired::delete_expired(arguments).await,
+            Command::Completions(arguments) => shell::completions(arguments),
+            Command::Man(arguments) => shell::man(arguments),
         }
     };
     // Dropping an invocation ends the function, which may not listen to the signal itself.
