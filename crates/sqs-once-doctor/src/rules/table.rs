@@ -64,8 +64,8 @@ pub(super) fn ttl_attribute(deployment: &Deployment) -> Vec<Problem> {
             (attribute != EXPIRATION && table.ttl_is_enabled.or(true)?).then(|| Problem {
                 place: table.ttl_attribute.place().unwrap_or(&table.site.place).clone(),
                 message: format!(
-                    "The idempotency table {} deletes by `{attribute}`, and its items expire by `{EXPIRATION}`. (On a \
-                     table that exists, TTL has to be switched off before its attribute can be another one.)",
+                    "The idempotency table {} deletes by `{attribute}`, and its items expire by `{EXPIRATION}`. On a \
+                     table that exists, TTL has to be switched off before its attribute can be another one.",
                     table.site.id
                 ),
                 remedy: Remedy::set(

@@ -121,7 +121,7 @@ impl Editor<'_> {
         };
         // A tag stands in front of what it is about.
         let mut start = node.span.start;
-        if node.intrinsic().is_some() && !old.starts_with('{') {
+        if node.intrinsic().is_some() && !old.starts_with(['{', '!']) {
             start = self.text[..start].trim_end().rfind('!')?;
         }
         Some(self.splice(start, node.span.end, &value))
