@@ -17,6 +17,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     Invoke(InvokeArgs),
     DeleteExpired(DeleteExpiredArgs),
+    Doctor(crate::doctor::DoctorArgs),
 }
 
 /// Send one event to the function and show what becomes of its records

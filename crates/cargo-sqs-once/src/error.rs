@@ -48,6 +48,8 @@ pub(crate) enum Error {
     #[cfg(feature = "postgres")]
     #[error("the expired rows could not all be deleted; those of finished batches are gone")]
     DeleteExpired(#[source] sqs_once::store::StoreError),
+    #[error(transparent)]
+    Doctor(#[from] crate::doctor::DoctorError),
     #[error("the result can't be written")]
     Output(#[source] io::Error),
     #[error("interrupted")]

@@ -3,6 +3,7 @@
 mod cli;
 #[cfg(feature = "postgres")]
 mod delete_expired;
+mod doctor;
 mod error;
 mod invoke;
 mod print;
@@ -17,11 +18,14 @@ async fn main() -> ExitCode {
     let Cli { command } = Cli::parse_from(arguments());
     let work = async {
         match command {
-            Command::Invoke(arguments) => invoke::invoke(arguments).await,
+            Command::Invoke(arguments) => invoke::invoke(arguments).await.map(succeeded),
             #[cfg(not(feature = "postgres"))]
             Command::DeleteExpired(_) => Err(error::Error::NoPostgres),
             #[cfg(feature = "postgres")]
-            Command::DeleteExpired(arguments) => delete_expired::delete_expired(arguments).await,
+            Command::DeleteExpired(arguments) => delete_expired::delete_expired(arguments)
+                .await
+                .map(succeeded),
+            Command::Doctor(arguments) => doctor::doctor(&arguments),
         }
     };
     // Dropping an invocation ends the function, which may not listen to the signal itself.
@@ -30,12 +34,16 @@ async fn main() -> ExitCode {
         Ok(()) = tokio::signal::ctrl_c() => Err(error::Error::Interrupted),
     };
     match done {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             print::error(&error);
             ExitCode::FAILURE
         }
     }
+}
+
+fn succeeded((): ()) -> ExitCode {
+    ExitCode::SUCCESS
 }
 
 /// The arguments without the word `sqs-once`, which cargo passes on when it runs a subcommand but

@@ -159,7 +159,7 @@ fn consequence(rows: &[Row], response: &BatchResponse) -> String {
 }
 
 /// A text that can't break its line, nor write to the terminal anything but text.
-fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     text.chars()
         .map(|char| if char.is_control() { ' ' } else { char })
         .collect()

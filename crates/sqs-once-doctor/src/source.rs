@@ -5,7 +5,7 @@ use crate::finding::Finding;
 use crate::manifest::Manifest;
 use crate::model::{Deployment, Format};
 use crate::remedy::Remedy;
-use crate::rules::RULES;
+use crate::rules::{RULES, Rule};
 use crate::template::{Change, Style, apply};
 use crate::{template, terraform};
 use std::fs;
@@ -20,6 +20,7 @@ const MOST_FIXES: usize = 500;
 pub struct Source {
     path: PathBuf,
     text: String,
+    allowed: Vec<&'static str>,
 }
 
 /// What fixing changes.
@@ -51,7 +52,14 @@ impl Source {
         Self {
             path: path.to_owned(),
             text: text.into(),
+            allowed: Vec::new(),
         }
+    }
+
+    /// Without the findings of these rules, which somebody decided to live with.
+    pub fn allowing(mut self, rules: impl IntoIterator<Item = &'static Rule>) -> Self {
+        self.allowed.extend(rules.into_iter().map(|rule| rule.id));
+        self
     }
 
     /// What is deployed.
@@ -77,6 +85,7 @@ impl Source {
         let deployment = self.deployment()?;
         let mut findings: Vec<Finding> = RULES
             .iter()
+            .filter(|rule| !self.allowed.contains(&rule.id))
             .flat_map(|rule| {
                 (rule.check)(&deployment)
                     .into_iter()

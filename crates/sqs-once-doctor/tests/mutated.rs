@@ -39,10 +39,29 @@ fn damage(text: &str, rng: &mut Rng) -> String {
             4 => lines[at].insert_str(0, "  "),
             5 => lines[at] = lines[at].replace(": ", ": !If [A, B, "),
             6 => {
-                let odd = ["{", "]", "!", "&a", "*a", "'", "\u{0}", "é🦀", "- ", ": ", "null", "|", ">-", "\t", "18446744073709551615"];
+                let odd = [
+                    "{",
+                    "]",
+                    "!",
+                    "&a",
+                    "*a",
+                    "'",
+                    "\u{0}",
+                    "é🦀",
+                    "- ",
+                    ": ",
+                    "null",
+                    "|",
+                    ">-",
+                    "\t",
+                    "18446744073709551615",
+                ];
                 lines[at].push_str(odd[rng.usize(..odd.len())]);
             }
-            _ => lines[at] = lines[at].replace(|char: char| char.is_ascii_digit(), "9999999999999999999"),
+            _ => {
+                lines[at] =
+                    lines[at].replace(|char: char| char.is_ascii_digit(), "9999999999999999999")
+            }
         }
     }
     lines.join("\n")
@@ -56,20 +75,30 @@ fn damaged_deployments_are_examined_and_fixed_or_refused_but_nothing_panics() {
     };
     println!("SEED={seed}");
     let mut rng = Rng::with_seed(seed);
-    let texts: Vec<String> = files().iter().map(|file| fs::read_to_string(file).unwrap()).collect();
+    let texts: Vec<String> = files()
+        .iter()
+        .map(|file| fs::read_to_string(file).unwrap())
+        .collect();
     let (mut examined, mut fixed) = (0, 0);
     for _ in 0..ROUNDS {
         let text = damage(&texts[rng.usize(..texts.len())], &mut rng);
         let source = Source::new(Path::new("/nowhere/template.yaml"), text);
-        let Ok(findings) = source.examine() else { continue };
+        let Ok(findings) = source.examine() else {
+            continue;
+        };
         examined += 1;
         sarif(&findings);
         let Ok(fixes) = source.fix() else { continue };
-        let Some((path, text)) = fixes.files.first() else { continue };
+        let Some((path, text)) = fixes.files.first() else {
+            continue;
+        };
         fixed += 1;
         // What was written is a template still, and needs no fix.
         let again = Source::new(path, text.as_str()).fix().unwrap();
         assert!(again.files.is_empty(), "{text}");
     }
-    assert!(examined > ROUNDS / 4 && fixed > ROUNDS / 10, "{examined} examined, {fixed} fixed");
+    assert!(
+        examined > ROUNDS / 4 && fixed > ROUNDS / 10,
+        "{examined} examined, {fixed} fixed"
+    );
 }

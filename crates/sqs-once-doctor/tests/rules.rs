@@ -16,7 +16,9 @@ struct Case {
 
 impl Case {
     fn new(rule: &str, name: &str) -> Self {
-        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/rules").join(rule);
+        let from = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("tests/rules")
+            .join(rule);
         let case = Self {
             folder: tempfile::tempdir().unwrap(),
         };
@@ -56,7 +58,11 @@ impl Case {
     fn row(&self, finding: &Finding) -> (String, usize, String) {
         let file = finding.file.strip_prefix(self.folder.path()).unwrap();
         let (line, _) = finding.place.position.unwrap();
-        (file.display().to_string(), line.get(), finding.rule.id.to_owned())
+        (
+            file.display().to_string(),
+            line.get(),
+            finding.rule.id.to_owned(),
+        )
     }
 
     /// The same, as the files themselves say.
@@ -67,7 +73,10 @@ impl Case {
             let name = file.file_name().unwrap().to_str().unwrap();
             for (index, line) in text.lines().enumerate() {
                 let ids = line.split_once("# finding: ").map_or("", |(_, ids)| ids);
-                marked.extend(ids.split_whitespace().map(|id| (name.to_owned(), index + 1, id.to_owned())));
+                marked.extend(
+                    ids.split_whitespace()
+                        .map(|id| (name.to_owned(), index + 1, id.to_owned())),
+                );
             }
         }
         marked.sort();
@@ -87,7 +96,11 @@ fn every_rule_finds_what_breaks_it_where_it_is_and_nothing_else() {
         let case = Case::new(rule.id, "bad");
         assert_eq!(case.findings(), case.marked(), "{}", rule.id);
         let is_found = case.marked().iter().any(|(_, _, id)| id == rule.id);
-        assert!(is_found, "the rule {} has no finding in its own template", rule.id);
+        assert!(
+            is_found,
+            "the rule {} has no finding in its own template",
+            rule.id
+        );
     }
 }
 
@@ -113,7 +126,9 @@ fn what_is_fixed_is_found_no_more_and_fixing_again_changes_nothing() {
     for rule in RULES {
         let case = Case::new(rule.id, "bad");
         let before = case.source().examine().unwrap();
-        let is_fixable = before.iter().any(|it| it.rule.id == rule.id && it.is_fixable);
+        let is_fixable = before
+            .iter()
+            .any(|it| it.rule.id == rule.id && it.is_fixable);
         let fixed = case.fix();
         let texts = || {
             let read = |path| fs::read_to_string(path).unwrap();
@@ -122,9 +137,19 @@ fn what_is_fixed_is_found_no_more_and_fixing_again_changes_nothing() {
         let left = case.source().examine().unwrap();
         assert_eq!(fixed.contains(&rule.id), is_fixable, "{}", rule.id);
         if is_fixable {
-            assert!(left.iter().all(|it| it.rule.id != rule.id), "{}:\n{}", rule.id, texts().0);
+            assert!(
+                left.iter().all(|it| it.rule.id != rule.id),
+                "{}:\n{}",
+                rule.id,
+                texts().0
+            );
         }
-        assert!(left.iter().all(|it| !it.is_fixable), "{}:\n{}", rule.id, texts().0);
+        assert!(
+            left.iter().all(|it| !it.is_fixable),
+            "{}:\n{}",
+            rule.id,
+            texts().0
+        );
         let once = texts();
         assert!(case.fix().is_empty(), "{}", rule.id);
         assert_eq!(texts(), once, "{}", rule.id);
@@ -151,7 +176,11 @@ fn a_fix_keeps_every_line_that_it_is_not_about() {
 #[test]
 fn every_finding_has_a_snippet_and_every_rule_its_words() {
     for rule in RULES {
-        assert!(rule.why.ends_with('.') && rule.url.starts_with("https://"), "{}", rule.id);
+        assert!(
+            rule.why.ends_with('.') && rule.url.starts_with("https://"),
+            "{}",
+            rule.id
+        );
         for finding in Case::new(rule.id, "bad").source().examine().unwrap() {
             assert!(!finding.snippet.is_empty(), "{}", finding.message);
             assert!(finding.message.ends_with('.'), "{}", finding.message);

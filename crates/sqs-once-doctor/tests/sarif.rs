@@ -30,14 +30,28 @@ fn every_rule_is_described_and_every_result_says_what_and_where() {
     for result in results {
         let rule = &rules[usize::try_from(result["ruleIndex"].as_u64().unwrap()).unwrap()];
         assert_eq!(rule["id"], result["ruleId"]);
-        assert!(result["message"]["text"].as_str().unwrap().contains("Instead:\n"));
+        assert!(
+            result["message"]["text"]
+                .as_str()
+                .unwrap()
+                .contains("Instead:\n")
+        );
     }
-    let missing = results.iter().find(|it| it["ruleId"] == "dead-letter-queue-missing").unwrap();
+    let missing = results
+        .iter()
+        .find(|it| it["ruleId"] == "dead-letter-queue-missing")
+        .unwrap();
     let location = &missing["locations"][0];
-    assert_eq!(location["physicalLocation"]["artifactLocation"]["uri"], "a%20folder/template.yaml");
+    assert_eq!(
+        location["physicalLocation"]["artifactLocation"]["uri"],
+        "a%20folder/template.yaml"
+    );
     assert_eq!(location["physicalLocation"]["region"]["startLine"], 2);
     assert_eq!(location["physicalLocation"]["region"]["startColumn"], 3);
-    assert_eq!(location["logicalLocations"][0]["fullyQualifiedName"], "Orders");
+    assert_eq!(
+        location["logicalLocations"][0]["fullyQualifiedName"],
+        "Orders"
+    );
 }
 
 #[test]

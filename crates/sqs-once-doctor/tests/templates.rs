@@ -18,7 +18,11 @@ fn rules(text: &str) -> Vec<&'static str> {
 /// The text that fixing makes of a text.
 fn fixed(text: &str) -> String {
     let fixes = source(text).fix().unwrap();
-    fixes.files.into_iter().next().map_or(text.to_owned(), |(_, text)| text)
+    fixes
+        .files
+        .into_iter()
+        .next()
+        .map_or(text.to_owned(), |(_, text)| text)
 }
 
 /// A consumer whose queue has these properties, and nothing else to be found.
@@ -67,9 +71,20 @@ fn what_only_the_deployment_knows_is_no_finding() {
 
 #[test]
 fn what_is_known_in_every_case_is_a_finding() {
-    for known in ["10", "'10'", "\"10\"", "!If [Fast, 10, 10]", "!Sub '10'", "!Join ['', [1, 0]]"] {
+    for known in [
+        "10",
+        "'10'",
+        "\"10\"",
+        "!If [Fast, 10, 10]",
+        "!Sub '10'",
+        "!Join ['', [1, 0]]",
+    ] {
         let text = consumer(&format!("      VisibilityTimeout: {known}\n"));
-        assert_eq!(rules(&text), ["visibility-timeout-below-function-timeout"], "{known}");
+        assert_eq!(
+            rules(&text),
+            ["visibility-timeout-below-function-timeout"],
+            "{known}"
+        );
     }
     let removed = consumer("      VisibilityTimeout: !Ref AWS::NoValue\n");
     assert_eq!(rules(&removed), ["visibility-timeout-too-short"]);
@@ -77,7 +92,10 @@ fn what_is_known_in_every_case_is_a_finding() {
 
 #[test]
 fn a_switched_off_mapping_consumes_nothing() {
-    let text = consumer("").replace("            Queue:", "            Enabled: false\n            Queue:");
+    let text = consumer("").replace(
+        "            Queue:",
+        "            Enabled: false\n            Queue:",
+    );
     assert_eq!(rules(&text), <[&str; 0]>::default());
 }
 
@@ -124,7 +142,10 @@ const JSON: &str = r#"{
 
 #[test]
 fn json_stays_json_as_people_write_it() {
-    assert_eq!(rules(JSON), ["dead-letter-queue-missing", "visibility-timeout-too-short"]);
+    assert_eq!(
+        rules(JSON),
+        ["dead-letter-queue-missing", "visibility-timeout-too-short"]
+    );
     let fixed = fixed(JSON);
     serde_json::from_str::<serde_json::Value>(&fixed).unwrap();
     assert!(fixed.contains("\"VisibilityTimeout\": 60\n"), "{fixed}");
@@ -147,27 +168,40 @@ Outputs: {} # nothing
     );
     let after = before.replace("VisibilityTimeout: 20 ", "VisibilityTimeout: 180 ");
     assert_eq!(fixed(&before), after);
-    assert_eq!(fixed(&before.replace('\n', "\r\n")), after.replace('\n', "\r\n"));
+    assert_eq!(
+        fixed(&before.replace('\n', "\r\n")),
+        after.replace('\n', "\r\n")
+    );
 
     let before = consumer("      # First.\n      QueueName: orders # its name\n\nOutputs: {}\n");
     let after = before.replace("its name\n", "its name\n      VisibilityTimeout: 180\n");
     assert_eq!(fixed(&before), after);
-    assert_eq!(fixed(&before.replace('\n', "\r\n")), after.replace('\n', "\r\n"));
+    assert_eq!(
+        fixed(&before.replace('\n', "\r\n")),
+        after.replace('\n', "\r\n")
+    );
 }
 
 #[test]
 fn what_stands_in_an_anchor_or_a_condition_is_not_changed_for_all_who_share_it() {
     let shared = consumer("      VisibilityTimeout: !If [Fast, 10, 10]\n");
     assert_eq!(fixed(&shared), shared);
-    let aliased = consumer("      VisibilityTimeout: *seconds\n").replace("Default: 1", "Default: &seconds 10");
-    assert_eq!(rules(&aliased), ["visibility-timeout-below-function-timeout"]);
+    let aliased = consumer("      VisibilityTimeout: *seconds\n")
+        .replace("Default: 1", "Default: &seconds 10");
+    assert_eq!(
+        rules(&aliased),
+        ["visibility-timeout-below-function-timeout"]
+    );
     assert_eq!(fixed(&aliased), aliased);
 }
 
 #[test]
 fn functions_that_may_answer_anything_are_not_told_to_report_failures_by_a_fix() {
     let python = consumer("      VisibilityTimeout: 180\n")
-        .replace("            FunctionResponseTypes: [ReportBatchItemFailures]\n", "")
+        .replace(
+            "            FunctionResponseTypes: [ReportBatchItemFailures]\n",
+            "",
+        )
         .replace("      Timeout", "      Runtime: python3.13\n      Timeout");
     assert_eq!(rules(&python), ["partial-batch-response-missing"]);
     assert_eq!(fixed(&python), python);
@@ -180,15 +214,24 @@ fn the_old_dead_letter_queue_of_a_fifo_queue_stays() {
         + "  Dead:\n    Type: AWS::SQS::Queue\n    Properties: { MessageRetentionPeriod: 1209600 }\n";
     let fixed = fixed(&text);
     assert!(fixed.contains("  Dead:\n    Type: AWS::SQS::Queue\n    Properties: { MessageRetentionPeriod: 1209600 }\n"), "{fixed}");
-    assert!(fixed.contains("deadLetterTargetArn: !GetAtt OrdersFifoDeadLetterQueue.Arn"), "{fixed}");
-    assert!(fixed.contains("      FifoQueue: true\n      MessageRetentionPeriod: 1209600\n"), "{fixed}");
+    assert!(
+        fixed.contains("deadLetterTargetArn: !GetAtt OrdersFifoDeadLetterQueue.Arn"),
+        "{fixed}"
+    );
+    assert!(
+        fixed.contains("      FifoQueue: true\n      MessageRetentionPeriod: 1209600\n"),
+        "{fixed}"
+    );
     assert_eq!(rules(&fixed), <[&str; 0]>::default());
 }
 
 #[test]
 fn a_text_that_is_no_deployment_says_so() {
     assert!(matches!(source("").examine(), Err(ReadError::NoResources)));
-    assert!(matches!(source("a: 1").examine(), Err(ReadError::NoResources)));
+    assert!(matches!(
+        source("a: 1").examine(),
+        Err(ReadError::NoResources)
+    ));
     assert!(matches!(source("a: [").examine(), Err(ReadError::Yaml(_))));
     let deep = format!("Resources: {}{}", "[".repeat(5000), "]".repeat(5000));
     assert!(source(&deep).examine().is_err());

@@ -29,15 +29,27 @@ fn a_sound_plan_has_no_findings_though_the_apply_alone_knows_the_arns() {
 #[test]
 fn what_refers_to_what_is_read_from_the_configuration() {
     let found = findings("bad");
-    let found: Vec<_> = found.iter().map(|(rule, at)| (*rule, at.as_str())).collect();
+    let found: Vec<_> = found
+        .iter()
+        .map(|(rule, at)| (*rule, at.as_str()))
+        .collect();
     assert_eq!(
         found,
         [
-            ("dead-letter-alarm-wrong-metric", "aws_cloudwatch_metric_alarm.dead"),
+            (
+                "dead-letter-alarm-wrong-metric",
+                "aws_cloudwatch_metric_alarm.dead"
+            ),
             ("dead-letter-retention-too-short", "aws_sqs_queue.dead"),
-            ("partial-batch-response-missing", "aws_lambda_event_source_mapping.orders"),
+            (
+                "partial-batch-response-missing",
+                "aws_lambda_event_source_mapping.orders"
+            ),
             ("permission-wildcard", "aws_iam_role_policy.charge"),
-            ("reserved-concurrency-without-maximum", "aws_lambda_function.charge"),
+            (
+                "reserved-concurrency-without-maximum",
+                "aws_lambda_function.charge"
+            ),
             ("ttl-missing", "aws_dynamodb_table.keys"),
             ("visibility-timeout-too-short", "aws_sqs_queue.orders"),
         ]
@@ -47,7 +59,13 @@ fn what_refers_to_what_is_read_from_the_configuration() {
 #[test]
 fn what_an_earlier_apply_made_is_known_by_its_arn() {
     let found = findings("known");
-    assert_eq!(found, [("max-receive-count-too-low", "aws_sqs_queue.orders".to_owned())]);
+    assert_eq!(
+        found,
+        [(
+            "max-receive-count-too-low",
+            "aws_sqs_queue.orders".to_owned()
+        )]
+    );
 }
 
 #[test]
@@ -60,13 +78,26 @@ fn instances_of_a_module_are_told_apart_and_what_a_variable_brings_in_is_unknown
 #[test]
 fn the_snippets_are_of_terraforms_language() {
     let findings = plan("bad").examine().unwrap();
-    let visibility = findings.iter().find(|it| it.rule.id == "visibility-timeout-too-short").unwrap();
-    assert_eq!(visibility.snippet, "# aws_sqs_queue.orders\nvisibility_timeout_seconds = 180");
-    assert!(findings.iter().all(|finding| !finding.is_fixable && finding.place.position.is_none()));
+    let visibility = findings
+        .iter()
+        .find(|it| it.rule.id == "visibility-timeout-too-short")
+        .unwrap();
+    assert_eq!(
+        visibility.snippet,
+        "# aws_sqs_queue.orders\nvisibility_timeout_seconds = 180"
+    );
+    assert!(
+        findings
+            .iter()
+            .all(|finding| !finding.is_fixable && finding.place.position.is_none())
+    );
 }
 
 #[test]
 fn a_plan_is_not_fixed() {
     let refused = plan("bad").fix().unwrap_err();
-    assert!(matches!(refused, FixError::Write(WriteError::Plan)), "{refused}");
+    assert!(
+        matches!(refused, FixError::Write(WriteError::Plan)),
+        "{refused}"
+    );
 }
