@@ -1,6 +1,10 @@
 //! Templates and plans that somebody has damaged: whatever is left of them, they are examined and fixed, or refused.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test that says its seed"
+)]
 
 use fastrand::Rng;
 use sqs_once_doctor::{Source, sarif};

@@ -196,6 +196,19 @@ fn what_stands_in_an_anchor_or_a_condition_is_not_changed_for_all_who_share_it()
 }
 
 #[test]
+fn a_fix_that_would_change_anything_else_is_not_made() {
+    let shared = consumer("      VisibilityTimeout: 10\n").replace(
+        "Queue\n    Properties:\n",
+        "Queue\n    Properties: &properties\n",
+    ) + "  Others:\n    Type: AWS::SQS::Queue\n    Properties: *properties\n";
+    assert_eq!(
+        rules(&shared),
+        ["visibility-timeout-below-function-timeout"]
+    );
+    assert_eq!(fixed(&shared), shared);
+}
+
+#[test]
 fn functions_that_may_answer_anything_are_not_told_to_report_failures_by_a_fix() {
     let python = consumer("      VisibilityTimeout: 180\n")
         .replace(

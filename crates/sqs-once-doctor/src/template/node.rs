@@ -4,7 +4,6 @@ use crate::error::ReadError;
 use crate::field::Step;
 use saphyr_parser::{Event, Parser, ScalarStyle, Span, StrInput, Tag};
 use serde_json::{Map, Value};
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -239,7 +238,7 @@ fn size(node: &Node) -> usize {
 }
 
 /// `!GetAtt Queue.Arn` is `{"Fn::GetAtt": ["Queue", "Arn"]}`.
-fn long_form(node: Node, tag: &Cow<'_, Tag>) -> Node {
+fn long_form(node: Node, tag: &Tag) -> Node {
     if tag.handle != "!" || tag.suffix.is_empty() {
         return node;
     }

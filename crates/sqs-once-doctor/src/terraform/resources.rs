@@ -164,10 +164,6 @@ impl<'a> Resources<'a> {
             let (Some(kind), Some(name)) = (parts.next(), parts.next()) else {
                 continue;
             };
-            if !kind.starts_with("aws_") {
-                // A variable, a local or a module: what it stands for may be any resource.
-                return Vec::new();
-            }
             let wanted = format!("{module}{kind}.{name}");
             let exact: Vec<&Resource<'_>> = self
                 .all
@@ -188,6 +184,7 @@ impl<'a> Resources<'a> {
             };
             match found {
                 Some(found) => addresses.push(found.address.to_owned()),
+                // A variable, a local or a module: what it stands for may be any resource.
                 None => return Vec::new(),
             }
         }
