@@ -1,6 +1,8 @@
 //! The command line's arguments.
 
+use crate::dev::DevArgs;
 use crate::dlq::DlqArgs;
+use crate::doctor::DoctorArgs;
 use crate::key::KeyArgs;
 use crate::new::NewArgs;
 use crate::shell::{CompletionsArgs, ManArgs};
@@ -21,10 +23,11 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     New(NewArgs),
     Invoke(InvokeArgs),
-    Dev(Box<crate::dev::DevArgs>),
-    DeleteExpired(DeleteExpiredArgs),
+    Dev(Box<DevArgs>),
+    Doctor(DoctorArgs),
     Key(KeyArgs),
     Dlq(DlqArgs),
+    DeleteExpired(DeleteExpiredArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),
 }

@@ -63,6 +63,8 @@ pub(crate) enum Error {
     #[cfg(feature = "aws")]
     #[error(transparent)]
     Dlq(#[from] crate::dlq::Error),
+    #[error(transparent)]
+    Doctor(#[from] crate::doctor::DoctorError),
     #[error("the result can't be written")]
     Output(#[source] io::Error),
     #[error("interrupted")]

@@ -7,6 +7,7 @@ mod confirm;
 mod delete_expired;
 mod dev;
 mod dlq;
+mod doctor;
 mod error;
 mod invoke;
 mod key;
@@ -28,17 +29,21 @@ async fn main() -> ExitCode {
     let listens_itself = matches!(command, Command::Dev(_) | Command::Dlq(_));
     let work = async {
         match command {
-            Command::New(arguments) => new::new(arguments),
-            Command::Invoke(arguments) => invoke::invoke(arguments).await,
-            Command::Dev(arguments) => dev::dev(*arguments).await,
-            Command::Dlq(arguments) => dlq::dlq(arguments).await,
-            Command::Key(arguments) => key::key(arguments).await,
+            Command::New(arguments) => new::new(arguments).map(succeeded),
+            Command::Invoke(arguments) => invoke::invoke(arguments).await.map(succeeded),
+            Command::Dev(arguments) => dev::dev(*arguments).await.map(succeeded),
+            Command::Doctor(arguments) => doctor::doctor(&arguments),
+            Command::Key(arguments) => key::key(arguments).await.map(succeeded),
+            Command::Dlq(arguments) => dlq::dlq(arguments).await.map(succeeded),
             #[cfg(not(feature = "postgres"))]
             Command::DeleteExpired(_) => Err(error::Error::NoPostgres),
             #[cfg(feature = "postgres")]
-            Command::DeleteExpired(arguments) => delete_expired::delete_expired(arguments).await,
-            Command::Completions(arguments) => shell::completions(arguments),
-            Command::Man(arguments) => shell::man(arguments),
+            Command::DeleteExpired(arguments) => {
+                let deleted = delete_expired::delete_expired(arguments).await;
+                deleted.map(succeeded)
+            }
+            Command::Completions(arguments) => shell::completions(arguments).map(succeeded),
+            Command::Man(arguments) => shell::man(arguments).map(succeeded),
         }
     };
     // Dropping an invocation ends the function, which may not listen to the signal itself.
@@ -47,12 +52,16 @@ async fn main() -> ExitCode {
         Ok(()) = tokio::signal::ctrl_c(), if !listens_itself => Err(error::Error::Interrupted),
     };
     match done {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             print::error(&error);
             ExitCode::FAILURE
         }
     }
+}
+
+fn succeeded((): ()) -> ExitCode {
+    ExitCode::SUCCESS
 }
 
 /// The arguments without the word `sqs-once`, which cargo passes on when it runs a subcommand but
