@@ -1,5 +1,7 @@
 //! The command line's arguments.
 
+use crate::dlq::DlqArgs;
+use crate::key::KeyArgs;
 use clap::{Args, Parser, Subcommand};
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -17,6 +19,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     Invoke(InvokeArgs),
     DeleteExpired(DeleteExpiredArgs),
+    Key(KeyArgs),
+    Dlq(DlqArgs),
 }
 
 /// Send one event to the function and show what becomes of its records

@@ -48,6 +48,15 @@ pub(crate) enum Error {
     #[cfg(feature = "postgres")]
     #[error("the expired rows could not all be deleted; those of finished batches are gone")]
     DeleteExpired(#[source] sqs_once::store::StoreError),
+    #[cfg(not(feature = "aws"))]
+    #[error("this build of cargo-sqs-once knows no AWS")]
+    NoAws,
+    #[cfg(feature = "aws")]
+    #[error(transparent)]
+    Key(#[from] crate::key::Error),
+    #[cfg(feature = "aws")]
+    #[error(transparent)]
+    Dlq(#[from] crate::dlq::Error),
     #[error("the result can't be written")]
     Output(#[source] io::Error),
     #[error("interrupted")]
@@ -68,6 +77,11 @@ impl Error {
             #[cfg(not(feature = "postgres"))]
             Error::NoPostgres => Some(
                 "`cargo run -p cargo-sqs-once -- delete-expired` builds one that does; \
+                 so does `cargo install cargo-sqs-once`",
+            ),
+            #[cfg(not(feature = "aws"))]
+            Error::NoAws => Some(
+                "`cargo run -p cargo-sqs-once -- key` builds one that does; \
                  so does `cargo install cargo-sqs-once`",
             ),
             #[cfg(feature = "postgres")]

@@ -1,10 +1,15 @@
 //! `cargo sqs-once`: run a Lambda function that consumes SQS on this machine, and keep its table small.
 
 mod cli;
+#[cfg(feature = "aws")]
+mod confirm;
 #[cfg(feature = "postgres")]
 mod delete_expired;
+mod dlq;
 mod error;
 mod invoke;
+mod key;
+mod operate;
 mod print;
 mod workspace;
 
@@ -15,9 +20,13 @@ use std::process::ExitCode;
 #[tokio::main]
 async fn main() -> ExitCode {
     let Cli { command } = Cli::parse_from(arguments());
+    // It finishes what it is at, and puts back what it holds.
+    let listens_itself = matches!(command, Command::Dlq(_));
     let work = async {
         match command {
             Command::Invoke(arguments) => invoke::invoke(arguments).await,
+            Command::Dlq(arguments) => dlq::dlq(arguments).await,
+            Command::Key(arguments) => key::key(arguments).await,
             #[cfg(not(feature = "postgres"))]
             Command::DeleteExpired(_) => Err(error::Error::NoPostgres),
             #[cfg(feature = "postgres")]
@@ -27,7 +36,7 @@ async fn main() -> ExitCode {
     // Dropping an invocation ends the function, which may not listen to the signal itself.
     let done = tokio::select! {
         done = work => done,
-        Ok(()) = tokio::signal::ctrl_c() => Err(error::Error::Interrupted),
+        Ok(()) = tokio::signal::ctrl_c(), if !listens_itself => Err(error::Error::Interrupted),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

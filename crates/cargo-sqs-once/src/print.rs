@@ -61,6 +61,33 @@ fn is_coloured() -> bool {
     io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
+/// A document as one line that writes nothing to a terminal but text: JSON itself escapes only the control
+/// characters of ASCII.
+#[cfg(feature = "aws")]
+pub(crate) fn json_line(document: &Value) -> String {
+    let mut line = String::new();
+    for char in document.to_string().chars() {
+        if char.is_control() {
+            line.push_str(&format!("\\u{:04x}", u32::from(char)));
+        } else {
+            line.push(char);
+        }
+    }
+    line
+}
+
+/// Something beside the result.
+#[cfg(feature = "aws")]
+pub(crate) fn note(text: &str) {
+    to_stderr(&format!("{text}\n"));
+}
+
+/// What is asked, and answered on the same line.
+#[cfg(feature = "aws")]
+pub(crate) fn question(text: &str) {
+    to_stderr(text);
+}
+
 /// One line a record, and what Lambda would do now.
 pub(crate) fn table(report: &Report, response: &BatchResponse) {
     let width = report
@@ -159,7 +186,7 @@ fn consequence(rows: &[Row], response: &BatchResponse) -> String {
 }
 
 /// A text that can't break its line, nor write to the terminal anything but text.
-fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     text.chars()
         .map(|char| if char.is_control() { ' ' } else { char })
         .collect()
