@@ -431,7 +431,7 @@ fn without_a_template_it_goes_by_its_arguments() {
     ]);
     let run = Run::of(command.env("SQS_ONCE_NAMESPACE", "shell").output().unwrap());
     assert_eq!(run.status, Some(0), "{}", run.stderr);
-    let said = "polling payments.fifo: batches of up to 2, window 0ns, up to 1 environments";
+    let said = "polling payments.fifo: batches of up to 2, window 0s, up to 1 environments";
     assert!(run.stderr.contains(said), "{}", run.stderr);
     assert!(
         run.stderr

@@ -18,6 +18,7 @@ use crate::launch;
 use crate::print::{self, Style};
 use crate::workspace::{Binary, Workspace};
 use build::Builder;
+use humantime::format_duration;
 use plan::Plan;
 use show::{Show, Shown};
 use sqs_once_local::{
@@ -214,9 +215,10 @@ impl Run {
             ..
         } = &self.plan.poller;
         let queue = self.args.queue_url.as_deref().unwrap_or(&self.plan.queue);
+        let (window, timeout) = (format_duration(*window), format_duration(*timeout));
         self.note(&format!(
-            "polling {queue}: batches of up to {batch_size}, window {window:?}, up to {concurrency} environments, \
-             timeout {timeout:?}"
+            "polling {queue}: batches of up to {batch_size}, window {window}, up to {concurrency} environments, \
+             timeout {timeout}"
         ));
         if let Some(dead_letters) = &self.plan.dead_letters {
             self.note(&format!("dead letters: {dead_letters}"));

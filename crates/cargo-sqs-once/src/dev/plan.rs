@@ -3,6 +3,7 @@
 use super::args::Settings;
 use super::error::DevError;
 use crate::launch::DEFAULT_TIMEOUT;
+use humantime::format_duration;
 use sqs_once_local::{
     FunctionResource, MappingResource, PollerSettings, QueueResource, QueueSettings, Queues,
     Redrive, Template,
@@ -74,9 +75,10 @@ impl Plan {
             && settings.visibility_timeout < poller.timeout
         {
             warnings.push(format!(
-                "messages are visible again after {:?}, while the function may have them for {:?}: they will be \
+                "messages are visible again after {}, while the function may have them for {}: they may be \
                  delivered twice",
-                settings.visibility_timeout, poller.timeout
+                format_duration(settings.visibility_timeout),
+                format_duration(poller.timeout)
             ));
         }
         Ok(Self {

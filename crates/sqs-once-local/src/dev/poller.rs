@@ -171,6 +171,7 @@ impl<S: Source> Running<S> {
     async fn run(mut self) -> Result<(), PollerError<S::Error>> {
         let mut failed_starts = 0;
         while let Some(slot) = self.slot().await? {
+            let build = self.shared.warm.build.subscribe();
             let environment = match self.environment().await {
                 Ok(environment) => environment,
                 Err(reason) if self.shared.settings.until_empty => {
@@ -178,7 +179,7 @@ impl<S: Source> Running<S> {
                 }
                 Err(_) => {
                     failed_starts += 1;
-                    self.back_off(failed_starts).await;
+                    self.back_off(failed_starts, build).await;
                     continue;
                 }
             };
@@ -235,9 +236,8 @@ impl<S: Source> Running<S> {
     }
 
     /// Waits after a start that failed, unless there is another build sooner.
-    async fn back_off(&self, failed_starts: u32) {
+    async fn back_off(&self, failed_starts: u32, mut build: watch::Receiver<Build>) {
         let longer = FIRST_BACKOFF * (1 << failed_starts.clamp(1, 10).saturating_sub(1));
-        let mut build = self.shared.warm.build.subscribe();
         tokio::select! {
             () = self.wait(longer.min(LONGEST_BACKOFF)) => {}
             _ = build.changed() => {}

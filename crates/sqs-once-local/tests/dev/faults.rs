@@ -93,6 +93,9 @@ async fn duplicates_keep_a_message_group_in_order() {
         ["a", "a", "b", "b", "c", "c"],
         "seed {SEED}"
     );
+    for (what, _) in world.faults() {
+        assert_eq!(what, "delivered again after its success", "seed {SEED}");
+    }
 }
 
 #[tokio::test]
