@@ -230,6 +230,17 @@ fn send((endpoint, url): &(String, String), body: &str) {
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
 }
 
+/// What the page answers.
+fn get(address: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    answer
+}
+
 #[test]
 fn messages_are_handled_once_and_remembered() {
     let project = Project::new();
@@ -453,6 +464,10 @@ fn mistakes_are_found_before_anything_is_built() {
         (&["--send", "bad.json"], "each with a `body` that is a text"),
         (&["--queue", "Refunds"], "the template has no such queue"),
         (
+            &["--report", "nowhere/run.html"],
+            "the report can't be written to nowhere/run.html",
+        ),
+        (
             &["--template", "nowhere.yaml"],
             "nowhere.yaml can't be read",
         ),
@@ -462,6 +477,39 @@ fn mistakes_are_found_before_anything_is_built() {
         assert!(run.stderr.contains(message), "{}", run.stderr);
     }
     assert!(!project.folder.path().join("target").exists());
+}
+
+#[test]
+fn its_page_shows_what_happens() {
+    let project = Project::new();
+    let mut dev = project.start(&[]);
+    let queue = dev.queue();
+    let page = dev.stderr.until("page: ");
+    let address = page.strip_prefix("page: http://").unwrap();
+    let address = address.strip_suffix('/').unwrap();
+    send(&queue, "good");
+    let line = dev.stdout.until("processed");
+    let id = line.split_whitespace().nth(2).unwrap();
+
+    let html = get(address, "/");
+    assert!(
+        html.contains("<!DOCTYPE html>") || html.contains("<!doctype html>"),
+        "{html}"
+    );
+    let story = get(address, "/story?since=0");
+    assert!(story.contains(id) && story.contains("processed"), "{story}");
+}
+
+#[test]
+fn the_report_is_the_run_in_one_file_whatever_it_came_to() {
+    let project = Project::new();
+    project.event(&[("m-good", "good"), ("m-poison", "poison")]);
+    let run = project.handle(&["--visibility-timeout", "300ms", "--report", "run.html"]);
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    let html = fs::read_to_string(project.folder.path().join("run.html")).unwrap();
+    for said in ["m-good", "m-poison", "processed", "not an order"] {
+        assert!(html.contains(said), "{said} is not in the report");
+    }
 }
 
 #[test]

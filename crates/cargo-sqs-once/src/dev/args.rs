@@ -14,6 +14,8 @@ Examples:
       Handle these messages and end: 0 if none is in the dead-letter queue, 1 otherwise
   cargo sqs-once dev --send events/orders.json --duplicate 20% --kill 5% --drop-response 1%
       The same on a bad day
+  cargo sqs-once dev --send events/orders.json --until-empty --report run.html
+      Keep what happened, as a web page of one file
   cargo sqs-once dev --queue-url https://sqs.eu-central-1.amazonaws.com/123456789012/orders
       Take messages from a real queue, with your own credentials";
 
@@ -24,7 +26,7 @@ Examples:
 /// back after its visibility timeout, and goes to the dead-letter queue when it was received too often. DynamoDB is the
 /// embedded one of `invoke`, and remembers earlier runs.
 ///
-/// The queues are SQS on 127.0.0.1. On every change of a source file the function is built; environments take the new binary
+/// The queues are SQS on 127.0.0.1, and a web page there shows what happens. On every change of a source file the function is built; environments take the new binary
 /// when they have answered.
 ///
 /// Ctrl-C ends it when the invocations under way have; a second one at once.
@@ -62,6 +64,14 @@ pub(crate) struct DevArgs {
     /// The port of the local queues [default: one that is free]
     #[arg(long)]
     pub(crate) port: Option<u16>,
+
+    /// The port of the web page that shows what happens [default: one that is free]
+    #[arg(long, value_name = "PORT")]
+    pub(crate) page_port: Option<u16>,
+
+    /// Write what happened as a web page to this file when it ends
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
 
     /// Poll this queue instead of a local one, with your own AWS settings
     ///

@@ -1,6 +1,6 @@
 //! What can go wrong in `dev`.
 
-use sqs_once_local::{EventError, PollerError, QueueError};
+use sqs_once_local::{EventError, PageError, PollerError, QueueError};
 use std::io;
 use std::path::PathBuf;
 
@@ -20,6 +20,10 @@ pub(crate) enum DevError {
     Listen { port: u16, source: io::Error },
     #[error("the built function can't be copied to {path}", path = path.display())]
     Copy { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Page(#[from] PageError),
+    #[error("the report can't be written to {path}", path = path.display())]
+    Report { path: PathBuf, source: io::Error },
     #[error(transparent)]
     Poll(#[from] PollerError<QueueError>),
     #[error("{count} {} in the dead-letter queue", if *count == 1 { "message is" } else { "messages are" })]

@@ -6,6 +6,7 @@ mod error;
 mod plan;
 #[cfg(feature = "aws")]
 mod remote;
+mod report;
 mod send;
 mod show;
 mod watch;
@@ -20,12 +21,15 @@ use crate::workspace::{Binary, Workspace};
 use build::Builder;
 use humantime::format_duration;
 use plan::Plan;
+use report::Report;
 use show::{Show, Shown};
 use sqs_once_local::{
-    Faults, FunctionResource, Launch, LocalDynamoDb, LocalQueue, LocalSqs, NewMessage, Poller,
-    PollerError, PollerSettings, Queues, REGION, Source, TableDescription, Template,
+    Faults, FunctionResource, Happening, Launch, Limits, LocalDynamoDb, LocalQueue, LocalSqs,
+    NewMessage, Observer, Page, Poller, PollerError, PollerSettings, Queues, REGION, Source, Story,
+    TableDescription, Template,
 };
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 pub(crate) async fn dev(args: DevArgs) -> Result<(), Error> {
@@ -53,26 +57,46 @@ pub(crate) async fn dev(args: DevArgs) -> Result<(), Error> {
     plan.poller.until_empty = args.until_empty;
     // Before the build, so that a mistake in them is not found out minutes later.
     let messages = to_send(&args.send, &plan.queue)?;
+    let report = args.report.as_deref().map(Report::create).transpose()?;
 
     let since = SystemTime::now();
     let executable = workspace.build(&binary, args.release, args.json)?;
     let dynamodb = launch::dynamodb(&workspace, template.as_ref(), &table, args.reset).await?;
+    let story = story(args.queue_url.as_deref(), &plan);
+    let told = story.clone();
     let run = Run {
         show: Show::start(args.json, plan.dead_letters.clone()),
+        story,
         template,
         dynamodb,
         table,
         plan,
         args,
     };
-    run.run(
+    let ended = run.run(
         workspace,
         binary,
         (executable, since),
         template_path,
         messages,
-    )
-    .await
+    );
+    let ended = ended.await;
+    if let Some(report) = report {
+        report.write(&told)?;
+    }
+    ended
+}
+
+/// What the page and the report show: the queue that is polled, and its dead-letter queue where that is known.
+fn story(queue_url: Option<&str>, plan: &Plan) -> Story {
+    match queue_url {
+        // The last part of a queue's URL is its name.
+        Some(url) => {
+            let name = url.rsplit('/').next().unwrap_or(url);
+            Story::new(name, None, Limits::default())
+        }
+        None => Story::new(&plan.queue, plan.dead_letters.as_deref(), Limits::default()),
+    }
 }
 
 /// The messages of `--send`, in their order.
@@ -97,6 +121,7 @@ struct Run {
     table: TableDescription,
     dynamodb: LocalDynamoDb,
     show: Show,
+    story: Story,
 }
 
 impl Run {
@@ -108,7 +133,8 @@ impl Run {
         template_path: Option<PathBuf>,
         messages: Vec<NewMessage>,
     ) -> Result<(), Error> {
-        let sqs = self.queues().await?;
+        let sqs = Arc::new(self.queues().await?);
+        let page = self.page(&sqs).await?;
         let resource = self
             .template
             .as_ref()
@@ -123,7 +149,7 @@ impl Run {
         );
         let launch = builder.copied(launch)?;
         let faults = self.faults();
-        self.introduce(&sqs, faults);
+        self.introduce(&sqs, &page, faults);
         for message in messages {
             let sent = sqs
                 .queues()
@@ -139,7 +165,7 @@ impl Run {
             }
             #[cfg(feature = "aws")]
             Some(url) => {
-                let source = remote::RemoteQueue::connect(&url, self.show.observer())
+                let source = remote::RemoteQueue::connect(&url, self.observer())
                     .await
                     .map_err(DevError::from)?;
                 let launch = source.for_function(launch);
@@ -161,12 +187,28 @@ impl Run {
     /// The local queues, whether they are polled or only sent to.
     async fn queues(&self) -> Result<LocalSqs, DevError> {
         let mut queues = Queues::default();
-        queues.observe(self.show.observer());
+        queues.observe(self.observer());
         self.plan.create(&mut queues)?;
         let port = self.args.port.unwrap_or(0);
         LocalSqs::start_on(port, queues)
             .await
             .map_err(|source| DevError::Listen { port, source })
+    }
+
+    /// The page; of a queue that is not on this machine it only shows what happens.
+    async fn page(&self, sqs: &Arc<LocalSqs>) -> Result<Page, DevError> {
+        let sqs = self.args.queue_url.is_none().then(|| Arc::clone(sqs));
+        let port = self.args.page_port.unwrap_or(0);
+        Ok(Page::start(self.story.clone(), sqs, port).await?)
+    }
+
+    /// Tells what happens to the terminal and to the page.
+    fn observer(&self) -> Observer {
+        let (show, story) = (self.show.observer(), self.story.observer());
+        Arc::new(move |at, happening: &Happening| {
+            show(at, happening);
+            story(at, happening);
+        })
     }
 
     fn launch(
@@ -206,7 +248,7 @@ impl Run {
     }
 
     /// Says what runs, and how to send to it.
-    fn introduce(&self, sqs: &LocalSqs, faults: Faults) {
+    fn introduce(&self, sqs: &LocalSqs, page: &Page, faults: Faults) {
         let PollerSettings {
             batch_size,
             window,
@@ -237,6 +279,7 @@ impl Run {
                  --endpoint-url {endpoint} --queue-url {url}{group} --message-body '{{}}'"
             ));
         }
+        self.note(&format!("page: {}", page.url()));
         let shares = [
             ("duplicate", faults.duplicate),
             ("kill", faults.kill),
@@ -261,7 +304,7 @@ impl Run {
         builder: Builder,
         launch: Launch,
     ) -> Result<Result<(), PollerError<S::Error>>, Error> {
-        let poller = poller.observe(self.show.observer());
+        let poller = poller.observe(self.observer());
         let controls = poller.controls();
         self.show.controls(controls.clone());
         let mut run = std::pin::pin!(poller.run());
