@@ -1,11 +1,15 @@
 //! The command line's arguments.
 
+use crate::dlq::DlqArgs;
+use crate::key::KeyArgs;
+use crate::new::NewArgs;
+use crate::shell::{CompletionsArgs, ManArgs};
 use clap::{Args, Parser, Subcommand};
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Run a Lambda function that consumes SQS on this machine, and keep its table small
+/// Make a Lambda function that consumes SQS, run it on this machine, and keep its table small
 #[derive(Parser)]
 #[command(name = "cargo-sqs-once", bin_name = "cargo sqs-once", version)]
 pub(crate) struct Cli {
@@ -15,9 +19,15 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
+    New(NewArgs),
     Invoke(InvokeArgs),
+    Dev(Box<crate::dev::DevArgs>),
     DeleteExpired(DeleteExpiredArgs),
     Doctor(crate::doctor::DoctorArgs),
+    Key(KeyArgs),
+    Dlq(DlqArgs),
+    Completions(CompletionsArgs),
+    Man(ManArgs),
 }
 
 /// Send one event to the function and show what becomes of its records

@@ -1,12 +1,21 @@
-//! `cargo sqs-once`: run a Lambda function that consumes SQS on this machine, and keep its table small.
+//! `cargo sqs-once`: make a Lambda function that consumes SQS, run it on this machine, and keep its table small.
 
 mod cli;
+#[cfg(feature = "aws")]
+mod confirm;
 #[cfg(feature = "postgres")]
 mod delete_expired;
+mod dev;
+mod dlq;
 mod doctor;
 mod error;
 mod invoke;
+mod key;
+mod launch;
+mod new;
+mod operate;
 mod print;
+mod shell;
 mod workspace;
 
 use clap::Parser;
@@ -16,22 +25,29 @@ use std::process::ExitCode;
 #[tokio::main]
 async fn main() -> ExitCode {
     let Cli { command } = Cli::parse_from(arguments());
+    // It finishes what it is at, and puts back what it holds.
+    let listens_itself = matches!(command, Command::Dev(_) | Command::Dlq(_));
     let work = async {
-        match command {
-            Command::Invoke(arguments) => invoke::invoke(arguments).await.map(succeeded),
+        let done = match command {
+            Command::New(arguments) => new::new(arguments),
+            Command::Invoke(arguments) => invoke::invoke(arguments).await,
+            Command::Dev(arguments) => dev::dev(*arguments).await,
+            Command::Dlq(arguments) => dlq::dlq(arguments).await,
+            Command::Key(arguments) => key::key(arguments).await,
             #[cfg(not(feature = "postgres"))]
             Command::DeleteExpired(_) => Err(error::Error::NoPostgres),
             #[cfg(feature = "postgres")]
-            Command::DeleteExpired(arguments) => delete_expired::delete_expired(arguments)
-                .await
-                .map(succeeded),
-            Command::Doctor(arguments) => doctor::doctor(&arguments),
-        }
+            Command::DeleteExpired(arguments) => delete_expired::delete_expired(arguments).await,
+            Command::Completions(arguments) => shell::completions(arguments),
+            Command::Man(arguments) => shell::man(arguments),
+            Command::Doctor(arguments) => return doctor::doctor(&arguments),
+        };
+        done.map(|()| ExitCode::SUCCESS)
     };
     // Dropping an invocation ends the function, which may not listen to the signal itself.
     let done = tokio::select! {
         done = work => done,
-        Ok(()) = tokio::signal::ctrl_c() => Err(error::Error::Interrupted),
+        Ok(()) = tokio::signal::ctrl_c(), if !listens_itself => Err(error::Error::Interrupted),
     };
     match done {
         Ok(code) => code,
@@ -40,10 +56,6 @@ async fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-fn succeeded((): ()) -> ExitCode {
-    ExitCode::SUCCESS
 }
 
 /// The arguments without the word `sqs-once`, which cargo passes on when it runs a subcommand but
