@@ -12,6 +12,10 @@ pub(crate) enum Error {
     #[error("the event {path} can't be read", path = path.display())]
     ReadEvent { path: PathBuf, source: io::Error },
     #[error(transparent)]
+    New(#[from] crate::new::NewError),
+    #[error(transparent)]
+    Man(#[from] crate::shell::ManError),
+    #[error(transparent)]
     Event(#[from] EventError),
     #[error("this is no cargo workspace, or cargo can't read it")]
     Metadata(#[source] cargo_metadata::Error),
@@ -29,6 +33,8 @@ pub(crate) enum Error {
     Build { name: String, status: ExitStatus },
     #[error("cargo built `{name}` but did not say where")]
     NoExecutable { name: String },
+    #[error(transparent)]
+    Dev(#[from] crate::dev::DevError),
     #[error(transparent)]
     Template(#[from] TemplateError),
     #[error(transparent)]
@@ -57,6 +63,8 @@ pub(crate) enum Error {
     #[cfg(feature = "aws")]
     #[error(transparent)]
     Dlq(#[from] crate::dlq::Error),
+    #[error(transparent)]
+    Doctor(#[from] crate::doctor::DoctorError),
     #[error("the result can't be written")]
     Output(#[source] io::Error),
     #[error("interrupted")]

@@ -58,7 +58,57 @@ fn log_text(line: &str) -> Option<String> {
 }
 
 fn is_coloured() -> bool {
-    io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+    io::stderr().is_terminal() && may_colour()
+}
+
+fn may_colour() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+/// How a line stands out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Style {
+    Plain,
+    Dim,
+    Good,
+    Bad,
+    Fault,
+}
+
+impl Style {
+    fn on(self, text: &str, coloured: bool) -> String {
+        let text = one_line(text);
+        let code = match self {
+            Style::Plain => return text,
+            Style::Dim => "2",
+            Style::Good => "32",
+            Style::Bad => "31",
+            Style::Fault => "35",
+        };
+        if coloured {
+            format!("\x1b[{code}m{text}\x1b[0m")
+        } else {
+            text
+        }
+    }
+}
+
+/// A line beside the result.
+pub(crate) fn styled_note(style: Style, text: &str) {
+    to_stderr(&format!("{}\n", style.on(text, is_coloured())));
+}
+
+/// A line of the result, of which more follow. Says whether somebody reads it.
+pub(crate) fn record(text: &str, style: Style) -> bool {
+    let coloured = io::stdout().is_terminal() && may_colour();
+    line(&style.on(text, coloured))
+}
+
+/// The same without anything done to it.
+pub(crate) fn line(text: &str) -> bool {
+    let mut stdout = io::stdout().lock();
+    let written = writeln!(stdout, "{text}").and_then(|()| stdout.flush());
+    written.is_ok()
 }
 
 /// A document as one line that writes nothing to a terminal but text: JSON itself escapes only the control

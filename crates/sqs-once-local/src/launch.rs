@@ -3,6 +3,7 @@
 use crate::REGION;
 use crate::dynamodb::LocalDynamoDb;
 use crate::function::{Function, StartError};
+use crate::log::RecordLine;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::Arc;
@@ -11,6 +12,9 @@ use tokio::process::Command;
 
 /// What is called with every line of output that is not a record line.
 pub(crate) type OnLine = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// What is called with every record line.
+pub(crate) type OnRecord = Arc<dyn Fn(RecordLine) + Send + Sync>;
 
 /// Where AWS services that are not emulated are found: nowhere. (Port 9 is "discard".)
 const NOWHERE: &str = "http://127.0.0.1:9";
@@ -23,10 +27,12 @@ const EMPTY_FILE: &str = if cfg!(windows) { "NUL" } else { "/dev/null" };
 /// The process gets this process's environment without any `AWS_…` variable, then what Lambda
 /// sets, dummy credentials, and loopback endpoints, then what [`Launch::env`] adds. Its logs are
 /// JSON.
+#[derive(Clone)]
 pub struct Launch {
     pub(crate) binary: PathBuf,
     pub(crate) name: String,
     pub(crate) on_line: OnLine,
+    pub(crate) on_record: Option<OnRecord>,
     pub(crate) init_limit: Option<Duration>,
     memory_mb: u32,
     env: Vec<(String, String)>,
@@ -45,10 +51,17 @@ impl Launch {
             binary,
             name,
             on_line: Arc::new(|_| {}),
+            on_record: None,
             init_limit: None,
             memory_mb: 128,
             env: Vec::new(),
         }
+    }
+
+    /// Runs another executable, under the name of the first.
+    pub fn binary(mut self, binary: impl Into<PathBuf>) -> Self {
+        self.binary = binary.into();
+        self
     }
 
     /// Sets the memory size the function is told, in MB. Nothing enforces it.
@@ -72,6 +85,12 @@ impl Launch {
     /// lines. It is called as the lines come, from a background task.
     pub fn on_line(mut self, on_line: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.on_line = Arc::new(on_line);
+        self
+    }
+
+    /// Calls `on_record` with every record line as it comes. [`Function::stop`] then returns none.
+    pub fn on_record(mut self, on_record: impl Fn(RecordLine) + Send + Sync + 'static) -> Self {
+        self.on_record = Some(Arc::new(on_record));
         self
     }
 

@@ -85,10 +85,7 @@ impl EventSourceMapping {
         if messages.is_empty() {
             return Ok(None);
         }
-        let records = messages
-            .iter()
-            .map(|received| record(received, &self.queue));
-        let event = Event::of(records, &self.queue).payload();
+        let event = event(&messages, &arn(&self.queue));
         Ok(Some(Batch { messages, event }))
     }
 
@@ -149,17 +146,38 @@ impl Batch {
     }
 }
 
+/// The event of messages that were received from the queue of this ARN.
+pub(crate) fn event(messages: &[Received], queue_arn: &str) -> Bytes {
+    let records = messages.iter().map(|one| record(one, queue_arn));
+    Event::of(records, queue_name(queue_arn)).payload()
+}
+
+/// A queue's name, by its ARN.
+fn queue_name(queue_arn: &str) -> &str {
+    queue_arn.rsplit(':').next().unwrap_or(queue_arn)
+}
+
 /// A message as it stands in the event.
-fn record(received: &Received, queue: &str) -> Map<String, Value> {
+fn record(received: &Received, queue_arn: &str) -> Map<String, Value> {
     let message = &received.message;
+    let mut attributes = received.system_attributes();
+    if let Some(source) = &received.dead_letter_source {
+        // SQS moves messages between queues of one account and region only.
+        let place = queue_arn.strip_suffix(queue_name(queue_arn));
+        let source = format!("{}{source}", place.unwrap_or_default());
+        attributes.insert("DeadLetterQueueSourceArn".to_owned(), source.into());
+    }
     let mut fields = Map::new();
     let mut set = |name: &str, value: Value| fields.insert(name.to_owned(), value);
     set("MessageId", message.id.clone().into());
     set("ReceiptHandle", received.receipt_handle.clone().into());
     set("Body", message.body.clone().into());
-    set("Attributes", received.system_attributes().into());
+    set("Attributes", attributes.into());
     set("MessageAttributes", message.attributes.clone().into());
     let mut fields = from_sqs_api(fields);
-    fields.insert("eventSourceARN".to_owned(), arn(queue).into());
+    if let Some(region) = queue_arn.split(':').nth(3) {
+        fields.insert("awsRegion".to_owned(), region.into());
+    }
+    fields.insert("eventSourceARN".to_owned(), queue_arn.into());
     fields
 }

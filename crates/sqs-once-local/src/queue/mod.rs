@@ -8,10 +8,13 @@ mod message;
 mod one;
 mod queues;
 mod settings;
+mod source;
 
 pub use endpoint::LocalSqs;
 pub use error::QueueError;
+pub(crate) use mapping::event;
 pub use mapping::{Batch, EventSourceMapping, Settled};
 pub use message::{NewMessage, Received};
 pub use queues::Queues;
 pub use settings::{Counts, QueueSettings, Redrive};
+pub use source::{LocalQueue, Source};
