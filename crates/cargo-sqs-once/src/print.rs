@@ -98,22 +98,20 @@ pub(crate) fn styled_note(style: Style, text: &str) {
     to_stderr(&format!("{}\n", style.on(text, is_coloured())));
 }
 
-/// A line of the result, of which more follow. Says whether somebody reads it.
-pub(crate) fn record(text: &str, style: Style) -> bool {
+/// A line of the result, of which more follow.
+pub(crate) fn record(text: &str, style: Style) -> io::Result<()> {
     let coloured = io::stdout().is_terminal() && may_colour();
     line(&style.on(text, coloured))
 }
 
 /// The same without anything done to it.
-pub(crate) fn line(text: &str) -> bool {
+pub(crate) fn line(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
-    let written = writeln!(stdout, "{text}").and_then(|()| stdout.flush());
-    written.is_ok()
+    writeln!(stdout, "{text}").and_then(|()| stdout.flush())
 }
 
 /// A document as one line that writes nothing to a terminal but text: JSON itself escapes only the control
 /// characters of ASCII.
-#[cfg(feature = "aws")]
 pub(crate) fn json_line(document: &Value) -> String {
     let mut line = String::new();
     for char in document.to_string().chars() {

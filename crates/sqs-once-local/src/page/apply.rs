@@ -134,6 +134,9 @@ impl Told {
         if let Some(message) = open.min_by_key(|message| rank(message)) {
             return message.number;
         }
+        // If any was forgotten, this is one of those.
+        let unfinished = &mut self.kept.forgotten.unfinished;
+        *unfinished = unfinished.saturating_sub(1);
         let message = self.unknown(queue, id, at);
         let number = self.kept.insert(message);
         self.kept.note(number, at, What::SeenFirst);
