@@ -9,6 +9,11 @@ use std::io::{self, ErrorKind, IsTerminal, Write};
 
 /// What was asked for, such as the function's response exactly as it came, and a line feed.
 pub(crate) fn result(result: &[u8]) -> Result<(), Error> {
+    one_result(result).map(drop)
+}
+
+/// The same, of which more may follow. Says whether somebody reads on.
+pub(crate) fn one_result(result: &[u8]) -> Result<bool, Error> {
     let mut stdout = io::stdout().lock();
     let written = stdout
         .write_all(result)
@@ -16,7 +21,7 @@ pub(crate) fn result(result: &[u8]) -> Result<(), Error> {
         .and_then(|()| stdout.flush());
     match written {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Error::Output(error)),
-        _ => Ok(()),
+        written => Ok(written.is_ok()),
     }
 }
 
