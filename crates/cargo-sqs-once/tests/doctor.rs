@@ -134,6 +134,51 @@ fn a_manifest_that_aborts_is_found_and_fixed() {
 }
 
 #[test]
+fn the_manifests_are_those_of_the_code_and_of_the_workspace_above() {
+    let folder = project(&TEMPLATE.replace(
+        "      Timeout: 30",
+        "      CodeUri: ./code\n      Timeout: 30",
+    ));
+    let write = |path: &str, text: &str| {
+        let path = folder.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    let abort = "[profile.release]\npanic = \"abort\"\n";
+    write("code/Cargo.toml", &format!("[workspace]\n{abort}"));
+    let of_panics = |run: &Run| -> Vec<String> {
+        let lines = run.stdout.lines();
+        let of_panics = lines.filter(|line| line.ends_with("[panic-abort]"));
+        of_panics
+            .map(|line| line.split(':').next().unwrap().to_owned())
+            .collect()
+    };
+    assert_eq!(of_panics(&doctor(&folder, &[])), ["code/Cargo.toml"]);
+
+    // The template lies in a member, and so does who asks.
+    write("member/Cargo.toml", "[package]\nname = \"member\"\n");
+    write("member/template.yaml", TEMPLATE);
+    write("Cargo.toml", &format!("[workspace]\n{abort}"));
+    let above = folder.path().join("Cargo.toml").display().to_string();
+    let run = Command::new(env!("CARGO_BIN_EXE_cargo-sqs-once"))
+        .arg("doctor")
+        .current_dir(folder.path().join("member"))
+        .output()
+        .unwrap();
+    let run = Run {
+        status: run.status.code(),
+        stdout: String::from_utf8(run.stdout).unwrap(),
+        stderr: String::from_utf8(run.stderr).unwrap(),
+    };
+    assert_eq!(of_panics(&run), [above], "{}", run.stderr);
+
+    // What is not built by cargo does not care.
+    let other = TEMPLATE.replace("provided.al2023", "python3.13");
+    fs::write(folder.path().join("template.yaml"), other).unwrap();
+    assert_eq!(of_panics(&doctor(&folder, &[])), [""; 0]);
+}
+
+#[test]
 fn programs_get_json_and_code_scanning_gets_sarif() {
     let folder = project(TEMPLATE);
     let run = doctor(&folder, &["--json"]);

@@ -92,7 +92,12 @@ pub(crate) fn sam_policy_template(name: &str) -> Option<(&'static [&'static str]
 
 /// What a resource of a statement is: `target` knows what a whole text refers to.
 pub(crate) fn scope(text: &str, target: impl Fn(&str) -> Option<Target>) -> Scope {
-    if text == "*" {
+    let is_all = |service: &str, rest: &[&str]| {
+        text.starts_with("arn:")
+            && text.contains(service)
+            && rest.iter().any(|rest| text.ends_with(rest))
+    };
+    if text == "*" || is_all(":sqs:", &[":*"]) || is_all(":dynamodb:", &[":*", ":table/*"]) {
         return Scope::Everything;
     }
     if text.contains('*') || text.contains('?') {

@@ -33,15 +33,23 @@ impl Manifest {
     /// # Errors
     /// [`ReadError`] if there is one that can't be read.
     pub fn find(folder: &Path) -> Result<Option<Self>, ReadError> {
+        let here = std::env::current_dir().unwrap_or_default();
+        let folder = match folder.is_absolute() {
+            true => folder.to_owned(),
+            // A folder has parents above this one, too. One that is not there may be a bucket.
+            false => match fs::canonicalize(here.join(folder)) {
+                Ok(folder) => folder,
+                Err(_) => return Ok(None),
+            },
+        };
         let mut nearest = None;
         for folder in folder.ancestors() {
-            let path = match folder.as_os_str().is_empty() {
-                true => PathBuf::from("Cargo.toml"),
-                false => folder.join("Cargo.toml"),
-            };
+            let path = folder.join("Cargo.toml");
             if !path.is_file() {
                 continue;
             }
+            // As somebody here would write it.
+            let path = path.strip_prefix(&here).map(Path::to_owned).unwrap_or(path);
             let text = fs::read_to_string(&path).map_err(|source| ReadError::Io {
                 path: path.clone(),
                 source,

@@ -54,14 +54,29 @@ pub struct Site {
 pub enum Target {
     /// A resource of the deployment, by its `Site::id`.
     Own(String),
+    /// One of these: a queue, a table and a function may have the same name.
+    OneOf(Vec<String>),
     /// Something else, by what is written there.
     Other(String),
 }
 
 impl Target {
-    /// Whether this is the resource `id`.
+    /// One resource of the deployment, or one of several; something else if there is none.
+    pub(crate) fn one_of(mut ids: Vec<String>, text: &str) -> Self {
+        match ids.len() {
+            0 => Target::Other(text.to_owned()),
+            1 => Target::Own(ids.remove(0)),
+            _ => Target::OneOf(ids),
+        }
+    }
+
+    /// Whether this is the resource `id`, where it is one of its kind.
     pub fn is(&self, id: &str) -> bool {
-        matches!(self, Target::Own(own) if own == id)
+        match self {
+            Target::Own(own) => own == id,
+            Target::OneOf(several) => several.iter().any(|own| own == id),
+            Target::Other(_) => false,
+        }
     }
 }
 
@@ -74,6 +89,8 @@ pub struct Function {
     pub timeout: Field<Duration>,
     /// `Runtime`.
     pub runtime: Field<String>,
+    /// The folder of its code, as SAM's `CodeUri` names it.
+    pub code: Field<String>,
     /// `ReservedConcurrentExecutions`.
     pub reserved_concurrency: Field<u64>,
     /// Its environment variables; a reference stands there as `${Resource}` or `${Resource.Attribute}`.

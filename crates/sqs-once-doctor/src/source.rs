@@ -67,13 +67,24 @@ impl Source {
     /// # Errors
     /// [`ReadError`] if it is neither a template nor a plan.
     pub fn deployment(&self) -> Result<Deployment, ReadError> {
-        let text = self.text.trim_start_matches('\u{feff}');
+        let (_, text) = self.marked();
         let mut deployment = match terraform::read(text) {
             Some(deployment) => deployment,
             None => template::read(text)?,
         };
         let folder = self.path.parent().unwrap_or(Path::new(""));
-        deployment.manifests.extend(Manifest::find(folder)?);
+        let code = deployment.functions.iter().filter_map(|it| it.code.known());
+        let folders: Vec<PathBuf> = code.map(|code| folder.join(code)).collect();
+        for folder in [folder]
+            .into_iter()
+            .chain(folders.iter().map(PathBuf::as_path))
+        {
+            let manifest = Manifest::find(folder)?;
+            let is_new = |it: &Manifest| !deployment.manifests.iter().any(|of| of.path == it.path);
+            if let Some(manifest) = manifest.filter(is_new) {
+                deployment.manifests.push(manifest);
+            }
+        }
         Ok(deployment)
     }
 
@@ -119,8 +130,18 @@ impl Source {
         Ok(findings)
     }
 
+    /// The byte order mark, which some editors write, and what follows it.
+    fn marked(&self) -> (&str, &str) {
+        const MARK: char = '\u{feff}';
+        let length = match self.text.starts_with(MARK) {
+            true => MARK.len_utf8(),
+            false => 0,
+        };
+        self.text.split_at(length)
+    }
+
     fn style(&self) -> Style {
-        match self.text.trim_start().starts_with('{') {
+        match self.marked().1.trim_start().starts_with('{') {
             true => Style::Json,
             false => Style::Yaml,
         }
@@ -140,7 +161,9 @@ impl Source {
     }
 
     fn changed(&self, changes: &[Change]) -> Option<String> {
-        apply(&self.text, changes).filter(|text| *text != self.text)
+        let (mark, text) = self.marked();
+        let changed = apply(text, changes).filter(|changed| changed != text)?;
+        Some(format!("{mark}{changed}"))
     }
 
     /// Fixes what needs no decision, until nothing of that is left.

@@ -254,3 +254,109 @@ fn a_text_that_is_no_deployment_says_so() {
     }
     assert!(matches!(source(&bomb).examine(), Err(ReadError::TooLarge)));
 }
+
+#[test]
+fn a_queue_and_a_table_and_a_function_may_have_one_name() {
+    let template = consumer("      VisibilityTimeout: 180")
+        .replace(
+            "      RedrivePolicy: { deadLetterTargetArn: !ImportValue Dead, maxReceiveCount: 5 }",
+            "      QueueName: !Ref AWS::StackName
+      RedrivePolicy:
+        deadLetterTargetArn: !Sub arn:aws:sqs:${AWS::Region}:${AWS::AccountId}:orders
+        maxReceiveCount: 5",
+        )
+        .replace(
+            "      Timeout: 30",
+            "      FunctionName: orders\n      Timeout: 30",
+        )
+        + "
+  Dead:
+    Type: AWS::SQS::Queue
+    Properties: { QueueName: orders, MessageRetentionPeriod: 1209600 }
+  Table:
+    Type: AWS::DynamoDB::Table
+    Properties: { TableName: orders }
+  Zone:
+    Type: AWS::DynamoDB::Table
+    Properties: { TableName: !Ref AWS::StackName }
+  Alarm:
+    Type: AWS::CloudWatch::Alarm
+    Properties:
+      Namespace: AWS/SQS
+      MetricName: METRIC
+      Dimensions: [{ Name: QueueName, Value: orders }]
+";
+    let right = template.replace("METRIC", "ApproximateNumberOfMessagesVisible");
+    assert_eq!(rules(&right), [""; 0]);
+    let wrong = template.replace("METRIC", "NumberOfMessagesSent");
+    assert_eq!(rules(&wrong), ["dead-letter-alarm-wrong-metric"]);
+}
+
+#[test]
+fn what_a_merge_key_brings_in_is_not_missing() {
+    let template = consumer("      VisibilityTimeout: 180").replace(
+        "            FunctionResponseTypes: [ReportBatchItemFailures]",
+        "            <<: *defaults",
+    );
+    let template = format!(
+        "Metadata:\n  Defaults: &defaults\n    FunctionResponseTypes: [ReportBatchItemFailures]\n{template}"
+    );
+    assert_eq!(rules(&template), [""; 0]);
+}
+
+#[test]
+fn a_mapping_to_an_alias_is_one_to_its_function() {
+    let template = "
+Resources:
+  Charge: { Type: AWS::Lambda::Function, Properties: { Timeout: 60, Role: !ImportValue Role } }
+  Version: { Type: AWS::Lambda::Version, Properties: { FunctionName: !Ref Charge } }
+  Live: { Type: AWS::Lambda::Alias, Properties: { FunctionName: !GetAtt Charge.Arn, Name: live } }
+  Mapping:
+    Type: AWS::Lambda::EventSourceMapping
+    Properties:
+      FunctionName: !Ref Live
+      EventSourceArn: !GetAtt Orders.Arn
+      FunctionResponseTypes: [ReportBatchItemFailures]
+  Orders:
+    Type: AWS::SQS::Queue
+    Properties:
+      RedrivePolicy: { deadLetterTargetArn: !ImportValue Dead, maxReceiveCount: 5 }
+";
+    let found = ["visibility-timeout-below-function-timeout"];
+    assert_eq!(rules(template), found);
+    assert_eq!(rules(&template.replace("!Ref Live", "!Ref Version")), found);
+}
+
+#[test]
+fn a_resource_that_is_all_queues_or_all_tables_is_a_wildcard() {
+    for (action, resource) in [
+        ("sqs:DeleteMessage", "\"arn:aws:sqs:*:*:*\""),
+        (
+            "dynamodb:DeleteItem",
+            "!Sub \"arn:${AWS::Partition}:dynamodb:${AWS::Region}:${AWS::AccountId}:table/*\"",
+        ),
+    ] {
+        let policies = format!(
+            "      Timeout: 30
+      Policies:
+        - Statement:
+            - {{ Effect: Allow, Action: {action}, Resource: {resource} }}"
+        );
+        let template =
+            consumer("      VisibilityTimeout: 180").replace("      Timeout: 30", &policies);
+        assert_eq!(rules(&template), ["permission-wildcard"], "{resource}");
+        let narrow = template
+            .replace("*:*:*", "*:*:orders")
+            .replace("/*", "/orders");
+        assert_eq!(rules(&narrow), [""; 0], "{resource}");
+    }
+}
+
+#[test]
+fn a_byte_order_mark_stays_in_front() {
+    let template = format!("\u{feff}{}", consumer("      VisibilityTimeout: 60"));
+    assert_eq!(
+        fixed(&template),
+        template.replace("Timeout: 60", "Timeout: 180")
+    );
+}

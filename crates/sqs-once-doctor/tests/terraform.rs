@@ -45,6 +45,7 @@ fn what_refers_to_what_is_read_from_the_configuration() {
                 "partial-batch-response-missing",
                 "aws_lambda_event_source_mapping.orders"
             ),
+            ("permission-missing", "aws_lambda_function.charge"),
             ("permission-wildcard", "aws_iam_role_policy.charge"),
             (
                 "reserved-concurrency-without-maximum",
@@ -54,6 +55,35 @@ fn what_refers_to_what_is_read_from_the_configuration() {
             ("visibility-timeout-too-short", "aws_sqs_queue.orders"),
         ]
     );
+}
+
+#[test]
+fn what_nobody_gives_is_missing_though_the_provider_fills_it_in_later() {
+    let found = findings("new");
+    assert_eq!(
+        found,
+        [
+            (
+                "dead-letter-queue-missing",
+                "aws_sqs_queue.charge".to_owned()
+            ),
+            (
+                "permission-missing",
+                "aws_lambda_function.charge".to_owned()
+            ),
+        ]
+    );
+}
+
+#[test]
+fn a_role_is_recognised_though_its_function_has_the_same_name() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/plans/new.json");
+    let poller = "service-role/AWSLambdaSQSQueueExecutionRole";
+    let text = std::fs::read_to_string(&file).unwrap();
+    let text = text.replace("service-role/AWSLambdaBasicExecutionRole", poller);
+    let findings = Source::new(&file, text).examine().unwrap();
+    let found: Vec<&str> = findings.iter().map(|it| it.rule.id).collect();
+    assert_eq!(found, ["dead-letter-queue-missing"]);
 }
 
 #[test]

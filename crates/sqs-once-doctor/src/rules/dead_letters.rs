@@ -2,7 +2,7 @@
 
 use super::{Problem, words};
 use crate::field::{Field, below};
-use crate::model::{Deployment, Queue, Site, Target};
+use crate::model::{Deployment, Queue, Site};
 use crate::remedy::{Remedy, resource};
 use crate::template::Change;
 use serde_json::json;
@@ -257,10 +257,8 @@ pub(super) fn url(deployment: &Deployment) -> Vec<Problem> {
             _ => continue,
         };
         let dead_letters = consumer.queue.map(|queue| &queue.dead_letter_queue);
-        let id = match dead_letters.and_then(Field::known) {
-            Some(Target::Own(id)) => Some(id.clone()),
-            _ => None,
-        };
+        let dead_letters = dead_letters.and_then(|target| deployment.queue(target));
+        let id = dead_letters.map(|queue| queue.site.id.clone());
         let value = match &id {
             Some(id) => json!({ "Ref": id }),
             None => json!("https://sqs.REGION.amazonaws.com/ACCOUNT/NAME"),

@@ -155,7 +155,9 @@ fn variable<'a>(
 
 pub(super) fn panic_abort(deployment: &Deployment) -> Vec<Problem> {
     // A workspace of other programs is free to.
-    if deployment.consuming_functions().next().is_none() {
+    let mut functions = deployment.consuming_functions();
+    let is_native = |runtime: &String| runtime.starts_with("provided");
+    if !functions.any(|function| function.runtime.known().is_none_or(is_native)) {
         return Vec::new();
     }
     let manifests = deployment.manifests.iter();

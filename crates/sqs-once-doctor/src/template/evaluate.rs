@@ -13,8 +13,8 @@ use std::num::NonZeroUsize;
 pub(crate) struct Evaluator<'a> {
     /// The resources, by logical id.
     pub(crate) resources: BTreeMap<&'a str, &'a Node>,
-    /// Physical names that resources are given, as canonical texts.
-    names: BTreeMap<String, String>,
+    /// Physical names that resources are given, as canonical texts, and whose they are.
+    names: BTreeMap<String, Vec<String>>,
 }
 
 /// A place in the template that may be empty.
@@ -38,17 +38,27 @@ impl<'a> Evaluator<'a> {
             resources,
             names: BTreeMap::new(),
         };
-        let mut names = BTreeMap::new();
+        let mut names: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for (id, resource) in &evaluator.resources {
             for property in ["QueueName", "TableName", "FunctionName", "RoleName"] {
                 let name = resource.get("Properties").and_then(|it| it.get(property));
                 if let Some(name) = name.and_then(|name| evaluator.text(name)) {
-                    names.insert(name, (*id).to_owned());
+                    names.entry(name).or_default().push((*id).to_owned());
                 }
             }
         }
         evaluator.names = names;
         evaluator
+    }
+
+    /// The resource of this type that a value refers to.
+    pub(crate) fn of_type(&self, target: &Field<Target>, kind: &str) -> Option<&'a str> {
+        let target = target.known()?;
+        let mut resources = self.resources.iter();
+        let (id, _) = resources.find(|(id, resource)| {
+            target.is(id) && resource.get("Type").and_then(Node::scalar) == Some(kind)
+        })?;
+        Some(id)
     }
 
     /// The value below `view` called `name`.
@@ -65,12 +75,12 @@ impl<'a> Evaluator<'a> {
                 path.push(name.into());
                 self.resolve(value, path)
             }
-            // A macro or an include may put anything there.
+            // A macro, an include or a merge key may put anything there.
             (None, Kind::Mapping { .. })
                 if node
                     .entries()
                     .iter()
-                    .any(|entry| entry.key.starts_with("Fn::")) =>
+                    .any(|entry| entry.key.starts_with("Fn::") || entry.key == "<<") =>
             {
                 View::Unknown
             }
@@ -180,8 +190,8 @@ impl<'a> Evaluator<'a> {
         if let Some(target) = own(name) {
             return Some(target);
         }
-        if let Some(id) = self.names.get(name) {
-            return Some(Target::Own(id.clone()));
+        if let Some(ids) = self.names.get(name) {
+            return Some(Target::one_of(ids.clone(), text));
         }
         // It may be the name of anything here.
         (!name.contains("${")).then(|| Target::Other(text.to_owned()))

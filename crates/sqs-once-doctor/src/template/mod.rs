@@ -63,7 +63,7 @@ impl<'a> Template<'a> {
                     self.events(entry, &resource, &mut deployment);
                 }
                 "AWS::Lambda::EventSourceMapping" => {
-                    let function = self.target(&resource, "FunctionName");
+                    let function = self.behind_alias(self.target(&resource, "FunctionName"));
                     let queue = self.target(&resource, "EventSourceArn");
                     if may_be_sqs(&queue, &self.evaluator) {
                         deployment
@@ -160,6 +160,19 @@ impl<'a> Template<'a> {
         self.evaluator.target(&self.at(resource, &[name]))
     }
 
+    /// The function itself, where its alias or a version of it is named.
+    fn behind_alias(&self, function: Field<Target>) -> Field<Target> {
+        for kind in ["AWS::Lambda::Alias", "AWS::Lambda::Version"] {
+            if let Some(id) = self.evaluator.of_type(&function, kind) {
+                let path: Path = vec!["Resources".into(), id.into()];
+                let alias = View::Node(self.evaluator.resources[id], path);
+                let names = ["Properties", "FunctionName"];
+                return self.evaluator.target(&self.evaluator.dig(&alias, &names));
+            }
+        }
+        function
+    }
+
     /// A function's property, which SAM's `Globals` may give.
     fn function_property(&self, resource: &Resource<'a>, name: &str) -> View<'a> {
         match self.at(resource, &[name]) {
@@ -189,6 +202,7 @@ impl<'a> Template<'a> {
                 .field(&property("Timeout"), |text| text.parse().ok())
                 .and_then(|seconds| Some(Duration::from_secs(seconds))),
             runtime: evaluator.literal(&property("Runtime")),
+            code: evaluator.literal(&property("CodeUri")),
             reserved_concurrency: evaluator
                 .field(&property("ReservedConcurrentExecutions"), |text| {
                     text.parse().ok()
@@ -390,15 +404,8 @@ fn sender(site: Site, service: &'static str, queue: Field<Target>) -> Sender {
 /// Whether the source may be a queue: Kinesis and others have mappings, too.
 fn may_be_sqs(source: &Field<Target>, evaluator: &Evaluator<'_>) -> bool {
     match source.known() {
-        Some(Target::Own(id)) => {
-            evaluator
-                .resources
-                .get(&**id)
-                .and_then(|resource| resource.get("Type")?.scalar())
-                == Some("AWS::SQS::Queue")
-        }
         Some(Target::Other(arn)) => arn.contains(":sqs:"),
-        None => false,
+        _ => evaluator.of_type(source, "AWS::SQS::Queue").is_some(),
     }
 }
 

@@ -5,7 +5,7 @@ use super::evaluate::{Evaluator, View, place};
 use super::node::Node;
 use crate::field::{Field, Path, Step};
 use crate::iam;
-use crate::model::{Extend, Permissions, Scope, Statement, Target};
+use crate::model::{Extend, Permissions, Scope, Statement};
 
 /// What the function's role may do: its own role's policies, those of SAM, and those attached to the role.
 pub(super) fn of_function<'a>(
@@ -19,9 +19,10 @@ pub(super) fn of_function<'a>(
     };
     let is_sam = function.kind == "AWS::Serverless::Function";
     let role = evaluator.get(&function.properties, "Role");
-    let role_id = match evaluator.target(&role) {
-        Field::Known(Target::Own(id), _) => id,
-        Field::Missing if is_sam => {
+    let role = evaluator.target(&role);
+    let role_id = match (evaluator.of_type(&role, "AWS::IAM::Role"), role) {
+        (Some(id), _) => id.to_owned(),
+        (None, Field::Missing) if is_sam => {
             sam(evaluator, function, shared_policies, &mut permissions);
             // What SAM calls the role that it makes.
             format!("{}Role", function.site.id)
@@ -129,14 +130,10 @@ fn own_managed_policy<'a>(
     permissions: &mut Permissions,
 ) {
     let target = evaluator.target(policy);
-    let resource = match target.known() {
-        Some(Target::Own(id)) => evaluator.resources.get_key_value(&**id),
-        _ => None,
-    };
-    match resource {
-        Some((id, resource)) => {
-            let path: Path = vec!["Resources".into(), (*id).into()];
-            let document = View::Node(resource, path);
+    match evaluator.of_type(&target, "AWS::IAM::ManagedPolicy") {
+        Some(id) => {
+            let path: Path = vec!["Resources".into(), id.into()];
+            let document = View::Node(evaluator.resources[id], path);
             let document = evaluator.dig(&document, &["Properties", "PolicyDocument"]);
             of_document(evaluator, &document, permissions);
         }

@@ -103,6 +103,9 @@ impl Reader<'_> {
             }
             value = match value.get(name) {
                 Some(value) => value,
+                None if self.resources.leaves_out(self.resource, path[0]) => {
+                    return Field::Missing;
+                }
                 // What is known to be nothing is null; what is not known is left out.
                 None if self.resource.is_unknown(&path[..=depth]) => return Field::Unknown,
                 None => return Field::Missing,
@@ -159,6 +162,8 @@ impl Reader<'_> {
             site: self.site(),
             timeout: self.seconds(&["timeout"]),
             runtime: self.text(&["runtime"]),
+            // What is built from where is not in a plan.
+            code: Field::Unknown,
             // -1 is none.
             reserved_concurrency: match self
                 .field(&["reserved_concurrent_executions"], Value::as_i64)
@@ -205,8 +210,8 @@ impl Reader<'_> {
     fn mapping(&self) -> Option<Mapping> {
         let queue = self.target(&["event_source_arn"]);
         let is_sqs = match queue.known()? {
-            Target::Own(address) => self.resources.kind(address) == Some("aws_sqs_queue"),
             Target::Other(arn) => arn.contains(":sqs:"),
+            own => self.resources.of_kind(own, "aws_sqs_queue").is_some(),
         };
         is_sqs.then(|| Mapping {
             site: self.site(),

@@ -13,9 +13,11 @@ pub(super) fn of_function(function: &Reader<'_>) -> Permissions {
         ..Permissions::default()
     };
     let role = function.target(&["role"]);
-    let Some(Target::Own(role)) = role.known() else {
+    let role = role.known();
+    let Some(role) = role.and_then(|role| function.resources.of_kind(role, "aws_iam_role")) else {
         return Permissions::default();
     };
+    let role = role.address;
     for resource in &function.resources.all {
         let of = Reader {
             resources: function.resources,
@@ -62,17 +64,16 @@ pub(super) fn of_function(function: &Reader<'_>) -> Permissions {
 }
 
 fn attached(attachment: &Reader<'_>, permissions: &mut Permissions) {
-    match attachment.target(&["policy_arn"]) {
-        Field::Known(Target::Own(address), _) => {
-            let policy = attachment
-                .resources
-                .all
-                .iter()
-                .find(|it| it.address == address);
-            let Some(resource) = policy else {
-                permissions.is_complete = false;
-                return;
-            };
+    let target = attachment.target(&["policy_arn"]);
+    let Some(target) = target.known() else {
+        permissions.is_complete = false;
+        return;
+    };
+    match (
+        attachment.resources.of_kind(target, "aws_iam_policy"),
+        target,
+    ) {
+        (Some(resource), _) => {
             let policy = Reader {
                 resources: attachment.resources,
                 resource,
@@ -80,8 +81,8 @@ fn attached(attachment: &Reader<'_>, permissions: &mut Permissions) {
             let text = policy.text(&["policy"]);
             document(&policy, text.known().map(String::as_str), permissions);
         }
-        Field::Known(Target::Other(arn), _) => managed(attachment, &arn, permissions),
-        _ => permissions.is_complete = false,
+        (None, Target::Other(arn)) => managed(attachment, arn, permissions),
+        (None, _) => permissions.is_complete = false,
     }
 }
 

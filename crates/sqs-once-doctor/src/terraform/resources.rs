@@ -7,6 +7,14 @@ use std::collections::HashMap;
 /// More modules within modules than anybody has.
 const DEEPEST: usize = 50;
 
+/// What the provider fills in where nobody gives it, and a plan then calls unknown.
+const FILLED_IN: [&str; 4] = [
+    "redrive_policy",
+    "sqs_managed_sse_enabled",
+    "managed_policy_arns",
+    "inline_policy",
+];
+
 /// All resources of a plan.
 pub(crate) struct Resources<'a> {
     pub(crate) all: Vec<Resource<'a>>,
@@ -86,6 +94,20 @@ impl<'a> Resources<'a> {
         Some(resource.kind)
     }
 
+    /// The resource of this kind that a value refers to.
+    pub(crate) fn of_kind(&self, target: &Target, kind: &str) -> Option<&Resource<'a>> {
+        let mut all = self.all.iter();
+        all.find(|it| it.kind == kind && target.is(it.address))
+    }
+
+    /// Whether nobody gives this attribute, so that it is unknown only because the provider fills it in.
+    pub(crate) fn leaves_out(&self, resource: &Resource<'_>, name: &str) -> bool {
+        let configured = self.configured.get(&without_indexes(resource.address));
+        let expressions = configured.and_then(|it| it.get("expressions"));
+        FILLED_IN.contains(&name)
+            && expressions.is_some_and(|expressions| expressions.get(name).is_none())
+    }
+
     /// The resource that a name, an ARN or a URL is of.
     pub(crate) fn named(&self, text: &str) -> Target {
         let is_named = |resource: &&Resource<'_>| {
@@ -106,11 +128,8 @@ impl<'a> Resources<'a> {
                     | "aws_iam_policy"
             )
         };
-        let mut named = self.all.iter().filter(is_relevant).filter(is_named);
-        match (named.next(), named.next()) {
-            (Some(only), None) => Target::Own(only.address.to_owned()),
-            _ => Target::Other(text.to_owned()),
-        }
+        let named = self.all.iter().filter(is_relevant).filter(is_named);
+        Target::one_of(named.map(|it| it.address.to_owned()).collect(), text)
     }
 
     /// The one resource that an attribute's expression refers to.
