@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use crate::batch::RecordLevels;
 use crate::key::Namespace;
 
 /// A setting is missing or malformed. The function refuses to start: guessing here could charge
@@ -52,6 +53,9 @@ pub(crate) struct EnvSettings {
     pub(crate) dlq_url: Option<String>,
     pub(crate) queue_url: Option<String>,
     pub(crate) disabled: bool,
+    pub(crate) service: Option<String>,
+    pub(crate) record_levels: RecordLevels,
+    pub(crate) sample_rate: Option<f64>,
 }
 
 impl EnvSettings {
@@ -102,9 +106,27 @@ impl EnvSettings {
                 },
             )?
             .unwrap_or(false),
+            service: env("SQS_ONCE_SERVICE").or_else(|| env("POWERTOOLS_SERVICE_NAME")),
+            record_levels: read(
+                env,
+                "SQS_ONCE_RECORD_LEVELS",
+                "outcomes and their levels, such as processed=debug,duplicate=debug",
+                RecordLevels::parse,
+            )?
+            .unwrap_or_default(),
+            sample_rate: first(
+                env,
+                SAMPLE_RATE,
+                "a share from 0 to 1, such as 0.01",
+                |text| text.parse().ok().filter(|rate| (0.0..=1.0).contains(rate)),
+            )?,
         })
     }
 }
+
+/// Ours, and the one that Powertools reads.
+pub(crate) const SAMPLE_RATE: [&str; 2] =
+    ["SQS_ONCE_LOG_SAMPLE_RATE", "POWERTOOLS_LOGGER_SAMPLE_RATE"];
 
 /// The table's name, which has no default.
 pub(crate) fn table(env: &Env<'_>) -> Result<String, ConfigError> {
@@ -171,6 +193,20 @@ fn read<T>(
             problem: format!("is {text:?}"),
             expected,
         }),
+    }
+}
+
+/// The first of two variables that is set.
+fn first<T>(
+    env: &Env<'_>,
+    variables: [&'static str; 2],
+    expected: &'static str,
+    parse: impl Fn(&str) -> Option<T>,
+) -> Result<Option<T>, ConfigError> {
+    let [ours, other] = variables;
+    match read(env, ours, expected, &parse)? {
+        Some(value) => Ok(Some(value)),
+        None => read(env, other, expected, parse),
     }
 }
 

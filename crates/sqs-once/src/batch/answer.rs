@@ -19,7 +19,10 @@ pub(crate) async fn run(
     messages: Vec<Message>,
     deadline: Deadline,
 ) -> Vec<Report> {
-    let ledger = Ledger::new(messages.into_iter().map(Arc::new).collect());
+    let ledger = Ledger::new(
+        messages.into_iter().map(Arc::new).collect(),
+        engine.record_levels,
+    );
     // A task of its own, so that a handler that blocks holds up its batch but not the answer.
     let mut batch = AbortOnDrop(tokio::spawn({
         let (engine, ledger) = (Arc::clone(&engine), ledger.clone());

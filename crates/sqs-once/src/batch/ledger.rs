@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use crate::key::ItemId;
 use crate::record::Message;
 
-use super::line;
+use super::line::{self, RecordLevels};
 
 /// The most bytes of a reason that are kept: an error's text has no limit of its own.
 const MAX_REASON: usize = 1024;
@@ -124,6 +124,7 @@ impl Report {
 pub(crate) struct Ledger {
     messages: Arc<[Arc<Message>]>,
     entries: Arc<Mutex<Entries>>,
+    levels: RecordLevels,
 }
 
 struct Entries {
@@ -134,10 +135,11 @@ struct Entries {
 }
 
 impl Ledger {
-    pub(crate) fn new(messages: Arc<[Arc<Message>]>) -> Self {
+    pub(crate) fn new(messages: Arc<[Arc<Message>]>, levels: RecordLevels) -> Self {
         let reports = vec![None; messages.len()];
         Self {
             messages,
+            levels,
             entries: Arc::new(Mutex::new(Entries {
                 open: reports.len(),
                 reports,
@@ -155,7 +157,7 @@ impl Ledger {
     pub(crate) fn enter(&self, index: usize, mut report: Report) {
         let mut entries = self.entries();
         if !entries.closed && entries.reports[index].is_none() {
-            line::log(&self.messages[index], &report);
+            line::log(&self.messages[index], &report, &self.levels);
             report.entered = Some(Instant::now());
             entries.reports[index] = Some(report);
             entries.open -= 1;
@@ -187,7 +189,7 @@ impl Ledger {
             .map(|(report, message)| {
                 report.clone().unwrap_or_else(|| {
                     let report = Report::new(Outcome::Failed).because(reason);
-                    line::log(message, &report);
+                    line::log(message, &report, &self.levels);
                     report
                 })
             })

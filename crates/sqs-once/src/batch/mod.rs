@@ -22,3 +22,4 @@ pub(crate) use hooks::{Hooks, hook};
 pub use hooks::{InvalidRecord, RecordEnd};
 pub use ledger::Outcome;
 pub(crate) use ledger::Report;
+pub(crate) use line::RecordLevels;

@@ -10,6 +10,7 @@ use crate::config::ConfigError;
 use crate::handler::{BatchHandler, Bound, Handler, PrepareRecord, Reader, Stateful, Together};
 use crate::key::{Fingerprint, KeyError, KeyPart};
 use crate::record::{Decode, Json, KeyExtractor, Message};
+use crate::telemetry::Identity;
 use crate::time::Timestamp;
 
 use super::settings::{Core, Settings};
@@ -326,6 +327,10 @@ impl Consumer {
         }
         let deadline = core.deadline(ends_at);
         Ok(batch::run(Arc::clone(&core.engine), messages, deadline).await)
+    }
+
+    pub(crate) async fn identity(&self) -> Result<&Identity, ConfigError> {
+        Ok(&self.core().await?.identity)
     }
 
     pub(super) async fn core(&self) -> Result<&Core, ConfigError> {

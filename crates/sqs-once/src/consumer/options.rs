@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::batch::{
-    self, FifoFailure, InProgress, MissingKey, PayloadMismatch, RecordEnd, Requests,
+    self, FifoFailure, InProgress, MissingKey, Outcome, PayloadMismatch, RecordEnd, Requests,
 };
 use crate::handler::HandlerError;
 use crate::idempotency::{Cache, Mode};
@@ -33,6 +33,31 @@ impl<Phase> Consumer<Phase> {
     #[must_use]
     pub fn default_namespace(self, namespace: &str) -> Self {
         self.set(|settings| settings.idempotency.default_namespace = Some(checked(namespace)))
+    }
+
+    /// Names the service that this consumer is a part of, in its log lines and metrics. Default:
+    /// `SQS_ONCE_SERVICE`, else `POWERTOOLS_SERVICE_NAME`, else the namespace.
+    ///
+    /// # Panics
+    /// If the name is empty.
+    #[must_use]
+    pub fn service(self, service: &str) -> Self {
+        assert!(!service.trim().is_empty(), "a service needs a name");
+        self.set(|settings| settings.service = Some(service.into()))
+    }
+
+    /// Sets at which level the line of a record that ends so is logged. Default: `INFO` for what needs nobody,
+    /// `WARN` for [`Failed`](Outcome::Failed), `ERROR` for [`Terminal`](Outcome::Terminal). A record that
+    /// succeeded with something to warn of is at `WARN` at least, whatever is set here.
+    ///
+    /// `SQS_ONCE_RECORD_LEVELS=processed=debug,duplicate=debug` does the same for each outcome that it names; what the
+    /// code sets for any outcome wins over all of the variable.
+    #[must_use]
+    pub fn record_level(self, outcome: Outcome, level: tracing::Level) -> Self {
+        self.set(|settings| {
+            let levels = settings.record_levels.get_or_insert_default();
+            levels.set(outcome, level);
+        })
     }
 
     /// Keeps claims in `store` instead of the DynamoDB table that the environment names.
