@@ -7,6 +7,7 @@ use thiserror::Error;
 
 use crate::batch::RecordLevels;
 use crate::key::Namespace;
+use crate::telemetry::Metrics;
 
 /// A setting is missing or malformed. The function refuses to start: guessing here could charge
 /// somebody twice.
@@ -56,6 +57,8 @@ pub(crate) struct EnvSettings {
     pub(crate) service: Option<String>,
     pub(crate) record_levels: RecordLevels,
     pub(crate) sample_rate: Option<f64>,
+    pub(crate) metrics: Option<Metrics>,
+    pub(crate) metrics_namespace: Option<String>,
 }
 
 impl EnvSettings {
@@ -67,6 +70,11 @@ impl EnvSettings {
                 is_url(text).then(|| text.to_owned())
             })
         };
+        // Powertools takes these for yes.
+        let powertools_off = env("POWERTOOLS_METRICS_DISABLED").is_some_and(|text| {
+            let text = text.trim().to_ascii_lowercase();
+            ["1", "y", "yes", "t", "true", "on"].contains(&&*text)
+        });
         Ok(Self {
             namespace: read(
                 env,
@@ -120,8 +128,28 @@ impl EnvSettings {
                 "a share from 0 to 1, such as 0.01",
                 |text| text.parse().ok().filter(|rate| (0.0..=1.0).contains(rate)),
             )?,
+            metrics: match read(env, "SQS_ONCE_METRICS", "emf or off", |text| match text {
+                "emf" => Some(Metrics::Emf),
+                "off" => Some(Metrics::Off),
+                _ => None,
+            })? {
+                None if powertools_off => Some(Metrics::Off),
+                metrics => metrics,
+            },
+            metrics_namespace: first(
+                env,
+                ["SQS_ONCE_METRICS_NAMESPACE", "POWERTOOLS_METRICS_NAMESPACE"],
+                "1 to 255 letters, digits and `.-_/#: `, the first no colon",
+                |text| is_metrics_namespace(text).then(|| text.to_owned()),
+            )?,
         })
     }
+}
+
+/// What CloudWatch takes for the namespace of metrics.
+fn is_metrics_namespace(text: &str) -> bool {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b".-_/#: ".contains(&byte);
+    (1..=255).contains(&text.len()) && !text.starts_with(':') && text.bytes().all(is_allowed)
 }
 
 /// Ours, and the one that Powertools reads.

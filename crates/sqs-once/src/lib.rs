@@ -127,6 +127,7 @@ pub use record::{
 };
 pub use sqs_once_macros::{BusinessKey, batch_handler, handler};
 pub use store::{DynamoDbStore, MemoryStore, Store, Writes};
+pub use telemetry::Metrics;
 pub use time::{Clock, SystemClock, Timestamp};
 
 /// Compiles and runs what the guides show. The files lie outside of the package, which is built without them.

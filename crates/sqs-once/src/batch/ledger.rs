@@ -10,6 +10,7 @@ use crate::key::ItemId;
 use crate::record::Message;
 
 use super::line::{self, RecordLevels};
+use super::tally::Tally;
 
 /// The most bytes of a reason that are kept: an error's text has no limit of its own.
 const MAX_REASON: usize = 1024;
@@ -125,6 +126,7 @@ pub(crate) struct Ledger {
     messages: Arc<[Arc<Message>]>,
     entries: Arc<Mutex<Entries>>,
     levels: RecordLevels,
+    tally: Arc<Mutex<Tally>>,
 }
 
 struct Entries {
@@ -140,6 +142,7 @@ impl Ledger {
         Self {
             messages,
             levels,
+            tally: Arc::default(),
             entries: Arc::new(Mutex::new(Entries {
                 open: reports.len(),
                 reports,
@@ -162,6 +165,12 @@ impl Ledger {
             entries.reports[index] = Some(report);
             entries.open -= 1;
         }
+    }
+
+    /// What is counted besides.
+    pub(crate) fn tally(&self) -> MutexGuard<'_, Tally> {
+        // A count is one assignment: a panic can't leave one half done.
+        self.tally.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn outcome(&self, index: usize) -> Option<Report> {

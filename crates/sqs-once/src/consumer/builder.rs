@@ -10,7 +10,7 @@ use crate::config::ConfigError;
 use crate::handler::{BatchHandler, Bound, Handler, PrepareRecord, Reader, Stateful, Together};
 use crate::key::{Fingerprint, KeyError, KeyPart};
 use crate::record::{Decode, Json, KeyExtractor, Message};
-use crate::telemetry::Identity;
+use crate::telemetry::{BatchMetrics, Ended, Identity, Seen};
 use crate::time::Timestamp;
 
 use super::settings::{Core, Settings};
@@ -319,6 +319,7 @@ impl Consumer {
         &self,
         messages: Vec<Message>,
         ends_at: Timestamp,
+        cold_start: bool,
     ) -> Result<Vec<Report>, ConfigError> {
         let core = self.core().await?;
         if self.settings.envelope.is_none() && self.settings.correlate.is_none() {
@@ -326,7 +327,28 @@ impl Consumer {
             messages.iter().for_each(|message| message.correlate(None));
         }
         let deadline = core.deadline(ends_at);
-        Ok(batch::run(Arc::clone(&core.engine), messages, deadline).await)
+        let clock = &core.engine.idempotency.clock;
+        let began = clock.now();
+        let seen: Vec<_> = match core.meter.is_on() {
+            true => messages
+                .iter()
+                .map(|message| Seen::of(message, began))
+                .collect(),
+            false => Vec::new(),
+        };
+        let (reports, tally) = batch::run(Arc::clone(&core.engine), messages, deadline).await;
+        if core.meter.is_on() {
+            let ended = clock.now();
+            let metrics = BatchMetrics::of(Ended {
+                messages: &seen,
+                reports: &reports,
+                tally,
+                duration: ended.since(began),
+                cold_start,
+            });
+            core.meter.flush(&metrics, ended);
+        }
+        Ok(reports)
     }
 
     pub(crate) async fn identity(&self) -> Result<&Identity, ConfigError> {

@@ -13,6 +13,7 @@ use crate::key::Namespace;
 use crate::random::Random;
 use crate::record::{Envelope, Message};
 use crate::store::Store;
+use crate::telemetry::Metrics;
 use crate::time::Clock;
 
 use super::Consumer;
@@ -44,6 +45,16 @@ impl<Phase> Consumer<Phase> {
     pub fn service(self, service: &str) -> Self {
         assert!(!service.trim().is_empty(), "a service needs a name");
         self.set(|settings| settings.service = Some(service.into()))
+    }
+
+    /// Sets where the metrics of each batch go. Default: `SQS_ONCE_METRICS`, `emf` or `off`; else nowhere if
+    /// `POWERTOOLS_METRICS_DISABLED` is set; else [`Metrics::Emf`] on Lambda, and nowhere elsewhere.
+    ///
+    /// Their namespace is `SQS_ONCE_METRICS_NAMESPACE`, else `POWERTOOLS_METRICS_NAMESPACE`, else `sqs-once`, and their only
+    /// dimension is `service`: see [`service`](Self::service).
+    #[must_use]
+    pub fn metrics(self, metrics: Metrics) -> Self {
+        self.set(|settings| settings.metrics = Some(metrics))
     }
 
     /// Sets at which level the line of a record that ends so is logged. Default: `INFO` for what needs nobody,

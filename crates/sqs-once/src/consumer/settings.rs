@@ -13,7 +13,7 @@ use crate::disposition::{Disposition, DispositionSettings};
 use crate::handler::{Opening, PrepareRecord};
 use crate::idempotency::{DriverSettings, Effect};
 use crate::record::{Correlate, Envelope};
-use crate::telemetry::Identity;
+use crate::telemetry::{Identity, Meter, Metrics};
 use crate::time::Timestamp;
 
 const DEFAULT_CONCURRENCY: NonZeroUsize = NonZeroUsize::new(10).expect("10 is not zero");
@@ -36,6 +36,7 @@ pub(super) struct Settings {
     pub(super) hooks: Hooks,
     pub(super) raise_on_total_failure: bool,
     pub(super) service: Option<Arc<str>>,
+    pub(super) metrics: Option<Metrics>,
     pub(super) record_levels: Option<RecordLevels>,
 }
 
@@ -43,6 +44,7 @@ pub(super) struct Settings {
 pub(super) struct Core {
     pub(super) engine: Arc<Engine>,
     pub(super) identity: Identity,
+    pub(super) meter: Meter,
     margins: Margins,
 }
 
@@ -85,6 +87,7 @@ impl Settings {
             .or_else(|| env.service.as_deref().map(Arc::from));
         let service = service.unwrap_or_else(|| idempotency.namespace.as_str().into());
         Ok(Core {
+            meter: Meter::new(self.metrics, &env, Arc::clone(&service)),
             identity: Identity::new(service, env.sample_rate, Arc::clone(random)),
             engine: Arc::new(Engine {
                 handler,

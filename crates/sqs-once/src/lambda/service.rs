@@ -9,10 +9,9 @@ use std::task::{Context, Poll};
 use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
 use lambda_runtime::{Context as Invocation, LambdaEvent};
 use tower_service::Service;
-use tracing::{Instrument, Span};
+use tracing::Instrument;
 
 use crate::batch::Report;
-use crate::config::ConfigError;
 use crate::consumer::Consumer;
 use crate::record::Message;
 use crate::telemetry::trace_id;
@@ -40,16 +39,13 @@ impl Consumer {
         }
         let ids: Vec<_> = messages.iter().map(Message::shared_id).collect();
         let ends_at = Timestamp::from_millis(invocation.deadline);
-        let span = self.span(invocation).await?;
-        let reports = self.process(messages, ends_at).instrument(span).await?;
-        Ok(ids.into_iter().zip(reports).collect())
-    }
-
-    async fn span(&self, invocation: &Invocation) -> Result<Span, ConfigError> {
         let identity = self.identity().await?;
-        let trace = invocation.xray_trace_id.as_deref().and_then(trace_id);
         let cold_start = identity.is_cold_start();
-        Ok(identity.span(&invocation.request_id, trace, cold_start))
+        let trace = invocation.xray_trace_id.as_deref().and_then(trace_id);
+        let span = identity.span(&invocation.request_id, trace, cold_start);
+        let processed = self.process(messages, ends_at, cold_start);
+        let reports = processed.instrument(span).await?;
+        Ok(ids.into_iter().zip(reports).collect())
     }
 
     /// What Lambda is told of it.

@@ -5,6 +5,7 @@
 
 mod invocation;
 mod json;
+mod metrics;
 mod sampling;
 
 use std::env;
@@ -18,6 +19,8 @@ use tracing_subscriber::util::SubscriberInitExt;
 use crate::config::{SAMPLE_RATE, process_env};
 pub(crate) use invocation::{Identity, trace_id};
 use json::JsonLines;
+pub use metrics::Metrics;
+pub(crate) use metrics::{BatchMetrics, Ended, Meter, Seen};
 use sampling::Sampling;
 
 /// Below `debug` these log whole requests: bodies, receipt handles, credentials.
