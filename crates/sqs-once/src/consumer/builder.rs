@@ -88,6 +88,9 @@ impl<S> std::fmt::Debug for Ready<S> {
 /// | `dead_letter_queue` (feature `sqs`) | `SQS_ONCE_DLQ_URL`: where terminal records are sent at once | none: they stay in the queue until its redrive policy moves them |
 /// | `after_dead_letter` (feature `sqs`) | | the rest of a FIFO group stops |
 /// | [`on_success`](Consumer::on_success), [`on_duplicate`](Consumer::on_duplicate), [`on_failure`](Consumer::on_failure) | | none |
+/// | [`service`](Consumer::service) | `SQS_ONCE_SERVICE`, `POWERTOOLS_SERVICE_NAME` | the namespace |
+/// | [`record_level`](Consumer::record_level) | `SQS_ONCE_RECORD_LEVELS` | `INFO`, `WARN` for failed and `ERROR` for terminal records |
+/// | [`metrics`](Consumer::metrics) | `SQS_ONCE_METRICS`; `POWERTOOLS_METRICS_DISABLED` | [`Metrics::Emf`](crate::Metrics::Emf) on Lambda |
 /// | [`raise_on_total_failure`](Consumer::raise_on_total_failure) | | off |
 /// | `backoff` (feature `sqs`) | | none: failed records come back when the queue's visibility timeout ends |
 /// | `queue_url` (feature `sqs`) | `SQS_ONCE_QUEUE_URL`: the queue, for records that stay away | what the messages' queue ARN says |

@@ -39,6 +39,11 @@ impl Process {
             .env_remove("AWS_LAMBDA_LOG_LEVEL")
             .env_remove("RUST_LOG")
             .env_remove("SQS_ONCE_TABLE")
+            .env_remove("AWS_LAMBDA_FUNCTION_NAME")
+            // On Lambda a consumer has a client of SQS, which should find nothing.
+            .env("AWS_REGION", "eu-central-1")
+            .env("AWS_EC2_METADATA_DISABLED", "true")
+            .env("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
             .envs(variables.iter().copied())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
