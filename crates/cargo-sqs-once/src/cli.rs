@@ -1,11 +1,17 @@
 //! The command line's arguments.
 
+use crate::dev::DevArgs;
+use crate::dlq::DlqArgs;
+use crate::doctor::DoctorArgs;
+use crate::key::KeyArgs;
+use crate::new::NewArgs;
+use crate::shell::{CompletionsArgs, ManArgs};
 use clap::{Args, Parser, Subcommand};
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Run a Lambda function that consumes SQS on this machine, and keep its table small
+/// Make a Lambda function that consumes SQS, run it on this machine, and keep its table small
 #[derive(Parser)]
 #[command(name = "cargo-sqs-once", bin_name = "cargo sqs-once", version)]
 pub(crate) struct Cli {
@@ -15,8 +21,15 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
+    New(NewArgs),
     Invoke(InvokeArgs),
+    Dev(Box<DevArgs>),
+    Doctor(DoctorArgs),
+    Key(KeyArgs),
+    Dlq(DlqArgs),
     DeleteExpired(DeleteExpiredArgs),
+    Completions(CompletionsArgs),
+    Man(ManArgs),
 }
 
 /// Send one event to the function and show what becomes of its records

@@ -12,6 +12,10 @@ pub(crate) enum Error {
     #[error("the event {path} can't be read", path = path.display())]
     ReadEvent { path: PathBuf, source: io::Error },
     #[error(transparent)]
+    New(#[from] crate::new::NewError),
+    #[error(transparent)]
+    Man(#[from] crate::shell::ManError),
+    #[error(transparent)]
     Event(#[from] EventError),
     #[error("this is no cargo workspace, or cargo can't read it")]
     Metadata(#[source] cargo_metadata::Error),
@@ -29,6 +33,8 @@ pub(crate) enum Error {
     Build { name: String, status: ExitStatus },
     #[error("cargo built `{name}` but did not say where")]
     NoExecutable { name: String },
+    #[error(transparent)]
+    Dev(#[from] crate::dev::DevError),
     #[error(transparent)]
     Template(#[from] TemplateError),
     #[error(transparent)]
@@ -48,6 +54,17 @@ pub(crate) enum Error {
     #[cfg(feature = "postgres")]
     #[error("the expired rows could not all be deleted; those of finished batches are gone")]
     DeleteExpired(#[source] sqs_once::store::StoreError),
+    #[cfg(not(feature = "aws"))]
+    #[error("this build of cargo-sqs-once knows no AWS")]
+    NoAws,
+    #[cfg(feature = "aws")]
+    #[error(transparent)]
+    Key(#[from] crate::key::Error),
+    #[cfg(feature = "aws")]
+    #[error(transparent)]
+    Dlq(#[from] crate::dlq::Error),
+    #[error(transparent)]
+    Doctor(#[from] crate::doctor::DoctorError),
     #[error("the result can't be written")]
     Output(#[source] io::Error),
     #[error("interrupted")]
@@ -68,6 +85,11 @@ impl Error {
             #[cfg(not(feature = "postgres"))]
             Error::NoPostgres => Some(
                 "`cargo run -p cargo-sqs-once -- delete-expired` builds one that does; \
+                 so does `cargo install cargo-sqs-once`",
+            ),
+            #[cfg(not(feature = "aws"))]
+            Error::NoAws => Some(
+                "`cargo run -p cargo-sqs-once -- key` builds one that does; \
                  so does `cargo install cargo-sqs-once`",
             ),
             #[cfg(feature = "postgres")]

@@ -1,11 +1,21 @@
-//! `cargo sqs-once`: run a Lambda function that consumes SQS on this machine, and keep its table small.
+//! `cargo sqs-once`: make a Lambda function that consumes SQS, run it on this machine, and keep its table small.
 
 mod cli;
+#[cfg(feature = "aws")]
+mod confirm;
 #[cfg(feature = "postgres")]
 mod delete_expired;
+mod dev;
+mod dlq;
+mod doctor;
 mod error;
 mod invoke;
+mod key;
+mod launch;
+mod new;
+mod operate;
 mod print;
+mod shell;
 mod workspace;
 
 use clap::Parser;
@@ -15,27 +25,43 @@ use std::process::ExitCode;
 #[tokio::main]
 async fn main() -> ExitCode {
     let Cli { command } = Cli::parse_from(arguments());
+    // It finishes what it is at, and puts back what it holds.
+    let listens_itself = matches!(command, Command::Dev(_) | Command::Dlq(_));
     let work = async {
         match command {
-            Command::Invoke(arguments) => invoke::invoke(arguments).await,
+            Command::New(arguments) => new::new(arguments).map(succeeded),
+            Command::Invoke(arguments) => invoke::invoke(arguments).await.map(succeeded),
+            Command::Dev(arguments) => dev::dev(*arguments).await.map(succeeded),
+            Command::Doctor(arguments) => doctor::doctor(&arguments),
+            Command::Key(arguments) => key::key(arguments).await.map(succeeded),
+            Command::Dlq(arguments) => dlq::dlq(arguments).await.map(succeeded),
             #[cfg(not(feature = "postgres"))]
             Command::DeleteExpired(_) => Err(error::Error::NoPostgres),
             #[cfg(feature = "postgres")]
-            Command::DeleteExpired(arguments) => delete_expired::delete_expired(arguments).await,
+            Command::DeleteExpired(arguments) => {
+                let deleted = delete_expired::delete_expired(arguments).await;
+                deleted.map(succeeded)
+            }
+            Command::Completions(arguments) => shell::completions(arguments).map(succeeded),
+            Command::Man(arguments) => shell::man(arguments).map(succeeded),
         }
     };
     // Dropping an invocation ends the function, which may not listen to the signal itself.
     let done = tokio::select! {
         done = work => done,
-        Ok(()) = tokio::signal::ctrl_c() => Err(error::Error::Interrupted),
+        Ok(()) = tokio::signal::ctrl_c(), if !listens_itself => Err(error::Error::Interrupted),
     };
     match done {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             print::error(&error);
             ExitCode::FAILURE
         }
     }
+}
+
+fn succeeded((): ()) -> ExitCode {
+    ExitCode::SUCCESS
 }
 
 /// The arguments without the word `sqs-once`, which cargo passes on when it runs a subcommand but

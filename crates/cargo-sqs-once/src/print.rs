@@ -41,7 +41,8 @@ fn log_text(line: &str) -> Option<String> {
     for (name, value) in &fields {
         // When and in which invocation it was said does not matter here.
         let is_shown = match &**name {
-            "level" | "message" | "timestamp" | "target" | "requestId" | "xrayTraceId" => false,
+            "level" | "message" | "timestamp" | "target" => false,
+            "service" | "function_request_id" | "xray_trace_id" | "cold_start" => false,
             // The message id is what the table names a record by.
             "key" | "correlation_id" => !fields.contains_key("message_id"),
             _ => true,
@@ -58,7 +59,84 @@ fn log_text(line: &str) -> Option<String> {
 }
 
 fn is_coloured() -> bool {
-    io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+    io::stderr().is_terminal() && may_colour()
+}
+
+fn may_colour() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+/// How a line stands out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Style {
+    Plain,
+    Dim,
+    Good,
+    Bad,
+    Fault,
+}
+
+impl Style {
+    fn on(self, text: &str, coloured: bool) -> String {
+        let text = one_line(text);
+        let code = match self {
+            Style::Plain => return text,
+            Style::Dim => "2",
+            Style::Good => "32",
+            Style::Bad => "31",
+            Style::Fault => "35",
+        };
+        if coloured {
+            format!("\x1b[{code}m{text}\x1b[0m")
+        } else {
+            text
+        }
+    }
+}
+
+/// A line beside the result.
+pub(crate) fn styled_note(style: Style, text: &str) {
+    to_stderr(&format!("{}\n", style.on(text, is_coloured())));
+}
+
+/// A line of the result, of which more follow. Says whether somebody reads it.
+pub(crate) fn record(text: &str, style: Style) -> bool {
+    let coloured = io::stdout().is_terminal() && may_colour();
+    line(&style.on(text, coloured))
+}
+
+/// The same without anything done to it.
+pub(crate) fn line(text: &str) -> bool {
+    let mut stdout = io::stdout().lock();
+    let written = writeln!(stdout, "{text}").and_then(|()| stdout.flush());
+    written.is_ok()
+}
+
+/// A document as one line that writes nothing to a terminal but text: JSON itself escapes only the control
+/// characters of ASCII.
+#[cfg(feature = "aws")]
+pub(crate) fn json_line(document: &Value) -> String {
+    let mut line = String::new();
+    for char in document.to_string().chars() {
+        if char.is_control() {
+            line.push_str(&format!("\\u{:04x}", u32::from(char)));
+        } else {
+            line.push(char);
+        }
+    }
+    line
+}
+
+/// Something beside the result.
+#[cfg(feature = "aws")]
+pub(crate) fn note(text: &str) {
+    to_stderr(&format!("{text}\n"));
+}
+
+/// What is asked, and answered on the same line.
+#[cfg(feature = "aws")]
+pub(crate) fn question(text: &str) {
+    to_stderr(text);
 }
 
 /// One line a record, and what Lambda would do now.
@@ -159,7 +237,7 @@ fn consequence(rows: &[Row], response: &BatchResponse) -> String {
 }
 
 /// A text that can't break its line, nor write to the terminal anything but text.
-fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     text.chars()
         .map(|char| if char.is_control() { ' ' } else { char })
         .collect()

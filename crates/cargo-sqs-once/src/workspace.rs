@@ -40,6 +40,33 @@ impl Workspace {
         target.join("sqs-once").join("dynamodb.sqlite")
     }
 
+    /// Where the binaries are that `dev` runs.
+    pub(crate) fn running(&self) -> PathBuf {
+        let target = self.metadata.target_directory.as_std_path();
+        target.join("sqs-once").join("running")
+    }
+
+    /// The template that is given, or else the usual one if it is there.
+    pub(crate) fn template(&self, given: Option<&Path>) -> Option<PathBuf> {
+        let usual = self.root().join("template.yaml");
+        match given {
+            Some(path) => Some(path.to_owned()),
+            None => usual.exists().then_some(usual),
+        }
+    }
+
+    /// The files that say what is built and how.
+    pub(crate) fn manifests(&self) -> Vec<PathBuf> {
+        let packages = self.metadata.workspace_packages().into_iter();
+        packages
+            .map(|package| package.manifest_path.clone().into_std_path_buf())
+            .chain(
+                [".cargo/config.toml", "Cargo.toml", "rust-toolchain.toml"]
+                    .map(|name| self.root().join(name)),
+            )
+            .collect()
+    }
+
     /// The function's binary: the one called `wanted`, or else the one the template names, or
     /// else the only function.
     pub(crate) fn function(

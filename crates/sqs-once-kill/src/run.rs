@@ -147,6 +147,7 @@ fn queues(plan: &Plan) -> Result<Queues, QueueError> {
             to: dead_letters.to_owned(),
             max_receive_count: Plan::MAX_RECEIVE_COUNT,
         }),
+        ..QueueSettings::default()
     };
     queues.create(queue, settings)?;
     Ok(queues)

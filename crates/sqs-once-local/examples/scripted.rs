@@ -10,8 +10,42 @@ use lambda_runtime::{Error, LambdaEvent, service_fn};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::future::pending;
+use std::path::PathBuf;
+use std::time::Duration;
 
-/// An event is `{"answer": …}`, `"hang"` and so on.
+/// An event is a step, or an SQS event whose bodies may be.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Event {
+    #[serde(rename_all = "PascalCase")]
+    Sqs {
+        records: Vec<Record>,
+    },
+    Step(Step),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Record {
+    message_id: String,
+    body: String,
+    attributes: Attributes,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Attributes {
+    approximate_receive_count: String,
+}
+
+/// A body that says what to do with its whole batch, instead of succeeding, until it was received so often.
+#[derive(Deserialize)]
+struct Body {
+    step: Step,
+    until: u32,
+}
+
+/// A step is `{"answer": …}`, `"hang"` and so on.
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Step {
@@ -29,10 +63,36 @@ enum Step {
     Abort,
     /// Never answer.
     Hang,
+    /// Wait until there is a file at this path, then answer with nothing.
+    WaitFor(PathBuf),
 }
 
-async fn step(event: LambdaEvent<Step>) -> Result<Value, Error> {
-    match event.payload {
+async fn handle(event: LambdaEvent<Event>) -> Result<Value, Error> {
+    let records = match event.payload {
+        Event::Step(wanted) => return step(wanted).await,
+        Event::Sqs { records } => records,
+    };
+    for record in records {
+        let count: u32 = record.attributes.approximate_receive_count.parse()?;
+        match serde_json::from_str::<Body>(&record.body) {
+            Ok(body) if count <= body.until => {
+                println!("process {}", std::process::id());
+                return step(body.step).await;
+            }
+            _ => println!(
+                "{}",
+                json!({
+                    "target": "sqs_once::record", "outcome": "processed", "message_id": record.message_id,
+                    "receive_count": count,
+                })
+            ),
+        }
+    }
+    Ok(json!({"batchItemFailures": []}))
+}
+
+async fn step(step: Step) -> Result<Value, Error> {
+    match step {
         Step::Answer(answer) => return Ok(answer),
         Step::Environment(names) => {
             let values = names.into_iter().map(|name| {
@@ -49,6 +109,11 @@ async fn step(event: LambdaEvent<Step>) -> Result<Value, Error> {
         }
         Step::Abort => std::process::abort(),
         Step::Hang => pending().await,
+        Step::WaitFor(file) => {
+            while !file.exists() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        }
     }
     Ok(Value::Null)
 }
@@ -61,5 +126,5 @@ async fn main() -> Result<(), Error> {
         _ => {}
     }
     lambda_runtime::spawn_graceful_shutdown_handler(|| async {}).await;
-    lambda_runtime::run(service_fn(step)).await
+    lambda_runtime::run(service_fn(handle)).await
 }

@@ -6,6 +6,9 @@ use serde_json::{Map, Value, json};
 use std::time::{SystemTime, UNIX_EPOCH};
 use uuid::Uuid;
 
+/// Who has sent every message here.
+pub(crate) const SENDER_ID: &str = "AIDAIENQZJOLO23YVJ4VO";
+
 /// An SQS event, ready to be sent to a function.
 #[derive(Debug, Clone)]
 pub struct Event {
@@ -190,7 +193,7 @@ fn record(mut message: Map<String, Value>, queue: &str) -> Value {
             json!({
                 "ApproximateReceiveCount": "1",
                 "SentTimestamp": now_ms,
-                "SenderId": "AIDAIENQZJOLO23YVJ4VO",
+                "SenderId": SENDER_ID,
                 "ApproximateFirstReceiveTimestamp": now_ms,
             }),
         );

@@ -1,6 +1,6 @@
 //! A running function: its process, its Runtime API, and what it wrote.
 
-use crate::launch::{Launch, OnLine};
+use crate::launch::{Launch, OnLine, OnRecord};
 use crate::log::RecordLine;
 use crate::runtime_api::{InvokeError, RuntimeApi};
 use axum::body::Bytes;
@@ -14,6 +14,7 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::process::Child;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
+use uuid::Uuid;
 
 /// How many of the last lines of its standard error are kept for the case that it ends.
 const LAST_LINES: usize = 20;
@@ -43,7 +44,7 @@ impl Function {
                 binary: launch.binary.clone(),
                 source,
             })?;
-        let output = Arc::new(Output::new(launch.on_line));
+        let output = Arc::new(Output::new(launch.on_line, launch.on_record));
         let readers = [
             child
                 .stdout
@@ -73,18 +74,51 @@ impl Function {
         event: impl Into<Bytes>,
         timeout: Duration,
     ) -> Result<Bytes, InvokeError> {
+        let request_id = Uuid::new_v4().to_string();
+        self.invoke_as(&request_id, event.into(), timeout).await
+    }
+
+    /// As [`Function::invoke`], under a request id of the caller's.
+    pub(crate) async fn invoke_as(
+        &self,
+        request_id: &str,
+        event: Bytes,
+        timeout: Duration,
+    ) -> Result<Bytes, InvokeError> {
         tokio::select! {
             biased;
             // A function may answer and end at once: the answer counts.
-            answer = self.runtime_api.invoke(event, timeout) => answer,
-            status = self.process.ended() => Err(InvokeError::Exited {
-                last_lines: self.process.output.last_lines(),
-                status,
-            }),
+            answer = self.runtime_api.invoke_as(request_id, event, timeout) => answer,
+            error = self.exited() => Err(error),
         }
     }
 
-    /// Kills the process and returns every record line it has written.
+    /// Waits until the function has initialised: until it asks for its first event.
+    ///
+    /// # Errors
+    /// Those of [`RuntimeApi::ready`], and [`InvokeError::Exited`] if the process ends before.
+    pub async fn ready(&self) -> Result<(), InvokeError> {
+        tokio::select! {
+            biased;
+            ready = self.runtime_api.ready() => ready,
+            error = self.exited() => Err(error),
+        }
+    }
+
+    async fn exited(&self) -> InvokeError {
+        let status = self.process.ended().await;
+        InvokeError::Exited {
+            last_lines: self.process.output.last_lines(),
+            status,
+        }
+    }
+
+    /// How the process has ended, if it has.
+    pub fn status(&self) -> Option<ExitStatus> {
+        *self.process.status.borrow()
+    }
+
+    /// Kills the process and returns every record line it has written, unless [`Launch::on_record`] got them.
     pub async fn stop(mut self) -> Vec<RecordLine> {
         self.process.kill = None;
         self.process.ended().await;
@@ -148,6 +182,7 @@ impl Process {
 struct Output {
     lines: Mutex<Lines>,
     on_line: OnLine,
+    on_record: Option<OnRecord>,
 }
 
 #[derive(Default)]
@@ -157,10 +192,11 @@ struct Lines {
 }
 
 impl Output {
-    fn new(on_line: OnLine) -> Self {
+    fn new(on_line: OnLine, on_record: Option<OnRecord>) -> Self {
         Self {
             lines: Mutex::default(),
             on_line,
+            on_record,
         }
     }
 
@@ -174,7 +210,10 @@ impl Output {
 
     async fn read_stdout(self: Arc<Self>, stdout: impl AsyncRead + Unpin) {
         read_lines(stdout, |line| match RecordLine::parse(line) {
-            Some(record) => self.lines().records.push(record),
+            Some(record) => match &self.on_record {
+                Some(on_record) => on_record(record),
+                None => self.lines().records.push(record),
+            },
             None => (self.on_line)(line),
         })
         .await;

@@ -84,6 +84,13 @@ pub enum Happening {
         /// The queue.
         queue: String,
     },
+    /// A message was in its queue for longer than the queue keeps one, and is gone.
+    Expired {
+        /// The queue.
+        queue: String,
+        /// The message's id.
+        message_id: String,
+    },
     /// An execution environment was started.
     EnvironmentStarted {
         /// Its number, counted from 1.

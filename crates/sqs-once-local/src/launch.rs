@@ -3,6 +3,7 @@
 use crate::REGION;
 use crate::dynamodb::LocalDynamoDb;
 use crate::function::{Function, StartError};
+use crate::log::RecordLine;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::Arc;
@@ -11,6 +12,9 @@ use tokio::process::Command;
 
 /// What is called with every line of output that is not a record line.
 pub(crate) type OnLine = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// What is called with every record line.
+pub(crate) type OnRecord = Arc<dyn Fn(RecordLine) + Send + Sync>;
 
 /// Where AWS services that are not emulated are found: nowhere. (Port 9 is "discard".)
 const NOWHERE: &str = "http://127.0.0.1:9";
@@ -23,10 +27,12 @@ const EMPTY_FILE: &str = if cfg!(windows) { "NUL" } else { "/dev/null" };
 /// The process gets this process's environment without any `AWS_…` variable, then what Lambda
 /// sets, dummy credentials, and loopback endpoints, then what [`Launch::env`] adds. Its logs are
 /// JSON.
+#[derive(Clone)]
 pub struct Launch {
     pub(crate) binary: PathBuf,
     pub(crate) name: String,
     pub(crate) on_line: OnLine,
+    pub(crate) on_record: Option<OnRecord>,
     pub(crate) init_limit: Option<Duration>,
     memory_mb: u32,
     env: Vec<(String, String)>,
@@ -45,10 +51,17 @@ impl Launch {
             binary,
             name,
             on_line: Arc::new(|_| {}),
+            on_record: None,
             init_limit: None,
             memory_mb: 128,
             env: Vec::new(),
         }
+    }
+
+    /// Runs another executable, under the name of the first.
+    pub fn binary(mut self, binary: impl Into<PathBuf>) -> Self {
+        self.binary = binary.into();
+        self
     }
 
     /// Sets the memory size the function is told, in MB. Nothing enforces it.
@@ -75,6 +88,12 @@ impl Launch {
         self
     }
 
+    /// Calls `on_record` with every record line as it comes. [`Function::stop`] then returns none.
+    pub fn on_record(mut self, on_record: impl Fn(RecordLine) + Send + Sync + 'static) -> Self {
+        self.on_record = Some(Arc::new(on_record));
+        self
+    }
+
     /// Changes how long the function may take to ask for an event (10 s, as on Lambda, unless
     /// set).
     pub fn init_limit(mut self, limit: Duration) -> Self {
@@ -88,6 +107,14 @@ impl Launch {
     /// [`StartError`] if the binary can't be run or no loopback port could be had.
     pub async fn start(self) -> Result<Function, StartError> {
         Function::start(self).await
+    }
+
+    /// Lines for CloudWatch help nobody here, unless somebody has asked for them.
+    fn no_metrics(&self) -> Option<(&str, &str)> {
+        const METRICS: &str = "SQS_ONCE_METRICS";
+        std::env::var_os(METRICS)
+            .is_none()
+            .then_some((METRICS, "off"))
     }
 
     /// The command that runs the binary against a Runtime API at `runtime_api`.
@@ -120,6 +147,7 @@ impl Launch {
             .env("AWS_LAMBDA_LOG_GROUP_NAME", format!("/aws/lambda/{name}"))
             .env("AWS_LAMBDA_LOG_STREAM_NAME", "local")
             .env("AWS_LAMBDA_LOG_FORMAT", "JSON")
+            .envs(self.no_metrics())
             .env("_HANDLER", "bootstrap")
             .env("AWS_REGION", REGION)
             .env("AWS_DEFAULT_REGION", REGION)

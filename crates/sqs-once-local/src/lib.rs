@@ -8,10 +8,12 @@
 //! |---|---|
 //! | [`RuntimeApi`] | the Lambda Runtime API (and as much of the Extensions API as a runtime needs) |
 //! | [`LocalDynamoDb`] | an embedded DynamoDB, in memory or persisted in one file |
-//! | [`Queues`], [`LocalSqs`] | queues with visibility, redrive and message groups; SQS for the function's own calls |
+//! | [`Queues`], [`LocalSqs`] | queues with visibility, redrive and message groups; SQS for the SDKs and the AWS CLI |
 //! | [`EventSourceMapping`] | what polls a queue for the function, and does as it answers |
+//! | [`Poller`], [`Faults`] | the same in real time, with execution environments, and with faults on request |
 //! | [`Launch`], [`Function`] | the function's process: environment, log lines, exit status |
 //! | [`Happening`], [`Observer`] | what happens to messages and to the function, told as it happens |
+//! | [`Story`], [`Page`] | all of that, kept, on a web page, and in a file that shows the same |
 //! | [`Event`] | an SQS event made of an event, a message, a bare body or JSON Lines |
 //! | [`Template`] | what `template.yaml` says about the table and the function |
 //! | [`BatchResponse`], [`Report`] | what Lambda makes of an answer, and what became of each record |
@@ -41,12 +43,14 @@
 //! Everything listens on 127.0.0.1 only, and a function started here can reach no AWS endpoint by
 //! accident: every service that is not emulated is pointed at a closed loopback port.
 
+mod dev;
 mod dynamodb;
 mod event;
 mod function;
 mod happening;
 mod launch;
 mod log;
+mod page;
 mod queue;
 mod report;
 mod response;
@@ -54,24 +58,33 @@ mod runtime_api;
 mod table;
 mod template;
 
+pub use dev::{Faults, Percent, PercentError, Poller, PollerControls, PollerError, PollerSettings};
 pub use dynamodb::{DynamoDbError, LocalDynamoDb};
 pub use event::{Event, EventError};
 pub use function::{Function, StartError};
 pub use happening::{Answer, Happening, Observer};
 pub use launch::Launch;
 pub use log::{Outcome, RecordLine};
+pub use page::{Limits, Page, PageError, Story};
 pub use queue::{
-    Batch, EventSourceMapping, LocalSqs, NewMessage, QueueError, QueueSettings, Queues, Received,
-    Redrive, Settled,
+    Batch, Counts, EventSourceMapping, LocalQueue, LocalSqs, NewMessage, QueueError, QueueSettings,
+    Queues, Received, Redrive, Settled, Source,
 };
 pub use report::{Report, Row};
 pub use response::{BatchResponse, ResponseError};
 pub use runtime_api::{FunctionError, InvokeError, RuntimeApi};
 pub use table::{KeyAttribute, KeyType, TableDescription};
-pub use template::{FunctionResource, Template, TemplateError};
+pub use template::{FunctionResource, MappingResource, QueueResource, Template, TemplateError};
 
 /// The region everything here pretends to be in.
 pub const REGION: &str = "eu-central-1";
 
 /// The account everything here pretends to belong to.
 pub const ACCOUNT_ID: &str = "123456789012";
+
+/// Compiles and runs what the guides show. The files lie outside of the package, which is built without them.
+#[cfg(doctest)]
+mod guides {
+    #[doc = include_str!("../../../docs/page.md")]
+    mod page {}
+}

@@ -133,7 +133,9 @@ async fn the_event_shows_what_the_queue_knows_of_a_message() {
 
 async fn call(sqs: &LocalSqs, operation: &str, body: &Value) -> (u16, Value) {
     let address = sqs.endpoint()["http://".len()..].parse().unwrap();
-    let target = format!("X-Amz-Target: AmazonSQS.{operation}\r\n");
+    let target = format!(
+        "X-Amz-Target: AmazonSQS.{operation}\r\nContent-Type: application/x-amz-json-1.0\r\n"
+    );
     let answer = http(address, "POST", "/", &target, &body.to_string()).await;
     (answer.status, serde_json::from_str(&answer.body).unwrap())
 }
@@ -195,11 +197,11 @@ async fn a_function_can_change_when_its_messages_come_back() {
 #[tokio::test]
 async fn what_can_not_be_done_is_refused_by_its_code() {
     let sqs = sqs(&[]).await;
-    let nowhere = json!({"QueueUrl": sqs.url("nowhere"), "MessageBody": ""});
+    let nowhere = json!({"QueueUrl": sqs.url("nowhere"), "MessageBody": "x"});
     for (operation, body, code) in [
         ("SendMessage", &nowhere, "QueueDoesNotExist"),
         ("SendMessage", &json!({}), "MissingParameter"),
-        ("PurgeQueue", &nowhere, "InvalidAction"),
+        ("CreateQueue", &nowhere, "InvalidAction"),
     ] {
         let (status, answer) = call(&sqs, operation, body).await;
         assert_eq!(status, 400);

@@ -2,11 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use sqs_once_local::{NewMessage, QueueError, QueueSettings, Queues, Received, Redrive};
+use sqs_once_local::{
+    Counts, Happening, NewMessage, QueueError, QueueSettings, Queues, Received, Redrive,
+};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const SECOND: Duration = Duration::from_secs(1);
-const VISIBILITY: Duration = Duration::from_secs(30);
 const DEAD: &str = "dead";
 const QUEUE: &str = "orders";
 const FIFO: &str = "orders.fifo";
@@ -266,10 +268,10 @@ fn a_fifo_queue_takes_no_message_without_a_group_or_a_deduplication_id() {
         deduplication_id: None,
         ..bare.clone().in_group("a", "")
     };
-    for message in [bare, no_id] {
-        let refused = queues.send(FIFO, message, at(0));
-        assert!(matches!(refused, Err(QueueError::Fifo(_))), "{refused:?}");
-    }
+    let refused = queues.send(FIFO, bare, at(0));
+    assert_eq!(refused, Err(QueueError::Fifo("a message group")));
+    let refused = queues.send(FIFO, no_id, at(0));
+    assert_eq!(refused, Err(QueueError::NoDeduplication));
 }
 
 #[test]
@@ -288,8 +290,279 @@ fn what_is_not_there_is_refused_by_name() {
             to: DEAD.to_owned(),
             max_receive_count: 3,
         }),
-        visibility_timeout: VISIBILITY,
+        ..QueueSettings::default()
     };
     let refused = queues.create(FIFO, settings);
     assert!(matches!(refused, Err(QueueError::OtherType { .. })));
+}
+
+/// What an observer is told, in order.
+fn told(queues: &mut Queues) -> Arc<Mutex<Vec<(SystemTime, Happening)>>> {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let to = Arc::clone(&told);
+    queues.observe(Arc::new(move |now, happening: &Happening| {
+        to.lock().unwrap().push((now, happening.clone()));
+    }));
+    told
+}
+
+#[test]
+fn every_observer_is_told_every_change_in_order() {
+    let mut queues = queues();
+    let (told, also_told) = (told(&mut queues), told(&mut queues));
+    let (queue, message_id) = (QUEUE.to_owned(), "m-1".to_owned());
+    let message = NewMessage {
+        group_id: Some("tenant".to_owned()),
+        ..NewMessage::new("m-1", "body")
+    };
+    queues.send(QUEUE, message, at(0)).unwrap();
+    let first = receive(&mut queues, QUEUE, 1, 1).remove(0);
+    let handle = &first.receipt_handle;
+    queues
+        .change_visibility(QUEUE, handle, SECOND, at(2))
+        .unwrap();
+    receive(&mut queues, QUEUE, 1, 3);
+    assert_eq!(receive(&mut queues, QUEUE, 1, 33), []);
+    queues
+        .redrive(DEAD, QUEUE, || "m-2".to_owned(), at(34))
+        .unwrap();
+    let again = receive(&mut queues, QUEUE, 1, 35).remove(0);
+    queues.delete(QUEUE, &again.receipt_handle, at(36)).unwrap();
+    queues.purge(DEAD, at(37)).unwrap();
+
+    let received = |message_id: &str, receive_count, visible_at| Happening::Received {
+        queue: QUEUE.to_owned(),
+        message_id: message_id.to_owned(),
+        receive_count,
+        visible_at: at(visible_at),
+    };
+    let expected = [
+        (
+            at(0),
+            Happening::Sent {
+                queue: queue.clone(),
+                message_id: message_id.clone(),
+                body: "body".to_owned(),
+                attributes: serde_json::Map::new(),
+                group_id: Some("tenant".to_owned()),
+                visible_at: at(0),
+            },
+        ),
+        (at(1), received("m-1", 1, 31)),
+        (
+            at(2),
+            Happening::VisibilityChanged {
+                queue: queue.clone(),
+                message_id: message_id.clone(),
+                visible_at: at(3),
+            },
+        ),
+        (at(3), received("m-1", 2, 33)),
+        (
+            at(33),
+            Happening::DeadLettered {
+                queue: queue.clone(),
+                to: DEAD.to_owned(),
+                message_id: message_id.clone(),
+            },
+        ),
+        (
+            at(34),
+            Happening::Redriven {
+                queue: DEAD.to_owned(),
+                to: queue.clone(),
+                message_id,
+                new_message_id: "m-2".to_owned(),
+            },
+        ),
+        (at(35), received("m-2", 1, 65)),
+        (
+            at(36),
+            Happening::Deleted {
+                queue,
+                message_id: "m-2".to_owned(),
+            },
+        ),
+        (
+            at(37),
+            Happening::Purged {
+                queue: DEAD.to_owned(),
+            },
+        ),
+    ];
+    assert_eq!(*told.lock().unwrap(), expected);
+    assert_eq!(*also_told.lock().unwrap(), expected);
+}
+
+#[test]
+fn what_changes_nothing_is_not_told() {
+    let mut queues = with_groups(&["a1"]);
+    let told = told(&mut queues);
+    let duplicate = NewMessage::new("a2", "").in_group("a", "a1");
+    queues.send(FIFO, duplicate, at(1)).unwrap();
+    assert_eq!(receive(&mut queues, QUEUE, 1, 1), []);
+    queues.delete(QUEUE, "garbage", at(1)).unwrap_err();
+    assert!(!queues.delete(QUEUE, "orders/9/1", at(1)).unwrap());
+    assert_eq!(*told.lock().unwrap(), []);
+}
+
+#[test]
+fn a_message_that_is_not_hidden_comes_once_in_a_batch() {
+    let mut queues = Queues::default();
+    let settings = QueueSettings {
+        visibility_timeout: Duration::ZERO,
+        ..QueueSettings::default()
+    };
+    queues.create(QUEUE, settings).unwrap();
+    queues
+        .send(QUEUE, NewMessage::new("m-1", ""), at(0))
+        .unwrap();
+    assert_eq!(ids(&receive(&mut queues, QUEUE, 10, 0)), ["m-1"]);
+    assert_eq!(receive(&mut queues, QUEUE, 10, 0)[0].receive_count, 2);
+}
+
+#[test]
+fn a_delayed_message_comes_when_its_delay_has_ended() {
+    let mut queues = queues();
+    let delayed = |id: &str, delay| NewMessage {
+        delay,
+        ..NewMessage::new(id, "")
+    };
+    let settings = QueueSettings {
+        delay: 10 * SECOND,
+        ..QueueSettings::default()
+    };
+    queues.create(QUEUE, settings).unwrap();
+    for (id, delay) in [
+        ("queue's", None),
+        ("own", Some(5 * SECOND)),
+        ("none", Some(Duration::ZERO)),
+    ] {
+        queues.send(QUEUE, delayed(id, delay), at(0)).unwrap();
+    }
+    let counts = Counts {
+        visible: 1,
+        in_flight: 0,
+        delayed: 2,
+    };
+    assert_eq!(queues.counts(QUEUE, at(0)), Ok(counts));
+    assert_eq!(ids(&receive(&mut queues, QUEUE, 10, 4)), ["none"]);
+    let counts = Counts {
+        visible: 1,
+        in_flight: 1,
+        delayed: 1,
+    };
+    assert_eq!(queues.counts(QUEUE, at(5)), Ok(counts));
+    assert_eq!(ids(&receive(&mut queues, QUEUE, 10, 9)), ["own"]);
+    assert_eq!(ids(&receive(&mut queues, QUEUE, 10, 10)), ["queue's"]);
+}
+
+#[test]
+fn a_delayed_message_does_not_hold_up_those_before_it() {
+    let mut queues = queues();
+    let settings = QueueSettings {
+        delay: 10 * SECOND,
+        ..QueueSettings::default()
+    };
+    queues.create(FIFO, settings).unwrap();
+    for (id, now) in [("a1", 0), ("a2", 5)] {
+        let message = NewMessage::new(id, "").in_group("a", id);
+        queues.send(FIFO, message, at(now)).unwrap();
+    }
+    assert_eq!(ids(&receive(&mut queues, FIFO, 10, 10)), ["a1"]);
+}
+
+#[test]
+fn a_message_is_kept_as_long_as_its_queue_says_and_no_longer() {
+    let mut queues = queues();
+    let settings = QueueSettings {
+        retention: 60 * SECOND,
+        ..QueueSettings::default()
+    };
+    queues.create(QUEUE, settings).unwrap();
+    let told = told(&mut queues);
+    for (id, now) in [("m-1", 0), ("m-2", 30)] {
+        queues
+            .send(QUEUE, NewMessage::new(id, ""), at(now))
+            .unwrap();
+    }
+    let received = receive(&mut queues, QUEUE, 1, 59);
+    assert_eq!(ids(&received), ["m-1"]);
+    told.lock().unwrap().clear();
+    let handle = &received[0].receipt_handle;
+    assert_eq!(
+        queues.delete(QUEUE, handle, at(60)),
+        Ok(false),
+        "it is gone"
+    );
+    let expired = Happening::Expired {
+        queue: QUEUE.to_owned(),
+        message_id: "m-1".to_owned(),
+    };
+    assert_eq!(*told.lock().unwrap(), [(at(60), expired)]);
+    assert_eq!(queues.len(QUEUE), Ok(1));
+    assert_eq!(receive(&mut queues, QUEUE, 10, 90), []);
+    assert_eq!(queues.len(QUEUE), Ok(0));
+}
+
+/// Whether a message is still in the dead-letter queue when it is as old as that keeps one, but not as long there.
+fn survives_in(dead: &str, queue: &str) -> bool {
+    let mut queues = Queues::default();
+    let retention = 60 * SECOND;
+    let settings = QueueSettings {
+        retention,
+        ..QueueSettings::default()
+    };
+    queues.create(dead, settings.clone()).unwrap();
+    let redrive = Redrive {
+        to: dead.to_owned(),
+        max_receive_count: 1,
+    };
+    let settings = QueueSettings {
+        redrive: Some(redrive),
+        ..settings
+    };
+    queues.create(queue, settings).unwrap();
+    let message = NewMessage::new("m-1", "").in_group("a", "d-1");
+    queues.send(queue, message, at(0)).unwrap();
+    receive(&mut queues, queue, 1, 0);
+    assert_eq!(receive(&mut queues, queue, 1, 30), []);
+    assert_eq!(queues.len(dead), Ok(1));
+    !receive(&mut queues, dead, 1, 60).is_empty()
+}
+
+#[test]
+fn a_dead_letter_ages_from_when_it_was_sent_unless_its_queue_is_a_fifo_queue() {
+    assert!(!survives_in(DEAD, QUEUE));
+    assert!(survives_in("dead.fifo", FIFO));
+}
+
+#[test]
+fn a_fifo_queue_makes_deduplication_ids_of_bodies_if_it_is_told_to() {
+    let mut queues = queues();
+    let settings = QueueSettings {
+        content_based_deduplication: true,
+        ..QueueSettings::default()
+    };
+    queues.create(FIFO, settings).unwrap();
+    let mut send = |id: &str, body: &str, given: Option<&str>| {
+        let message = NewMessage {
+            group_id: Some("a".to_owned()),
+            deduplication_id: given.map(str::to_owned),
+            ..NewMessage::new(id, body)
+        };
+        queues.send(FIFO, message, at(0)).unwrap()
+    };
+    assert_eq!(send("m-1", "same", None), "m-1");
+    assert_eq!(send("m-2", "same", None), "m-1");
+    assert_eq!(send("m-3", "other", None), "m-3");
+    assert_eq!(send("m-4", "same", Some("d")), "m-4");
+}
+
+#[test]
+fn the_queues_are_known_by_their_names() {
+    let queues = queues();
+    assert_eq!(queues.names(), [DEAD, QUEUE, FIFO]);
+    let redrive = queues.settings(QUEUE).unwrap().redrive.as_ref();
+    assert_eq!(redrive.unwrap().to, DEAD);
 }

@@ -244,3 +244,120 @@ fn a_table_that_cannot_be_is_named_with_its_fault() {
         "the table `T` of the template can't be made: an entry of KeySchema has no AttributeName"
     );
 }
+
+const WITH_QUEUES: &str = r#"
+Resources:
+  Orders:
+    Type: AWS::SQS::Queue
+    Properties:
+      QueueName: !Sub "${AWS::StackName}-orders"
+      VisibilityTimeout: 181
+      MessageRetentionPeriod: "345600"
+      DelaySeconds: 2
+      RedrivePolicy:
+        deadLetterTargetArn: !GetAtt Dead.Arn
+        maxReceiveCount: 5
+  Dead:
+    Type: AWS::SQS::Queue
+  Groups:
+    Type: AWS::SQS::Queue
+    Properties:
+      QueueName: groups
+      FifoQueue: true
+      ContentBasedDeduplication: true
+      RedrivePolicy:
+        deadLetterTargetArn: arn:aws:sqs:eu-central-1:123456789012:elsewhere.fifo
+        maxReceiveCount: 5
+  Charge:
+    Type: AWS::Serverless::Function
+    Properties:
+      Environment:
+        Variables:
+          DEAD_URL: !Ref Dead
+          ORDERS_URL: { "Fn::GetAtt": [Orders, QueueUrl] }
+          ORDERS_ARN: !GetAtt Orders.Arn
+      Events:
+        Timer: { Type: Schedule, Properties: { Schedule: rate(1 minute) } }
+        Orders:
+          Type: SQS
+          Properties:
+            Queue: !GetAtt Orders.Arn
+            BatchSize: 25
+            MaximumBatchingWindowInSeconds: 1
+            FunctionResponseTypes: [ReportBatchItemFailures]
+            ScalingConfig: { MaximumConcurrency: 10 }
+  Ship:
+    Type: AWS::Lambda::Function
+  ShipGroups:
+    Type: AWS::Lambda::EventSourceMapping
+    Properties:
+      FunctionName: !GetAtt Ship.Arn
+      EventSourceArn: { "Fn::GetAtt": Groups.Arn }
+      FilterCriteria: { Filters: [] }
+  ShipStream:
+    Type: AWS::Lambda::EventSourceMapping
+    Properties:
+      FunctionName: !Ref Ship
+      EventSourceArn: !GetAtt Table.StreamArn
+"#;
+
+#[test]
+fn queues_are_read_with_what_they_do() {
+    let template = Template::parse(WITH_QUEUES).unwrap();
+    let seconds = |seconds| Some(Duration::from_secs(seconds));
+    let [orders, dead, groups] = template.queues() else {
+        panic!("{:?}", template.queues());
+    };
+    assert_eq!(orders.name, "Orders", "a computed name is replaced");
+    assert_eq!(orders.visibility_timeout, seconds(181));
+    assert_eq!(
+        (orders.retention, orders.delay),
+        (seconds(345_600), seconds(2))
+    );
+    let redrive = orders.redrive.clone().unwrap();
+    assert_eq!((redrive.0.as_str(), redrive.1.get()), ("Dead", 5));
+    assert_eq!(
+        (dead.redrive.as_ref(), dead.visibility_timeout),
+        (None, None)
+    );
+    assert_eq!(groups.name, "groups.fifo");
+    assert!(groups.content_based_deduplication);
+    assert_eq!(groups.redrive, None, "its dead-letter queue is elsewhere");
+}
+
+#[test]
+fn mappings_are_found_in_sams_events_and_as_resources() {
+    let template = Template::parse(WITH_QUEUES).unwrap();
+    let mappings = |logical_id: &str| {
+        let function = template.functions().iter();
+        let function = function.clone().find(|one| one.logical_id == logical_id);
+        let mappings: Vec<_> = template.mappings(function.unwrap()).cloned().collect();
+        mappings
+    };
+    let [charge] = &mappings("Charge")[..] else {
+        panic!("{template:?}");
+    };
+    assert_eq!(charge.queue.as_deref(), Some("Orders"));
+    assert_eq!(charge.batch_size.unwrap().get(), 25);
+    assert_eq!(charge.window, Some(Duration::from_secs(1)));
+    assert_eq!(charge.concurrency.unwrap().get(), 10);
+    assert!(charge.reports_failures && !charge.has_filter);
+    let [ship] = &mappings("Ship")[..] else {
+        panic!("{template:?}");
+    };
+    assert_eq!(ship.queue.as_deref(), Some("groups.fifo"));
+    assert_eq!((ship.batch_size, ship.window), (None, None));
+    assert!(!ship.reports_failures && ship.has_filter);
+}
+
+#[test]
+fn variables_that_are_the_url_of_a_queue_are_told_apart() {
+    let template = Template::parse(WITH_QUEUES).unwrap();
+    let mut urls = template.functions()[0].queue_urls.clone();
+    urls.sort();
+    let expected = [("DEAD_URL", "Dead"), ("ORDERS_URL", "Orders")];
+    assert_eq!(
+        urls,
+        expected.map(|(name, queue)| (name.to_owned(), queue.to_owned()))
+    );
+}

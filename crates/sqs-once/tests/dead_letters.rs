@@ -106,6 +106,12 @@ async fn a_terminal_record_is_moved_with_all_it_had_and_all_there_is_to_know() {
         Some("the card was refused: card expired")
     );
     assert_eq!(text(&sent, "sqs-once-message-id"), Some("m-0"));
+    // The key's item, by its id: the key itself is not to be seen.
+    let (_, key) = text(&sent, "sqs-once-key")
+        .unwrap()
+        .split_once('#')
+        .unwrap();
+    assert!(key.len() == 64 && key.bytes().all(|byte| byte.is_ascii_hexdigit()));
     assert_eq!(text(&sent, "sqs-once-receive-count"), Some("3"));
     assert_eq!(
         text(&sent, "sqs-once-first-received"),
@@ -210,7 +216,7 @@ async fn a_message_with_ten_attributes_is_moved_as_it_is_and_one_with_nine_gets_
     for (own, added) in [
         (10, vec![]),
         (9, vec!["sqs-once-reason"]),
-        (8, vec!["sqs-once-message-id", "sqs-once-reason"]),
+        (8, vec!["sqs-once-key", "sqs-once-reason"]),
     ] {
         let mut record = order("o-1");
         let names = (0..own).map(|at| (format!("own-{at}"), string("x")));

@@ -1,23 +1,18 @@
-//! What a function itself asks of SQS, served on loopback in the JSON protocol.
+//! The queues, served as SQS on loopback.
 
-use super::{NewMessage, QueueError, Queues};
-use crate::{ACCOUNT_ID, REGION};
-use axum::body::Bytes;
-use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
-use axum::response::{IntoResponse, Response};
-use axum::{Json, Router};
-use serde_json::{Map, Value, json};
+use super::Queues;
+use super::api::{Api, router};
+use crate::ACCOUNT_ID;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
-use uuid::Uuid;
 
-/// SQS on 127.0.0.1, as far as a consumer on Lambda calls it: `SendMessage`, `ChangeMessageVisibility` and
-/// `ChangeMessageVisibilityBatch`. Everything else is refused.
+/// SQS on 127.0.0.1, in the JSON protocol of the SDKs and the AWS CLI: messages are sent, received, hidden, deleted and
+/// moved out of a dead-letter queue, one by one or in batches. What makes or changes a queue is refused.
+///
+/// A request that a browser sends for a web page is refused as well: whatever page is open elsewhere can't send here.
 ///
 /// It stops when it is dropped.
 pub struct LocalSqs {
@@ -32,12 +27,18 @@ impl LocalSqs {
     /// # Errors
     /// If no loopback port could be had.
     pub async fn start(queues: Queues) -> io::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        Self::start_on(0, queues).await
+    }
+
+    /// Serves these queues on a port, or for 0 on any.
+    ///
+    /// # Errors
+    /// If the port can't be had.
+    pub async fn start_on(port: u16, queues: Queues) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
         let address = listener.local_addr()?;
         let queues = Arc::new(Mutex::new(queues));
-        let service = Router::new()
-            .fallback(answer)
-            .with_state(Arc::clone(&queues));
+        let service = router(Api::new(Arc::clone(&queues), address));
         let server = tokio::spawn(async move {
             // It never returns: it tries failed accepts again.
             let _ = axum::serve(listener, service).await;
@@ -56,7 +57,7 @@ impl LocalSqs {
 
     /// A queue's URL.
     pub fn url(&self, queue: &str) -> String {
-        format!("{}/{ACCOUNT_ID}/{queue}", self.endpoint())
+        url(self.address, queue)
     }
 
     /// The queues, to be looked at or changed. Nobody else gets at them as long as the guard lives.
@@ -75,128 +76,10 @@ impl Drop for LocalSqs {
     }
 }
 
-pub(super) fn lock(queues: &Mutex<Queues>) -> MutexGuard<'_, Queues> {
-    queues.lock().unwrap_or_else(PoisonError::into_inner)
+pub(super) fn url(address: SocketAddr, queue: &str) -> String {
+    format!("http://{address}/{ACCOUNT_ID}/{queue}")
 }
 
-/// A queue's ARN.
-pub(super) fn arn(queue: &str) -> String {
-    format!("arn:aws:sqs:{REGION}:{ACCOUNT_ID}:{queue}")
-}
-
-async fn answer(
-    State(queues): State<Arc<Mutex<Queues>>>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Response {
-    let target = headers.get("x-amz-target");
-    let target = target.and_then(|target| target.to_str().ok());
-    let operation = target.and_then(|target| target.strip_prefix("AmazonSQS."));
-    let answer = match (operation, serde_json::from_slice::<Value>(&body)) {
-        (_, Err(error)) => Err(Refused::new("SerializationException", &error)),
-        (Some("SendMessage"), Ok(request)) => send(&mut lock(&queues), &request),
-        (Some("ChangeMessageVisibility"), Ok(request)) => {
-            change(&mut lock(&queues), &request, &request).map(|()| json!({}))
-        }
-        (Some("ChangeMessageVisibilityBatch"), Ok(request)) => {
-            Ok(change_batch(&mut lock(&queues), &request))
-        }
-        (operation, Ok(_)) => {
-            let operation = operation.unwrap_or_default();
-            let said = format!("the local SQS does not answer {operation}");
-            Err(Refused::new("InvalidAction", &said))
-        }
-    };
-    match answer {
-        Ok(answer) => Json(answer).into_response(),
-        Err(refused) => refused.into_response(),
-    }
-}
-
-/// A request that is refused: the error's code and its text.
-struct Refused {
-    code: &'static str,
-    said: String,
-}
-
-impl Refused {
-    fn new(code: &'static str, said: &dyn ToString) -> Self {
-        let said = said.to_string();
-        Self { code, said }
-    }
-
-    fn missing(parameter: &str) -> Self {
-        let said = format!("the request must have the parameter {parameter}");
-        Self::new("MissingParameter", &said)
-    }
-}
-
-impl From<QueueError> for Refused {
-    fn from(error: QueueError) -> Self {
-        Self::new(error.code(), &error)
-    }
-}
-
-impl IntoResponse for Refused {
-    fn into_response(self) -> Response {
-        let kind = format!("com.amazonaws.sqs#{}", self.code);
-        let body = json!({"__type": kind, "message": self.said});
-        (StatusCode::BAD_REQUEST, Json(body)).into_response()
-    }
-}
-
-fn text<'a>(request: &'a Value, parameter: &str) -> Result<&'a str, Refused> {
-    let value = request[parameter].as_str();
-    value.ok_or_else(|| Refused::missing(parameter))
-}
-
-/// The last part of a queue's URL is its name.
-fn queue(request: &Value) -> Result<&str, Refused> {
-    let url = text(request, "QueueUrl")?;
-    Ok(url.rsplit('/').next().unwrap_or(url))
-}
-
-fn send(queues: &mut Queues, request: &Value) -> Result<Value, Refused> {
-    let body = text(request, "MessageBody")?;
-    let object = |name: &str| request[name].as_object().cloned();
-    let optional = |name: &str| request[name].as_str().map(str::to_owned);
-    let trace = &request["MessageSystemAttributes"]["AWSTraceHeader"]["StringValue"];
-    let message = NewMessage {
-        id: Uuid::new_v4().to_string(),
-        body: body.to_owned(),
-        attributes: object("MessageAttributes").unwrap_or_else(Map::new),
-        group_id: optional("MessageGroupId"),
-        deduplication_id: optional("MessageDeduplicationId"),
-        trace_header: trace.as_str().map(str::to_owned),
-    };
-    let id = queues.send(queue(request)?, message, SystemTime::now())?;
-    let md5 = format!("{:x}", md5::compute(body));
-    Ok(json!({"MessageId": id, "MD5OfMessageBody": md5}))
-}
-
-/// Changes what an entry says, which in a batch is not the request itself.
-fn change(queues: &mut Queues, request: &Value, entry: &Value) -> Result<(), Refused> {
-    let seconds = entry["VisibilityTimeout"].as_u64();
-    let seconds = seconds.ok_or_else(|| Refused::missing("VisibilityTimeout"))?;
-    queues.change_visibility(
-        queue(request)?,
-        text(entry, "ReceiptHandle")?,
-        Duration::from_secs(seconds),
-        SystemTime::now(),
-    )?;
-    Ok(())
-}
-
-fn change_batch(queues: &mut Queues, request: &Value) -> Value {
-    let entries = request["Entries"].as_array().map_or(&[][..], Vec::as_slice);
-    let (mut successful, mut failed) = (Vec::new(), Vec::new());
-    for entry in entries {
-        match change(queues, request, entry) {
-            Ok(()) => successful.push(json!({"Id": entry["Id"]})),
-            Err(Refused { code, said }) => failed.push(json!({
-                "Id": entry["Id"], "Code": code, "Message": said, "SenderFault": true,
-            })),
-        }
-    }
-    json!({"Successful": successful, "Failed": failed})
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -22,6 +22,11 @@ pub enum QueueError {
     /// A message to a FIFO queue lacks what such a queue needs.
     #[error("a message to a FIFO queue needs {0}")]
     Fifo(&'static str),
+    /// A FIFO queue has no way to tell whether a message was sent before.
+    #[error(
+        "a message to a FIFO queue needs a deduplication id, unless the queue makes them of the bodies"
+    )]
+    NoDeduplication,
     /// A queue and its dead-letter queue are of different types.
     #[error("`{queue}` and its dead-letter queue `{dead_letters}` are not of the same type")]
     OtherType {
@@ -40,7 +45,9 @@ impl QueueError {
             Self::Handle(_) => "ReceiptHandleIsInvalid",
             Self::NotInFlight => "MessageNotInflight",
             Self::Fifo(_) => "MissingParameter",
-            Self::Expired | Self::TooLong | Self::OtherType { .. } => "InvalidParameterValue",
+            Self::Expired | Self::TooLong | Self::NoDeduplication | Self::OtherType { .. } => {
+                "InvalidParameterValue"
+            }
         }
     }
 }

@@ -1,13 +1,14 @@
 //! Lambda's event source mapping: from a queue to a function's event, and from its answer back.
 
-use super::endpoint::{LocalSqs, arn, lock};
+use super::endpoint::{LocalSqs, lock};
+use super::message::arn;
 use super::{QueueError, Queues, Received};
 use crate::event::{Event, from_sqs_api};
 use crate::response::{BatchResponse, ResponseError};
 use axum::body::Bytes;
 use serde_json::{Map, Value};
 use std::sync::{Arc, Mutex};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 /// What polls a queue for a function, with `ReportBatchItemFailures`.
 ///
@@ -84,10 +85,7 @@ impl EventSourceMapping {
         if messages.is_empty() {
             return Ok(None);
         }
-        let records = messages
-            .iter()
-            .map(|received| record(received, &self.queue));
-        let event = Event::of(records, &self.queue).payload();
+        let event = event(&messages, &arn(&self.queue));
         Ok(Some(Batch { messages, event }))
     }
 
@@ -148,35 +146,26 @@ impl Batch {
     }
 }
 
+/// The event of messages that were received from the queue of this ARN.
+pub(crate) fn event(messages: &[Received], queue_arn: &str) -> Bytes {
+    let records = messages.iter().map(|one| record(one, queue_arn));
+    Event::of(records, queue_name(queue_arn)).payload()
+}
+
+/// A queue's name, by its ARN.
+fn queue_name(queue_arn: &str) -> &str {
+    queue_arn.rsplit(':').next().unwrap_or(queue_arn)
+}
+
 /// A message as it stands in the event.
-fn record(received: &Received, queue: &str) -> Map<String, Value> {
+fn record(received: &Received, queue_arn: &str) -> Map<String, Value> {
     let message = &received.message;
-    let mut attributes = Map::new();
-    let mut set = |name: &str, value: String| attributes.insert(name.to_owned(), value.into());
-    set(
-        "ApproximateReceiveCount",
-        received.receive_count.to_string(),
-    );
-    set("SentTimestamp", millis(received.sent_at));
-    set(
-        "ApproximateFirstReceiveTimestamp",
-        millis(received.first_received_at),
-    );
-    if let Some(group) = &message.group_id {
-        set("MessageGroupId", group.clone());
-    }
-    if let Some(deduplication_id) = &message.deduplication_id {
-        set("MessageDeduplicationId", deduplication_id.clone());
-        set(
-            "SequenceNumber",
-            format!("{:020}", received.sequence_number),
-        );
-    }
-    if let Some(header) = &message.trace_header {
-        set("AWSTraceHeader", header.clone());
-    }
+    let mut attributes = received.system_attributes();
     if let Some(source) = &received.dead_letter_source {
-        set("DeadLetterQueueSourceArn", arn(source));
+        // SQS moves messages between queues of one account and region only.
+        let place = queue_arn.strip_suffix(queue_name(queue_arn));
+        let source = format!("{}{source}", place.unwrap_or_default());
+        attributes.insert("DeadLetterQueueSourceArn".to_owned(), source.into());
     }
     let mut fields = Map::new();
     let mut set = |name: &str, value: Value| fields.insert(name.to_owned(), value);
@@ -186,11 +175,9 @@ fn record(received: &Received, queue: &str) -> Map<String, Value> {
     set("Attributes", attributes.into());
     set("MessageAttributes", message.attributes.clone().into());
     let mut fields = from_sqs_api(fields);
-    fields.insert("eventSourceARN".to_owned(), arn(queue).into());
+    if let Some(region) = queue_arn.split(':').nth(3) {
+        fields.insert("awsRegion".to_owned(), region.into());
+    }
+    fields.insert("eventSourceARN".to_owned(), queue_arn.into());
     fields
-}
-
-fn millis(time: SystemTime) -> String {
-    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    since.as_millis().to_string()
 }

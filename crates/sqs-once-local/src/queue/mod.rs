@@ -1,14 +1,20 @@
 //! SQS on one machine: queues with visibility, redrive and message groups, and Lambda's poller.
 
+mod api;
 mod endpoint;
 mod error;
 mod mapping;
 mod message;
 mod one;
 mod queues;
+mod settings;
+mod source;
 
 pub use endpoint::LocalSqs;
 pub use error::QueueError;
+pub(crate) use mapping::event;
 pub use mapping::{Batch, EventSourceMapping, Settled};
 pub use message::{NewMessage, Received};
-pub use queues::{QueueSettings, Queues, Redrive};
+pub use queues::Queues;
+pub use settings::{Counts, QueueSettings, Redrive};
+pub use source::{LocalQueue, Source};

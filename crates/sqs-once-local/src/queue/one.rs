@@ -2,7 +2,8 @@
 
 use super::error::QueueError;
 use super::message::{NewMessage, Received};
-use super::queues::QueueSettings;
+use super::settings::{Counts, QueueSettings};
+use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::{Duration, SystemTime};
 
@@ -17,18 +18,60 @@ pub(super) struct Queue {
     messages: BTreeMap<u64, Stored>,
     /// Every message by when it can be received.
     visible: BTreeSet<(SystemTime, u64)>,
+    /// Every message by when it was sent.
+    aged: BTreeSet<(SystemTime, u64)>,
     next: u64,
-    deduplication: HashMap<String, (SystemTime, String)>,
+    /// Per deduplication id when it came, and the message's id and place.
+    deduplication: HashMap<String, (SystemTime, String, u64)>,
 }
 
-struct Stored {
-    message: NewMessage,
-    sent_at: SystemTime,
+/// What sending a message came to.
+pub(super) struct Sent {
+    /// The id that it is known by.
+    pub(super) id: String,
+    /// Its place in the queue.
+    pub(super) sequence_number: u64,
+    /// When it can be received first; nothing of a duplicate, which is not stored.
+    pub(super) visible_at: Option<SystemTime>,
+}
+
+/// What receiving comes to for one message.
+pub(super) enum Delivery {
+    Received {
+        received: Received,
+        visible_at: SystemTime,
+    },
+    /// It was received too often, and is in the queue no more.
+    Dead(Stored),
+}
+
+/// A message as it lies in its queue.
+pub(super) struct Stored {
+    pub(super) message: NewMessage,
+    pub(super) sent_at: SystemTime,
     receive_count: u32,
     first_received_at: SystemTime,
     received_at: SystemTime,
     visible_at: SystemTime,
-    dead_letter_source: Option<String>,
+    pub(super) dead_letter_source: Option<String>,
+}
+
+impl Stored {
+    pub(super) fn new(message: NewMessage, sent_at: SystemTime, visible_at: SystemTime) -> Self {
+        Self {
+            message,
+            sent_at,
+            receive_count: 0,
+            first_received_at: sent_at,
+            received_at: sent_at,
+            visible_at,
+            dead_letter_source: None,
+        }
+    }
+
+    fn is_in_flight(&self, now: SystemTime) -> bool {
+        self.receive_count > 0 && self.visible_at > now
+    }
 }
 
 impl Queue {
@@ -38,6 +81,7 @@ impl Queue {
             settings,
             messages: BTreeMap::new(),
             visible: BTreeSet::new(),
+            aged: BTreeSet::new(),
             next: 0,
             deduplication: HashMap::new(),
         }
@@ -47,84 +91,125 @@ impl Queue {
         is_fifo(&self.name)
     }
 
-    /// Takes a message, and gives the id that it is known by.
+    /// Takes a message, unless it is a duplicate.
     pub(super) fn send(
         &mut self,
-        message: NewMessage,
+        mut message: NewMessage,
         now: SystemTime,
-    ) -> Result<String, QueueError> {
-        let id = message.id.clone();
-        if self.is_fifo() {
-            if message.group_id.is_none() {
-                return Err(QueueError::Fifo("a message group"));
-            }
-            let Some(deduplication_id) = &message.deduplication_id else {
-                return Err(QueueError::Fifo("a deduplication id"));
-            };
-            self.deduplication
-                .retain(|_, (sent_at, _)| *sent_at + DEDUPLICATION > now);
-            if let Some((_, first)) = self.deduplication.get(deduplication_id) {
-                return Ok(first.clone());
-            }
-            self.deduplication
-                .insert(deduplication_id.clone(), (now, id.clone()));
+    ) -> Result<Sent, QueueError> {
+        if self.is_fifo()
+            && let Some(before) = self.sent_before(&mut message, now)?
+        {
+            return Ok(before);
         }
-        self.store(message, None, now);
-        Ok(id)
+        let id = message.id.clone();
+        let delay = message.delay.unwrap_or(self.settings.delay);
+        let visible_at = now + delay.min(LONGEST);
+        let sequence_number = self.store(Stored::new(message, now, visible_at));
+        Ok(Sent {
+            id,
+            sequence_number,
+            visible_at: Some(visible_at),
+        })
     }
 
-    /// Puts a message at the end of the queue.
-    pub(super) fn store(&mut self, message: NewMessage, source: Option<String>, now: SystemTime) {
+    /// The message of a FIFO queue that this one is a duplicate of. It is remembered if there is none.
+    fn sent_before(
+        &mut self,
+        message: &mut NewMessage,
+        now: SystemTime,
+    ) -> Result<Option<Sent>, QueueError> {
+        if message.group_id.is_none() {
+            return Err(QueueError::Fifo("a message group"));
+        }
+        if message.deduplication_id.is_none() && self.settings.content_based_deduplication {
+            let hash = Sha256::digest(&message.body);
+            let hex = hash.iter().map(|byte| format!("{byte:02x}"));
+            message.deduplication_id = Some(hex.collect());
+        }
+        let Some(deduplication_id) = &message.deduplication_id else {
+            return Err(QueueError::NoDeduplication);
+        };
+        self.deduplication
+            .retain(|_, (sent_at, ..)| *sent_at + DEDUPLICATION > now);
+        if let Some((_, id, sequence_number)) = self.deduplication.get(deduplication_id) {
+            return Ok(Some(Sent {
+                id: id.clone(),
+                sequence_number: *sequence_number,
+                visible_at: None,
+            }));
+        }
+        let first = (now, message.id.clone(), self.next);
+        self.deduplication.insert(deduplication_id.clone(), first);
+        Ok(None)
+    }
+
+    /// Puts a message at the end of the queue, and gives its place.
+    pub(super) fn store(&mut self, stored: Stored) -> u64 {
         let sequence = self.next;
         self.next += 1;
-        self.visible.insert((now, sequence));
-        let stored = Stored {
-            message,
-            sent_at: now,
-            receive_count: 0,
-            first_received_at: now,
-            received_at: now,
-            visible_at: now,
-            dead_letter_source: source,
-        };
+        self.visible.insert((stored.visible_at, sequence));
+        self.aged.insert((stored.sent_at, sequence));
         self.messages.insert(sequence, stored);
+        sequence
     }
 
-    /// Receives up to `most` messages; and those that were received too often, which leave the queue.
+    /// Takes the messages out that are too old to be kept.
+    pub(super) fn expire(&mut self, now: SystemTime) -> Vec<Stored> {
+        let mut expired = Vec::new();
+        while let Some(&(sent_at, sequence)) = self.aged.first() {
+            let age = now.duration_since(sent_at).unwrap_or_default();
+            if age < self.settings.retention {
+                break;
+            }
+            expired.extend(self.remove(sequence));
+        }
+        expired
+    }
+
+    /// Receives up to `most` messages; those that were received too often leave the queue.
     pub(super) fn receive(
         &mut self,
         most: usize,
+        visibility_timeout: Option<Duration>,
         now: SystemTime,
-    ) -> (Vec<Received>, Vec<NewMessage>) {
+    ) -> Vec<Delivery> {
         let redrive = self.settings.redrive.as_ref();
         let limit = redrive.map_or(u32::MAX, |redrive| redrive.max_receive_count);
-        let (mut received, mut dead) = (Vec::new(), Vec::new());
-        let blocked = self.groups_in_flight(now);
-        while received.len() < most {
-            let Some(sequence) = self.next_visible(&blocked, now) else {
+        let (mut next, mut left) = (Vec::new(), most);
+        for sequence in self.receivable(now) {
+            if left == 0 {
                 break;
-            };
-            if self.messages[&sequence].receive_count >= limit {
-                dead.extend(self.remove(sequence));
-            } else {
-                received.extend(self.deliver(sequence, now));
             }
+            let is_dead = self.messages[&sequence].receive_count >= limit;
+            left -= usize::from(!is_dead);
+            next.push((sequence, is_dead));
         }
-        (received, dead)
+        let timeout = visibility_timeout.unwrap_or(self.settings.visibility_timeout);
+        let visible_at = now + timeout.min(LONGEST);
+        let deliveries = next.into_iter().filter_map(|(sequence, is_dead)| {
+            if is_dead {
+                self.remove(sequence).map(Delivery::Dead)
+            } else {
+                self.deliver(sequence, visible_at, now)
+            }
+        });
+        deliveries.collect()
     }
 
-    /// The message that comes next.
-    fn next_visible(&self, blocked: &HashSet<String>, now: SystemTime) -> Option<u64> {
+    /// The messages that can be received now, in the order in which they are.
+    fn receivable(&self, now: SystemTime) -> Box<dyn Iterator<Item = u64> + '_> {
         if !self.is_fifo() {
-            let (visible_at, sequence) = self.visible.first()?;
-            return (*visible_at <= now).then_some(*sequence);
+            let visible = self.visible.range(..=(now, u64::MAX));
+            return Box::new(visible.map(|(_, sequence)| *sequence));
         }
-        let is_next = |stored: &Stored| {
+        let blocked = self.groups_in_flight(now);
+        let is_next = move |stored: &Stored| {
             let group = stored.message.group_id.as_deref().unwrap_or_default();
             stored.visible_at <= now && !blocked.contains(group)
         };
-        let next = self.messages.iter().find(|(_, stored)| is_next(stored));
-        next.map(|(sequence, _)| *sequence)
+        let next = self.messages.iter().filter(move |(_, one)| is_next(one));
+        Box::new(next.map(|(sequence, _)| *sequence))
     }
 
     /// The message groups of a FIFO queue that give nothing before what they have in flight is done.
@@ -132,13 +217,25 @@ impl Queue {
         if !self.is_fifo() {
             return HashSet::new();
         }
-        let in_flight = self.visible.range((now, u64::MAX)..);
+        let in_flight = self
+            .invisible(now)
+            .filter(|stored| stored.is_in_flight(now));
         in_flight
-            .filter_map(|(_, sequence)| self.messages[sequence].message.group_id.clone())
+            .filter_map(|stored| stored.message.group_id.clone())
             .collect()
     }
 
-    fn deliver(&mut self, sequence: u64, now: SystemTime) -> Option<Received> {
+    fn invisible(&self, now: SystemTime) -> impl Iterator<Item = &Stored> {
+        let invisible = self.visible.range((now, u64::MAX)..);
+        invisible.map(|(_, sequence)| &self.messages[sequence])
+    }
+
+    fn deliver(
+        &mut self,
+        sequence: u64,
+        visible_at: SystemTime,
+        now: SystemTime,
+    ) -> Option<Delivery> {
         let stored = self.messages.get_mut(&sequence)?;
         if stored.receive_count == 0 {
             stored.first_received_at = now;
@@ -154,8 +251,11 @@ impl Queue {
             sequence_number: sequence,
             dead_letter_source: stored.dead_letter_source.clone(),
         };
-        self.hide(sequence, now + self.settings.visibility_timeout);
-        Some(received)
+        self.hide(sequence, visible_at);
+        Some(Delivery::Received {
+            received,
+            visible_at,
+        })
     }
 
     fn hide(&mut self, sequence: u64, until: SystemTime) {
@@ -166,10 +266,11 @@ impl Queue {
         }
     }
 
-    fn remove(&mut self, sequence: u64) -> Option<NewMessage> {
+    pub(super) fn remove(&mut self, sequence: u64) -> Option<Stored> {
         let stored = self.messages.remove(&sequence)?;
         self.visible.remove(&(stored.visible_at, sequence));
-        Some(stored.message)
+        self.aged.remove(&(stored.sent_at, sequence));
+        Some(stored)
     }
 
     /// The message that a receipt handle names, if it is the message's last.
@@ -188,42 +289,58 @@ impl Queue {
         Some((sequence.parse().ok()?, receive_count.parse().ok()?))
     }
 
-    pub(super) fn delete(&mut self, handle: &str, now: SystemTime) -> Result<bool, QueueError> {
+    /// Gives the id of the message that it deletes.
+    pub(super) fn delete(
+        &mut self,
+        handle: &str,
+        now: SystemTime,
+    ) -> Result<Option<String>, QueueError> {
         let Some((sequence, stored)) = self.find(handle)? else {
-            return Ok(false);
+            return Ok(None);
         };
         if self.is_fifo() && stored.visible_at <= now {
             return Err(QueueError::Expired);
         }
-        self.remove(sequence);
-        Ok(true)
+        Ok(self.remove(sequence).map(|stored| stored.message.id))
     }
 
+    /// Gives the id of the message, and when it becomes visible.
     pub(super) fn change_visibility(
         &mut self,
         handle: &str,
         timeout: Duration,
         now: SystemTime,
-    ) -> Result<(), QueueError> {
+    ) -> Result<(String, SystemTime), QueueError> {
         let (sequence, stored) = self.find(handle)?.ok_or(QueueError::NotInFlight)?;
         if stored.visible_at <= now {
             return Err(QueueError::NotInFlight);
         }
-        if now + timeout > stored.received_at + LONGEST {
+        let visible_at = now.checked_add(timeout).ok_or(QueueError::TooLong)?;
+        if visible_at > stored.received_at + LONGEST {
             return Err(QueueError::TooLong);
         }
-        self.hide(sequence, now + timeout);
-        Ok(())
+        let id = stored.message.id.clone();
+        self.hide(sequence, visible_at);
+        Ok((id, visible_at))
     }
 
-    /// Takes every message out that can be received now.
-    pub(super) fn take_visible(&mut self, now: SystemTime) -> Vec<NewMessage> {
-        let blocked = self.groups_in_flight(now);
-        let mut taken = Vec::new();
-        while let Some(sequence) = self.next_visible(&blocked, now) {
-            taken.extend(self.remove(sequence));
-        }
-        taken
+    /// The first messages that can be received now: each one's place, and the queue that it was moved here from.
+    pub(super) fn first(&self, most: usize, now: SystemTime) -> Vec<(u64, Option<String>)> {
+        let first = self.receivable(now).take(most);
+        first
+            .map(|sequence| {
+                (
+                    sequence,
+                    self.messages[&sequence].dead_letter_source.clone(),
+                )
+            })
+            .collect()
+    }
+
+    pub(super) fn purge(&mut self) {
+        self.messages.clear();
+        self.visible.clear();
+        self.aged.clear();
     }
 
     /// Every message in the order in which they were sent.
@@ -235,8 +352,23 @@ impl Queue {
         self.messages.len()
     }
 
-    pub(super) fn in_flight(&self, now: SystemTime) -> usize {
-        self.visible.range((now, u64::MAX)..).count()
+    pub(super) fn counts(&self, now: SystemTime) -> Counts {
+        let invisible = self.invisible(now).count();
+        let in_flight = self
+            .invisible(now)
+            .filter(|stored| stored.is_in_flight(now));
+        let in_flight = in_flight.count();
+        Counts {
+            visible: self.len() - invisible,
+            in_flight,
+            delayed: invisible - in_flight,
+        }
+    }
+
+    /// When the next message becomes visible that is not now.
+    pub(super) fn next_visible_at(&self, now: SystemTime) -> Option<SystemTime> {
+        let mut later = self.visible.range((now, u64::MAX)..);
+        later.next().map(|(visible_at, _)| *visible_at)
     }
 }
 

@@ -40,6 +40,7 @@ struct Shared {
     queue: tokio::sync::Mutex<mpsc::UnboundedReceiver<Invocation>>,
     running: Mutex<HashMap<String, oneshot::Sender<Answer>>>,
     init_error: watch::Sender<Option<FunctionError>>,
+    is_ready: watch::Sender<bool>,
 }
 
 impl Shared {
@@ -75,6 +76,7 @@ impl RuntimeApi {
             queue: tokio::sync::Mutex::new(queue),
             running: Mutex::default(),
             init_error: watch::Sender::new(None),
+            is_ready: watch::Sender::new(false),
         });
         let app = routes::router(shared.clone());
         let server = tokio::spawn(async move {
@@ -112,21 +114,31 @@ impl RuntimeApi {
     /// the error that the function reports, if it does.
     pub async fn invoke(&self, payload: impl Into<Bytes>, timeout: Duration) -> Answer {
         let request_id = Uuid::new_v4().to_string();
+        self.invoke_as(&request_id, payload.into(), timeout).await
+    }
+
+    /// As [`RuntimeApi::invoke`], under a request id of the caller's.
+    pub(crate) async fn invoke_as(
+        &self,
+        request_id: &str,
+        payload: Bytes,
+        timeout: Duration,
+    ) -> Answer {
         let (taken, is_taken) = oneshot::channel();
         let (answer, answered) = oneshot::channel();
         self.shared
             .running
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .insert(request_id.clone(), answer);
+            .insert(request_id.to_owned(), answer);
         let _forget = Forget {
             shared: &self.shared,
-            request_id: &request_id,
+            request_id,
         };
         // The receiver lives in `shared`, so sending can't fail.
         let _ = self.shared.pending.send(Invocation {
-            request_id: request_id.clone(),
-            payload: payload.into(),
+            request_id: request_id.to_owned(),
+            payload,
             timeout,
             taken,
         });
@@ -142,20 +154,38 @@ impl RuntimeApi {
                 Ok(Err(_)) | Err(_) => Err(InvokeError::TimedOut { after: timeout }),
             }
         };
-        let mut init_error = self.shared.init_error.subscribe();
-        let init_failed = async {
-            let seen = init_error.wait_for(Option::is_some).await;
-            // Its guard must not be held further on, or the invocation could not move to another thread.
-            match seen.ok().and_then(|error| error.clone()) {
-                Some(error) => InvokeError::Init(error),
-                // The sender lives in `shared` as well.
-                None => std::future::pending().await,
-            }
-        };
         tokio::select! {
             biased;
             answer = invocation => answer,
-            error = init_failed => Err(error),
+            error = self.init_failed() => Err(error),
+        }
+    }
+
+    /// Waits until the function has initialised: until it asks for its first event.
+    ///
+    /// # Errors
+    /// [`InvokeError::NotTaken`] if it does not in time, and [`InvokeError::Init`] if it says that it can't.
+    pub async fn ready(&self) -> Result<(), InvokeError> {
+        let mut is_ready = self.shared.is_ready.subscribe();
+        let ready = tokio::time::timeout(self.init_limit, is_ready.wait_for(|is_ready| *is_ready));
+        tokio::select! {
+            biased;
+            ready = ready => match ready {
+                Ok(_) => Ok(()),
+                Err(_) => Err(InvokeError::NotTaken { after: self.init_limit }),
+            },
+            error = self.init_failed() => Err(error),
+        }
+    }
+
+    async fn init_failed(&self) -> InvokeError {
+        let mut init_error = self.shared.init_error.subscribe();
+        let seen = init_error.wait_for(Option::is_some).await;
+        // Its guard must not be held further on, or the caller could not move to another thread.
+        match seen.ok().and_then(|error| error.clone()) {
+            Some(error) => InvokeError::Init(error),
+            // The sender lives in `shared` as well.
+            None => std::future::pending().await,
         }
     }
 }

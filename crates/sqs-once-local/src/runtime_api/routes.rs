@@ -35,6 +35,7 @@ pub(super) fn router(shared: Arc<Shared>) -> Router {
 
 /// Waits for an event: as on Lambda, for as long as it takes.
 async fn next(State(shared): State<Arc<Shared>>) -> Response {
+    shared.is_ready.send_replace(true);
     let mut queue = shared.queue.lock().await;
     loop {
         // `None` can't be: the sender lives as long as the receiver.

@@ -28,11 +28,28 @@ pub(crate) async fn http(
     headers: &str,
     body: &str,
 ) -> HttpResponse {
-    let mut stream = TcpStream::connect(address).await.unwrap();
+    http_as(&address.to_string(), address, method, path, headers, body).await
+}
+
+/// A request that calls the server by the name `host`.
+pub(crate) async fn http_as(
+    host: &str,
+    address: SocketAddr,
+    method: &str,
+    path: &str,
+    headers: &str,
+    body: &str,
+) -> HttpResponse {
     let request = format!(
-        "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {}\r\n{headers}\r\n{body}",
+        "{method} {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nContent-Length: {}\r\n{headers}\r\n{body}",
         body.len()
     );
+    raw(address, &request).await
+}
+
+/// Sends a request as it is; it must ask for the connection to be closed.
+pub(crate) async fn raw(address: SocketAddr, request: &str) -> HttpResponse {
+    let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut response = String::new();
     stream.read_to_string(&mut response).await.unwrap();

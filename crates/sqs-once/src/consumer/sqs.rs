@@ -19,6 +19,7 @@ impl<Phase> Consumer<Phase> {
     /// | attribute | value |
     /// |---|---|
     /// | `sqs-once-reason` | the error's own words, at most 1 KiB |
+    /// | `sqs-once-key` | the id of its key's item in the table, if it has a key |
     /// | `sqs-once-message-id` | the message's id in its own queue, as in the logs |
     /// | `sqs-once-receive-count` | how often SQS had delivered it |
     /// | `sqs-once-first-received` | when it first did: milliseconds since the Unix epoch |

@@ -73,12 +73,13 @@ pub(super) fn attributes(
     Ok(attributes)
 }
 
-fn added(message: &Message, cause: &Cause, function: Option<&str>) -> [Added; 6] {
+fn added(message: &Message, cause: &Cause, function: Option<&str>) -> [Added; 7] {
     let whole = |name, value| Added {
         name,
         value,
         shorten_to: None,
     };
+    let key = cause.key.as_ref().map(|id| id.as_str().to_owned());
     let receive_count = message.receive_count().map(|count| count.to_string());
     let first_received = message.first_received_at();
     // A chain that says no more than the reason would only take room.
@@ -89,6 +90,8 @@ fn added(message: &Message, cause: &Cause, function: Option<&str>) -> [Added; 6]
             value: Some(cause.reason.clone()),
             shorten_to: Some(MAX_REASON),
         },
+        // Who looks after dead letters finds the key's item by it.
+        whole("sqs-once-key", key),
         whole("sqs-once-message-id", Some(message.id().to_owned())),
         whole("sqs-once-receive-count", receive_count),
         whole(

@@ -20,6 +20,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 
 use crate::handler::HandlerError;
+use crate::key::ItemId;
 use crate::record::Message;
 
 #[cfg(feature = "sqs")]
@@ -37,6 +38,8 @@ pub(crate) struct Cause {
     pub(crate) reason: String,
     /// The error and its causes, in one line.
     pub(crate) chain: String,
+    /// Where the table keeps the record's key, if it has one.
+    pub(crate) key: Option<ItemId>,
 }
 
 impl From<&HandlerError> for Cause {
@@ -44,6 +47,7 @@ impl From<&HandlerError> for Cause {
         Self {
             reason: error.to_string(),
             chain: error.chain(),
+            key: None,
         }
     }
 }
@@ -54,6 +58,7 @@ impl From<String> for Cause {
         Self {
             chain: reason.clone(),
             reason,
+            key: None,
         }
     }
 }

@@ -34,6 +34,18 @@ pub struct JsonPointer {
 }
 
 impl JsonPointer {
+    /// The key in a body.
+    ///
+    /// # Errors
+    /// [`KeyError`] when there is no usable key at that place.
+    pub fn key_in(&self, body: &str) -> Result<BusinessKey, KeyError> {
+        let mut json: &RawValue = read(body)?;
+        for name in &self.path {
+            json = inside(json, name)?.ok_or(KeyError::Missing)?;
+        }
+        BusinessKey::of(&Scalar(json.get().trim()))
+    }
+
     /// The place that `pointer` names; the empty pointer names the whole body. In a name, `~1` stands
     /// for `/` and `~0` for `~`.
     ///
@@ -72,12 +84,7 @@ fn unescape(name: &str) -> Option<String> {
 
 impl<T> KeyExtractor<T> for JsonPointer {
     fn key(&self, _: &T, message: &Message) -> Result<BusinessKey, KeyError> {
-        let body = message.content().ok_or(KeyError::Missing)?;
-        let mut json: &RawValue = read(body)?;
-        for name in &self.path {
-            json = inside(json, name)?.ok_or(KeyError::Missing)?;
-        }
-        BusinessKey::of(&Scalar(json.get().trim()))
+        self.key_in(message.content().ok_or(KeyError::Missing)?)
     }
 }
 

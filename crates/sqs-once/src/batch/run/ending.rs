@@ -205,7 +205,8 @@ impl Run<'_> {
 
     /// Ends a record that no retry can help: in the dead-letter queue at once where one is
     /// configured, by the queue's own redrive otherwise.
-    pub(super) fn end_terminal(&mut self, record: usize, cause: Cause) {
+    pub(super) fn end_terminal(&mut self, record: usize, mut cause: Cause) {
+        cause.key.clone_from(&self.taken[record].item);
         if self.engine.dead_letters.is_some() && !self.stopped {
             return self.to_move.push_back((record, cause));
         }

@@ -10,6 +10,7 @@
 mod client;
 mod errors;
 mod layout;
+mod operate;
 mod requests;
 mod statements;
 mod table;
@@ -34,6 +35,7 @@ use requests::{Requests, Retries};
 use table::Table;
 
 pub use layout::{LayoutError, TableLayout};
+pub use operate::{Listed, Listing, Page, PageStart};
 pub use writes::{Conflict, WriteName, Writes, WritesError};
 
 /// The most statements that DynamoDB takes in one request.

@@ -290,7 +290,7 @@ impl Requests {
     }
 
     /// The item that refused a conditional write, if it was shown; any other error stays one.
-    fn refusing_item(
+    pub(super) fn refusing_item(
         &self,
         error: SdkError<UpdateItemError, HttpResponse>,
     ) -> Result<Option<Item>, StoreError> {

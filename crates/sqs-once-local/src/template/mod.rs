@@ -1,6 +1,12 @@
-//! What a SAM or CloudFormation template says about the function and its table.
+//! What a SAM or CloudFormation template says about the function, its table and its queues.
+
+mod node;
+mod queue;
+
+pub use queue::{MappingResource, QueueResource};
 
 use crate::table::{KeyAttribute, KeyType, TableDescription};
+use node::{Reference, at, literal, text_at};
 use saphyr::{LoadableYamlNode, Yaml};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,12 +14,14 @@ use std::time::Duration;
 
 /// A template, as far as running its function here needs it.
 ///
-/// Intrinsic functions are not evaluated: a property that is one counts as not given. The one
-/// exception is a reference to a table, which is that table's name.
+/// Intrinsic functions are not evaluated: a property that is one counts as not given. The exceptions are
+/// references to a table, which are that table's name, and to a queue.
 #[derive(Debug, Clone)]
 pub struct Template {
     functions: Vec<FunctionResource>,
     tables: Vec<Table>,
+    queues: Vec<QueueResource>,
+    mappings: Vec<MappingResource>,
 }
 
 /// A Lambda function of a template.
@@ -29,6 +37,8 @@ pub struct FunctionResource {
     pub memory_mb: Option<u32>,
     /// Its environment variables whose values are literals or references to a table.
     pub environment: Vec<(String, String)>,
+    /// Its environment variables that are the URL of a queue, each with that queue's name.
+    pub queue_urls: Vec<(String, String)>,
 }
 
 #[derive(Debug, Clone)]
@@ -75,14 +85,21 @@ impl Template {
             .filter(|(_, kind, _)| *kind == "AWS::DynamoDB::Table")
             .map(|(id, _, resource)| table(id, resource))
             .collect::<Result<Vec<_>, _>>()?;
-        let functions = resources
+        let queues = queue::queues(&resources);
+        let functions: Vec<_> = resources
             .iter()
             .filter(|(_, kind, _)| {
                 matches!(*kind, "AWS::Serverless::Function" | "AWS::Lambda::Function")
             })
-            .map(|(id, _, resource)| function(id, resource, root, &tables))
+            .map(|(id, _, resource)| function(id, resource, root, &tables, &queues))
             .collect();
-        Ok(Self { functions, tables })
+        let mappings = queue::mappings(&resources, &queues);
+        Ok(Self {
+            functions,
+            tables,
+            queues,
+            mappings,
+        })
     }
 
     /// The function whose binary is `binary`; failing that, the template's only function, unless that
@@ -95,6 +112,26 @@ impl Template {
                 [only] if binary.is_none() || only.binary.is_none() => Some(only),
                 _ => None,
             })
+    }
+
+    /// All functions.
+    pub fn functions(&self) -> &[FunctionResource] {
+        &self.functions
+    }
+
+    /// All queues.
+    pub fn queues(&self) -> &[QueueResource] {
+        &self.queues
+    }
+
+    /// What polls a queue of the template for `function`.
+    pub fn mappings<'a>(
+        &'a self,
+        function: &'a FunctionResource,
+    ) -> impl Iterator<Item = &'a MappingResource> {
+        self.mappings
+            .iter()
+            .filter(|mapping| mapping.function == function.logical_id)
     }
 
     /// All tables, whatever they are for.
@@ -196,6 +233,7 @@ fn function(
     resource: &Yaml<'_>,
     root: &Yaml<'_>,
     tables: &[Table],
+    queues: &[QueueResource],
 ) -> FunctionResource {
     // SAM's Globals hold for every function that does not say otherwise.
     let property = |name: &str| {
@@ -203,6 +241,7 @@ fn function(
     };
     let number = |name: &str| literal(property(name)?)?.parse::<u32>().ok();
     let mut environment: Vec<(String, String)> = Vec::new();
+    let mut queue_urls: Vec<(String, String)> = Vec::new();
     let globals = at(root, &["Globals", "Function", "Environment", "Variables"]);
     let own = at(resource, &["Properties", "Environment", "Variables"]);
     for (name, value) in [globals, own]
@@ -213,8 +252,13 @@ fn function(
     {
         let Some(name) = name.as_str() else { continue };
         environment.retain(|(known, _)| known != name);
-        if let Some(value) = literal(value).or_else(|| table_name(value, tables)) {
+        queue_urls.retain(|(known, _)| known != name);
+        let reference = Reference::of(value);
+        let table = reference.as_ref().and_then(|one| table_name(one, tables));
+        if let Some(value) = literal(value).or(table) {
             environment.push((name.to_owned(), value));
+        } else if let Some(queue) = reference.and_then(|one| queue::url_of(&one, queues)) {
+            queue_urls.push((name.to_owned(), queue));
         }
     }
     FunctionResource {
@@ -223,39 +267,18 @@ fn function(
         timeout: number("Timeout").map(|seconds| Duration::from_secs(seconds.into())),
         memory_mb: number("MemorySize"),
         environment,
+        queue_urls,
     }
 }
 
-/// The name of the table that `value` refers to, as `!Ref Table` or `{"Ref": "Table"}`.
-fn table_name(value: &Yaml<'_>, tables: &[Table]) -> Option<String> {
-    let logical_id = match value {
-        Yaml::Tagged(tag, node) if tag.suffix == "Ref" => node.as_str()?,
-        value => text_at(value, &["Ref"])?,
-    };
-    let table = tables.iter().find(|table| table.logical_id == logical_id)?;
-    Some(table.description.name.clone())
-}
-
-fn at<'a, 'input>(node: &'a Yaml<'input>, path: &[&str]) -> Option<&'a Yaml<'input>> {
-    path.iter()
-        .try_fold(node, |node, name| node.as_mapping_get(name))
-}
-
-fn text_at<'a>(node: &'a Yaml<'_>, path: &[&str]) -> Option<&'a str> {
-    at(node, path)?.as_str()
-}
-
-/// A scalar as text; `None` for anything that is tagged or has parts.
-fn literal(value: &Yaml<'_>) -> Option<String> {
-    if matches!(value, Yaml::Tagged(..)) {
+/// The name of the table that is referred to.
+fn table_name(reference: &Reference<'_>, tables: &[Table]) -> Option<String> {
+    if reference.attribute.is_some() {
         return None;
     }
-    value
-        .as_str()
-        .map(str::to_owned)
-        .or_else(|| value.as_integer().map(|number| number.to_string()))
-        .or_else(|| value.as_floating_point().map(|number| number.to_string()))
-        .or_else(|| value.as_bool().map(|flag| flag.to_string()))
+    let is_it = |table: &&Table| table.logical_id == reference.logical_id;
+    let table = tables.iter().find(is_it)?;
+    Some(table.description.name.clone())
 }
 
 /// A template that can't be used.

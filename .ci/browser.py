@@ -1,0 +1,245 @@
+"""A headless Chromium, pinned, and as much of the DevTools protocol as the page's check needs."""
+
+import contextlib
+import json
+import os
+import platform
+import shutil
+import subprocess
+import tarfile
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from local import OUT, ROOT
+
+PACKAGE = ROOT / ".ci" / "chromium"
+# Node.js brings Brotli, in which the package's files are packed.
+UNPACK = """
+const { createReadStream, createWriteStream } = require("node:fs");
+const { pipeline } = require("node:stream/promises");
+const { createBrotliDecompress } = require("node:zlib");
+const [from, to] = process.argv.slice(1);
+pipeline(createReadStream(from), createBrotliDecompress(), createWriteStream(to));
+"""
+FLAGS = [
+    "--headless",
+    # There may be no user namespaces, and what it shows is ours.
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--no-first-run",
+    "--no-default-browser-check",
+    # Nothing but loopback has a name.
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
+    "--window-size=1400,900",
+    "--remote-debugging-pipe",
+]
+FONTS = """<?xml version="1.0"?>
+<!DOCTYPE fontconfig SYSTEM "fonts.dtd">
+<fontconfig><dir>{folder}/fonts</dir><cachedir>{folder}/fonts-cache</cachedir></fontconfig>
+"""
+# What the keyboard sends: the key, and its code for Windows, which Chromium asks for everywhere.
+KEYS = {"Tab": 9, "Enter": 13, "Escape": 27, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, "/": 191}
+PATIENCE = 30
+
+
+def install():
+    """Fetches and unpacks Chromium, unless it is there; says the folder it is in."""
+    if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
+        raise SystemExit("the Chromium of this check runs on Linux on x86_64 only")
+    folder = OUT / "chromium"
+    lock = (PACKAGE / "package-lock.json").read_bytes()
+    done = folder / "done"
+    if done.exists() and done.read_bytes() == lock:
+        return folder
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    for name in ("package.json", "package-lock.json"):
+        shutil.copy(PACKAGE / name, folder)
+    # Its own scripts want a newer Node.js than these files do, and are not run.
+    npm = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
+    subprocess.run(npm, cwd=folder, check=True)
+    packed = folder / "node_modules" / "@sparticuz" / "chromium" / "bin"
+    for name in ("chromium", "al2023.tar", "fonts.tar"):
+        subprocess.run(["node", "-e", UNPACK, packed / f"{name}.br", folder / name], check=True)
+        if name.endswith(".tar"):
+            with tarfile.open(folder / name) as archive:
+                archive.extractall(folder, filter="data")
+            (folder / name).unlink()
+    (folder / "chromium").chmod(0o755)
+    # Without a font it can't show a page; the package's own file looks for them elsewhere.
+    (folder / "fonts.conf").write_text(FONTS.format(folder=folder))
+    shutil.rmtree(folder / "node_modules")
+    done.write_bytes(lock)
+    return folder
+
+
+class Browser:
+    """A running Chromium, spoken to through a pipe."""
+
+    def __init__(self, to_browser, from_browser):
+        self._to_browser = to_browser
+        self._from_browser = from_browser
+        self._next = 0
+        self._answers = {}
+        self._changed = threading.Condition()
+        self.events = []
+        """Everything that any page told, as it came."""
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self):
+        rest = b""
+        while piece := os.read(self._from_browser, 1 << 20):
+            *messages, rest = (rest + piece).split(b"\0")
+            with self._changed:
+                for message in map(json.loads, messages):
+                    if "id" in message:
+                        self._answers[message["id"]] = message
+                    else:
+                        self.events.append(message)
+                self._changed.notify_all()
+
+    def call(self, method, session=None, **parameters):
+        """Asks the browser for something and waits for its answer."""
+        self._next += 1
+        request = {"id": self._next, "method": method, "params": parameters}
+        if session:
+            request["sessionId"] = session
+        os.write(self._to_browser, json.dumps(request).encode() + b"\0")
+        with self._changed:
+            assert self._changed.wait_for(lambda: request["id"] in self._answers, PATIENCE), f"{method}: no answer"
+            answer = self._answers.pop(request["id"])
+        assert "error" not in answer, f"{method}: {answer['error']}"
+        return answer["result"]
+
+    def open(self, url):
+        """Opens a page, in a profile of its own."""
+        context = self.call("Target.createBrowserContext")["browserContextId"]
+        target = self.call("Target.createTarget", url="about:blank", browserContextId=context)["targetId"]
+        session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        page = Page(self, session)
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            page.call(f"{domain}.enable")
+        page.call("Page.navigate", url=url)
+        page.wait("document.readyState === 'complete'")
+        return page
+
+
+class Page:
+    """One open page."""
+
+    def __init__(self, browser, session):
+        self._browser = browser
+        self._session = session
+
+    def call(self, method, **parameters):
+        """Asks for something of this page."""
+        return self._browser.call(method, self._session, **parameters)
+
+    def _events(self, method):
+        every = list(self._browser.events)
+        return [e["params"] for e in every if e.get("sessionId") == self._session and e["method"] == method]
+
+    def complaints(self):
+        """What the console has of errors and warnings, exceptions and refusals by policy included."""
+        thrown = [e["exceptionDetails"]["text"] for e in self._events("Runtime.exceptionThrown")]
+        said = [e["args"] for e in self._events("Runtime.consoleAPICalled") if e["type"] in ("error", "warning")]
+        entries = [e["entry"] for e in self._events("Log.entryAdded")]
+        return [*thrown, *said, *(entry["text"] for entry in entries if entry["level"] in ("error", "warning"))]
+
+    def requests(self):
+        """The address of everything that was asked for."""
+        return [e["request"]["url"] for e in self._events("Network.requestWillBeSent")]
+
+    def value(self, expression):
+        """What a JavaScript expression comes to."""
+        answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in answer, f"{expression}: {answer['exceptionDetails']}"
+        return answer["result"].get("value")
+
+    def wait(self, expression, what=None):
+        """Waits until a JavaScript expression is true, and says what it came to."""
+        deadline = time.monotonic() + PATIENCE
+        while not (value := self.value(expression)):
+            if time.monotonic() > deadline:
+                raise AssertionError(f"it never came to {what or expression}; the page shows:\n{self.text()}")
+            time.sleep(0.02)
+        return value
+
+    def text(self, selector="body"):
+        """What one can read of an element."""
+        return self.value(f"document.querySelector({json.dumps(selector)})?.innerText ?? ''")
+
+    def click(self, selector):
+        """Clicks in the middle of an element, as a mouse does, once nothing moves any more."""
+        self.wait("document.getAnimations().length === 0")
+        x, y = self.value(
+            f"(() => {{ const e = document.querySelector({json.dumps(selector)}); e.scrollIntoView({{block: 'nearest'}});"
+            " const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()"
+        )
+        for kind in ("mousePressed", "mouseReleased"):
+            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+
+    def type(self, text):
+        """Writes where the focus is."""
+        self.call("Input.insertText", text=text)
+
+    def press(self, key):
+        """Presses a key and lets it go."""
+        text = {"Enter": "\r", "/": "/"}.get(key)
+        down = {"text": text} if text else {}
+        shared = {"key": key, "code": {"/": "Slash"}.get(key, key), "windowsVirtualKeyCode": KEYS[key]}
+        self.call("Input.dispatchKeyEvent", type="keyDown", **shared, **down)
+        self.call("Input.dispatchKeyEvent", type="keyUp", **shared)
+
+    def media(self, **features):
+        """Has the page believe in a colour scheme or in less motion: `prefers_color_scheme="dark"`."""
+        features = [{"name": name.replace("_", "-"), "value": value} for name, value in features.items()]
+        self.call("Emulation.setEmulatedMedia", features=features)
+
+
+@contextlib.contextmanager
+def browser():
+    """Starts Chromium, and ends it and all that it started."""
+    folder = install()
+    for_browser, to_browser = os.pipe()
+    from_browser, of_browser = os.pipe()
+    with tempfile.TemporaryDirectory(prefix="sqs-once-chromium-", ignore_cleanup_errors=True) as home:
+        env = {
+            "PATH": os.environ["PATH"],
+            "HOME": home,
+            "TMPDIR": home,
+            "LD_LIBRARY_PATH": str(folder / "lib"),
+            "FONTCONFIG_PATH": str(folder),
+        }
+        # Chromium reads from 3 and writes to 4.
+        start = f'exec "$0" "$@" 3<&{for_browser} 4>&{of_browser}'
+        command = ["bash", "-c", start, folder / "chromium", *FLAGS, f"--user-data-dir={home}/profile"]
+        log = OUT / "chromium.log"
+        with open(log, "wb") as output:
+            child = subprocess.Popen(
+                command,
+                env=env,
+                pass_fds=(for_browser, of_browser),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        os.close(for_browser)
+        os.close(of_browser)
+        try:
+            yield Browser(to_browser, from_browser)
+        except BaseException:
+            print("--- what Chromium said last ---", *Path(log).read_text(errors="replace").splitlines()[-10:], sep="\n")
+            raise
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                # It and its children are a group of their own.
+                os.killpg(child.pid, 9)
+            child.wait()
+            os.close(to_browser)

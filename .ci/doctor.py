@@ -1,0 +1,158 @@
+"""Holds the doctor to cfn-lint, to SARIF's schema, and to templates that others published."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import jsonschema
+
+ROOT = Path(__file__).resolve().parent.parent
+OUT = ROOT / "target" / "ci" / "doctor"
+DOCTOR = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "debug" / "cargo-sqs-once"
+RULES = ROOT / "crates" / "sqs-once-doctor" / "tests" / "rules"
+EXPECTED = ROOT / ".ci" / "doctor-public.txt"
+
+# What cfn-lint sees as well, of two resources that stand side by side.
+SEEN_BY_CFN_LINT = {"fifo-with-standard-dead-letter-queue", "visibility-timeout-below-function-timeout"}
+SARIF_SCHEMA = "@microsoft/jest-sarif@1.0.0-beta.0"
+# What the AWS CDK makes of AWS's own patterns for queues.
+PATTERNS = (
+    "@aws-solutions-constructs/aws-sqs-lambda@2.104.0",
+    "@aws-solutions-constructs/aws-lambda-sqs-lambda@2.103.0",
+)
+# A linter's own templates: whatever people have reported.
+LINTER = "cfn-lint==1.53.3"
+
+
+def doctor(*arguments):
+    """The exit status, and what was said on standard output and on standard error."""
+    run = subprocess.run([DOCTOR, "doctor", *map(str, arguments)], capture_output=True, text=True, cwd=OUT)
+    assert run.returncode in (0, 1) and "panicked" not in run.stderr, f"{arguments}: {run.returncode} {run.stderr}"
+    return run.returncode, run.stdout, run.stderr
+
+
+def npm(package):
+    """A package's files."""
+    folder = OUT / package.replace("/", "-")
+    folder.mkdir()
+    command = ["npm", "pack", "--silent", "--pack-destination", folder, package]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return unpack(folder)
+
+
+def sdist(requirement):
+    """A Python package's source, with its tests."""
+    folder = OUT / requirement
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:"]
+    # Only what builds it comes as a wheel.
+    command[-1] = requirement.partition("==")[0]
+    subprocess.run([*command, "--dest", folder, requirement], check=True)
+    return unpack(folder)
+
+
+def unpack(folder):
+    (archive,) = folder.iterdir()
+    with tarfile.open(archive) as tar:
+        tar.extractall(folder, filter="data")
+    archive.unlink()
+    return folder
+
+
+def own_templates():
+    """The repository's own deployments have nothing to be found."""
+    for template in ("template.yaml", "crates/inventory/template.yaml"):
+        status, said, _ = doctor(ROOT / template)
+        assert status == 0, f"{template}: {said}"
+    print("the repository's own templates: nothing found")
+
+
+def beside_cfn_lint():
+    """What the doctor finds, cfn-lint mostly does not; what the doctor writes, cfn-lint has nothing against."""
+    bad = sorted(RULES.glob("*/bad.yaml"))
+    seen = {Path(match["Filename"]).parent.name for match in cfn_lint(bad)}
+    assert seen == SEEN_BY_CFN_LINT, f"cfn-lint has something to say of {seen}"
+    found = set()
+    fixed = []
+    for template in bad:
+        rule = template.parent.name
+        folder = OUT / "fixed" / rule
+        folder.mkdir(parents=True)
+        # So that no manifest above counts.
+        manifest = template.with_name("bad.toml")
+        (folder / "Cargo.toml").write_text(manifest.read_text() if manifest.exists() else "[workspace]\n")
+        copy = Path(shutil.copy(template, folder / "template.yaml"))
+        _, said, _ = doctor(copy, "--json")
+        found |= {finding["rule"] for finding in json.loads(said)["findings"]}
+        doctor(copy, "--fix")
+        if copy.read_text() != template.read_text():
+            fixed.append(copy)
+    rules = {template.parent.name for template in bad}
+    assert found == rules, rules ^ found
+    complaints = cfn_lint(fixed)
+    assert not complaints, complaints
+    print(
+        f"{len(bad)} SAM templates: the doctor finds something in each, cfn-lint in {len(seen)}; "
+        f"and nothing in the {len(fixed)} that the doctor fixed"
+    )
+
+
+def cfn_lint(templates):
+    run = subprocess.run(["cfn-lint", "--format", "json", "--", *templates], capture_output=True, text=True)
+    assert run.stdout, run.stderr
+    return json.loads(run.stdout)
+
+
+def sarif():
+    """SARIF by its schema, for a template and for a Terraform plan."""
+    schema = json.loads((npm(SARIF_SCHEMA) / "package/lib/schemas/sarif-2.1.0-rtm.5.json").read_text())
+    validator = jsonschema.validators.validator_for(schema)(schema)
+    plan = RULES.parent / "plans" / "bad.json"
+    results = 0
+    for file in (RULES / "permission-missing" / "bad.yaml", plan, ROOT / "template.yaml"):
+        _, said, _ = doctor(file, "--sarif")
+        log = json.loads(said)
+        validator.validate(log)
+        results += len(log["runs"][0]["results"])
+    assert results > 2
+    print(f"SARIF: {results} results and their rules are as the schema says")
+
+
+def public_templates():
+    """Templates of other people: the doctor ends with each, and finds what was judged to be there by hand."""
+    lines, examined, refused = [], 0, 0
+    for folder in (*map(npm, PATTERNS), sdist(LINTER)):
+        snapshots = [it for it in folder.rglob("*.template.json") if "DeployAssert" not in it.name]
+        fixtures = [it for it in folder.rglob("*") if "fixtures/templates" in str(it) and it.suffix in (".yaml", ".yml", ".json")]
+        for template in sorted({*snapshots, *fixtures}):
+            status, said, error = doctor(template, "--json")
+            if not said:
+                # Templates that are broken on purpose.
+                assert "not examined" in error, f"{template}: {error}"
+                refused += 1
+                continue
+            examined += 1
+            for finding in json.loads(said)["findings"]:
+                lines.append(f"{template.name} {finding['resource']}: {finding['rule']}")
+    expected = [line for line in EXPECTED.read_text().splitlines() if line and not line.startswith("#")]
+    changed = sorted(set(lines) ^ set(expected))
+    assert not changed, "found or expected, but not both:\n" + "\n".join(changed)
+    assert examined > 150, examined
+    print(f"{examined} public templates, and {refused} that are none: {len(lines)} findings, each one judged")
+
+
+def main():
+    shutil.rmtree(OUT, ignore_errors=True)
+    OUT.mkdir(parents=True)
+    subprocess.run(["cargo", "build", "--package", "cargo-sqs-once", "--no-default-features"], cwd=ROOT, check=True)
+    own_templates()
+    beside_cfn_lint()
+    sarif()
+    public_templates()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,202 @@
+"""Makes a project of every variant by `cargo sqs-once new`, and does with each what its user would: format, lint, test,
+invoke, transform the template. `cargo lambda new` has to make the same files of the same template."""
+
+import contextlib
+import itertools
+import json
+import os
+import shutil
+import subprocess
+import tomllib
+
+from local import AWS_ENV, LOOPBACK_ONLY_ENV, OUT, ROOT
+from template import POLLING, arn, granted, of_type, only, transform
+
+FOLDER = OUT / "new"
+TEMPLATE = ROOT / "crates" / "cargo-sqs-once" / "template"
+# Each option of `cargo sqs-once new`, with what the template calls it.
+QUEUES = {"standard": [], "fifo": ["--fifo"]}
+SOURCES = {"sqs": [], "sns": ["--sns"]}
+EFFECTS = {"elsewhere": [], "dynamodb": ["--transactional"], "postgres": ["--postgres"]}
+VARIANTS = {f"new-{'-'.join(choices)}": choices for choices in itertools.product(QUEUES, SOURCES, EFFECTS)}
+# What is built for these workspaces shares a target folder with everything else: nothing of AWS's SDK is built twice.
+ENV = {**os.environ, "CARGO_TARGET_DIR": str(ROOT / "target"), **LOOPBACK_ONLY_ENV}
+
+
+def run(command, cwd=FOLDER, env=None, **options):
+    print("$", *command, flush=True)
+    return subprocess.run(command, cwd=cwd, env={**ENV, **(env or {})}, check=True, **options)
+
+
+def executable(package, *options):
+    """Builds the binary of one of our packages; where it is."""
+    build = ["cargo", "build", "--quiet", "--message-format=json", "--package", package, *options]
+    built = run(build, cwd=ROOT, stdout=subprocess.PIPE, text=True).stdout
+    messages = map(json.loads, built.splitlines())
+    return [message["executable"] for message in messages if message.get("executable")][-1]
+
+
+def packaged():
+    """What is published has the whole template: cargo leaves folders with a manifest out."""
+    listed = ["cargo", "package", "--list", "--allow-dirty", "--package", "cargo-sqs-once"]
+    files = run(listed, cwd=ROOT, stdout=subprocess.PIPE, text=True).stdout.splitlines()
+    missing = {f"template/{path}" for path in contents(TEMPLATE)} - set(files)
+    assert not missing, f"not in the package: {missing}"
+
+
+def generate(new):
+    """All variants in one workspace, with our versions of everything; and once more by cargo-lambda."""
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    (FOLDER / "by-cargo-lambda").mkdir(parents=True)
+    # Not in the workspace above. The profile is each project's own, and ours.
+    profile = (ROOT / "Cargo.toml").read_text().partition("[profile.dev]")[2]
+    (FOLDER / "Cargo.toml").write_text(
+        f'[workspace]\nresolver = "3"\nmembers = ["new-*"]\n\n[profile.dev]{profile}'
+    )
+    shutil.copy(ROOT / "Cargo.lock", FOLDER)
+    for name, (queue, source, effect) in VARIANTS.items():
+        options = [*QUEUES[queue], *SOURCES[source], *EFFECTS[effect]]
+        made = run([new, "new", name, *options, "--sqs-once", str(ROOT), "--json"], stdout=subprocess.PIPE)
+        variables = {"queue": queue, "source": source, "effect": effect, "sqs_once": str(ROOT)}
+        render = [f"--render-var={name}={value}" for name, value in variables.items()]
+        lambda_new = ["cargo", "lambda", "new", name, "--template", str(TEMPLATE), "--no-interactive", *render]
+        run(lambda_new, cwd=FOLDER / "by-cargo-lambda", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        files = contents(FOLDER / name)
+        assert files == contents(FOLDER / "by-cargo-lambda" / name), f"{name}: cargo-lambda makes other files"
+        assert sorted(files) == sorted(json.loads(made.stdout)["files"]), f"{name}: {sorted(files)}"
+
+
+def contents(folder):
+    """The bytes of every file, by path."""
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
+@contextlib.contextmanager
+def postgres():
+    """The URL of a PostgreSQL that lives as long as this."""
+    server = executable("postgres-for-tests")
+    with subprocess.Popen([server], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+        yield child.stdout.readline().strip()
+        child.stdin.close()
+
+
+def test(database):
+    """Effect by effect, since a workspace as a whole would lend one project the features of another."""
+    for effect in EFFECTS:
+        packages = [f"--package={name}" for name in VARIANTS if VARIANTS[name][2] == effect]
+        tests = run(["cargo", "test", "--quiet", *packages], env={"TEST_DATABASE_URL": database}, stdout=subprocess.PIPE)
+        results = [line for line in tests.stdout.decode().splitlines() if line.startswith("test result: ok.")]
+        print(*results, sep="\n", flush=True)
+        assert len(results) == len(packages), f"{effect}: not every project has run its tests"
+        assert all(int(result.split()[3]) >= 4 for result in results), f"{effect}: a project has hardly any tests"
+
+
+def invoke(new, name, outcomes, *options, env=None):
+    """Hands the sample event to the real binary, twice; what becomes of its three records each time."""
+    event = [str(FOLDER / name / "events" / "orders.json"), "--template", str(FOLDER / name / "template.yaml")]
+    for run_outcomes, reset in (outcomes[0], ["--reset"]), (outcomes[1], []):
+        invoked = run(
+            [new, "invoke", *event, *reset, "--json", *options], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        assert json.loads(invoked.stdout) == {"batchItemFailures": []}, invoked.stdout
+        records = json.loads(invoked.stderr.decode().splitlines()[-1])["records"]
+        assert [record["outcome"] for record in records] == run_outcomes, records
+
+
+def check(name, template):
+    """Asserts what the variant's deployment promises, one a line."""
+    queue, source, effect = VARIANTS[name]
+    function = only(template, "Lambda::Function")[1]
+    mapping = only(template, "Lambda::EventSourceMapping")[1]
+    queues = of_type(template, "SQS::Queue")
+    is_fifo = queue == "fifo"
+
+    assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+    assert mapping["EventSourceArn"] == {"Fn::GetAtt": ["Queue", "Arn"]}
+    assert mapping.get("MaximumBatchingWindowInSeconds", 0) == (0 if is_fifo else 1)
+    assert mapping["BatchSize"] == (10 if is_fifo else 25)
+    assert queues["Queue"]["VisibilityTimeout"] == 6 * function["Timeout"] + (0 if is_fifo else 1)
+    assert queues["Queue"]["RedrivePolicy"]["maxReceiveCount"] == 5
+    assert queues["Queue"]["MessageRetentionPeriod"] < queues["DeadLetterQueue"]["MessageRetentionPeriod"]
+    assert [one.get("FifoQueue", False) for one in queues.values()] == [is_fifo, is_fifo]
+    named = queues["Queue"]["QueueName"]
+    named = "${AWS::StackName}" if named == {"Ref": "AWS::StackName"} else named["Fn::Sub"]
+    (allowed,) = queues["DeadLetterQueue"]["RedriveAllowPolicy"]["sourceQueueArns"]
+    assert allowed["Fn::Sub"].endswith(f":{named}"), "the redrive policy names another queue"
+    assert named.endswith(".fifo") == is_fifo
+
+    if source == "sns":
+        assert only(template, "SNS::Topic")[1].get("FifoTopic", False) == is_fifo
+        subscription = only(template, "SNS::Subscription")[1]
+        assert subscription["Endpoint"] == {"Fn::GetAtt": ["Queue", "Arn"]}
+        assert not subscription["RawMessageDelivery"], "the function opens the envelope"
+        (statement,) = only(template, "SQS::QueuePolicy")[1]["PolicyDocument"]["Statement"]
+        assert statement["Condition"] == {"ArnEquals": {"aws:SourceArn": {"Ref": "Topic"}}}
+    else:
+        assert not of_type(template, "SNS::Topic")
+
+    tables = of_type(template, "DynamoDB::Table")
+    assert set(tables) == {
+        "elsewhere": {"IdempotencyTable"},
+        "dynamodb": {"IdempotencyTable", "OrdersTable", "StockTable"},
+        "postgres": set(),
+    }[effect]
+    if tables:
+        assert tables["IdempotencyTable"]["TimeToLiveSpecification"] == {"AttributeName": "expiration", "Enabled": True}
+        assert all(table["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"] for table in tables.values())
+    # The permissions to join a network are of those who name one.
+    policies = only(template, "IAM::Role")[1]["Policies"]
+    assert [policy.get("Fn::If", [None])[0] for policy in policies[1:]] == (["HasVpc"] if effect == "postgres" else [])
+    del policies[1:]
+    claims = {"dynamodb:PartiQLInsert", "dynamodb:PartiQLUpdate", "dynamodb:UpdateItem", "dynamodb:BatchGetItem"}
+    assert granted(template) == {
+        **{
+            "elsewhere": {arn("IdempotencyTable"): claims},
+            "dynamodb": {
+                arn("IdempotencyTable"): {"dynamodb:UpdateItem", "dynamodb:BatchGetItem"},
+                arn("OrdersTable"): {"dynamodb:PutItem"},
+                arn("StockTable"): {"dynamodb:UpdateItem"},
+            },
+            "postgres": {},
+        }[effect],
+        arn("Queue"): POLLING,
+        arn("DeadLetterQueue"): {"sqs:SendMessage"},
+        arn("FunctionLogGroup"): {"logs:CreateLogStream", "logs:PutLogEvents"},
+        '"*"': {"xray:PutTraceSegments", "xray:PutTelemetryRecords"},
+    }, granted(template)
+
+
+def templates():
+    """Transforms every template as AWS would, lints what it was and what became of it, and checks that."""
+    files = []
+    for name in VARIANTS:
+        path = FOLDER / name / "template.yaml"
+        template = transform(path)
+        transformed = FOLDER / f"{name}.transformed.json"
+        transformed.write_text(json.dumps(template))
+        files += [str(path), str(transformed)]
+        check(name, template)
+        settings = tomllib.loads((FOLDER / name / "samconfig.toml").read_text())
+        assert settings["default"]["global"]["parameters"]["stack_name"] == name
+    run(["cfn-lint", "--regions", AWS_ENV["AWS_REGION"], "--", *files])
+
+
+def main():
+    packaged()
+    # As the alias `cargo sqs-once` has it built before.
+    new = executable("cargo-sqs-once", "--no-default-features")
+    generate(new)
+    run(["cargo", "fmt", "--all", "--check"])
+    run(["cargo", "clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"])
+    with postgres() as database:
+        test(database)
+    twice = [["processed", "processed", "duplicate"], ["duplicate"] * 3]
+    for name in "new-standard-sqs-elsewhere", "new-fifo-sns-dynamodb":
+        invoke(new, name, twice)
+    templates()
+    print(f"{len(VARIANTS)} projects: formatted, linted, tested, their templates transformed; the same by cargo-lambda")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,373 @@
+"""The web page of a run, in headless Chromium: what it shows, what its buttons do, and the report that shows the same."""
+
+import contextlib
+import json
+import subprocess
+
+from browser import browser
+from local import OUT, ROOT
+
+HACK = '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>'
+# The lowest contrast of any text with what is behind it, and that text.
+CONTRAST = """(() => {
+  const parts = (color) => color.match(/[\\d.]+/g).map(Number);
+  const light = (color) => {
+    const [r, g, b] = parts(color).map((c) => (c /= 255) <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const behind = (e) => {
+    for (; e; e = e.parentElement) {
+      const color = getComputedStyle(e).backgroundColor;
+      if ((parts(color)[3] ?? 1) > 0) return color;
+    }
+    return 'rgb(255, 255, 255)';
+  };
+  const ratios = [...document.querySelectorAll('body *')]
+    .filter((e) => e.checkVisibility() && !e.disabled && [...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim()))
+    .map((e) => {
+      const [a, b] = [light(getComputedStyle(e).color), light(behind(e))];
+      return [(Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05), e.textContent.slice(0, 40)];
+    });
+  return ratios.sort((a, b) => a[0] - b[0])[0];
+})()"""
+
+
+class Run:
+    """The example that is driven, a command a line."""
+
+    def __init__(self, child):
+        self._child = child
+        self.url = child.stdout.readline().strip()
+
+    def do(self, *commands):
+        """Has it do these, one after the other."""
+        for command in commands:
+            self._child.stdin.write(command + "\n")
+            self._child.stdin.flush()
+            answer = self._child.stdout.readline().strip()
+            assert answer == "ok", f"{command}: {answer}"
+
+    def end(self):
+        """Ends it, and with it the page's server."""
+        self._child.kill()
+        self._child.wait()
+
+
+@contextlib.contextmanager
+def run():
+    """Starts the example."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    example = ROOT / "target" / "debug" / "examples" / "page"
+    with subprocess.Popen([example], **pipes) as child:
+        try:
+            yield Run(child)
+        finally:
+            child.kill()
+
+
+def chips(column):
+    """JavaScript for what stands on the chips of a column."""
+    return f"[...document.querySelectorAll('#list-{column} .chip')].map((c) => c.innerText.replaceAll('\\n', ' '))"
+
+
+def has(column, words):
+    """JavaScript for whether a column has a chip that says this."""
+    return f"{chips(column)}.some((words) => words.includes({json.dumps(words)}))"
+
+
+def open_chip(page, title, index=0):
+    """Clicks a message's chip, and waits for its timeline."""
+    selector = f'.chip[title="{title}"]'
+    page.wait(f"document.querySelectorAll({json.dumps(selector)}).length > {index}")
+    page.value(
+        "document.querySelectorAll('[data-it]').forEach((e) => delete e.dataset.it);"
+        f"document.querySelectorAll({json.dumps(selector)})[{index}].dataset.it = 1"
+    )
+    page.click("[data-it]")
+    page.wait(f"document.querySelector('[data-it]').ariaPressed === 'true' && {title_is(title)}")
+
+
+def title_is(title):
+    return f"!document.querySelector('#panel').hidden && document.querySelector('#panel-title').textContent === {json.dumps(title)}"
+
+
+def choose(page, field, value):
+    """Puts a value into a field."""
+    field = f"document.querySelector('#{field}')"
+    page.value(f"{field}.value = {json.dumps(value)}; {field}.dispatchEvent(new Event('input'))")
+
+
+def focused(page):
+    """The title or id of what has the focus."""
+    return page.value("document.activeElement.title || document.activeElement.id")
+
+
+def moves_live(page, run):
+    """A message goes through the columns while one looks on."""
+    page.wait("document.querySelector('#connection').textContent === 'live'")
+    run.do("send m-1 {\"order_id\": \"o-1\"}")
+    page.wait(has("queue", "m-1"))
+    run.do("take")
+    page.wait(has("flight", "m-1"))
+    run.do("answer")
+    page.wait(has("done", "m-1 processed"))
+    assert page.text("#count-queue") + page.text("#count-flight") + page.text("#count-done") == "001"
+
+
+def timeline_opens(page, run):
+    """A click opens the timeline: receives, log lines, what became of it."""
+    open_chip(page, "m-1")
+    timeline = page.text("#timeline")
+    in_order = [
+        "sent to orders",
+        "receive 1 by environment 1 · request request-1",
+        "a batch has come",
+        "INFO  charging the card  cents=1250",
+        "processed in 13 ms",
+        "claimed",
+        "effect happened",
+        "on record",
+        "key orders#5d41402a",
+        "deleted from orders",
+        "acknowledged",
+    ]
+    at = [timeline.find(words) for words in in_order]
+    assert -1 not in at and at == sorted(at), f"{in_order} are at {at} of\n{timeline}"
+    assert page.text("#body") == '{"order_id": "o-1"}'
+    page.click("#other")
+    page.wait("!document.querySelector('#timeline').innerText.includes('a batch has come')")
+    page.click("#other")
+    page.click("#close")
+    page.wait("document.querySelector('#panel').hidden")
+
+
+def failing_ends_in_the_dead_letter_queue(page, run):
+    """A failing message comes back, is followed while its timeline is open, and is redriven under a new id."""
+    run.do("send m-2 {}", "take", "answer m-2=failed")
+    page.wait(has("queue", "m-2 back in 60 min"), "m-2 waits")
+    open_chip(page, "m-2")
+    page.wait("document.querySelector('#timeline').innerText.includes('the card was <b>declined</b>')")
+    run.do("back")
+    page.wait(has("queue", "m-2 visible again"))
+    run.do("take")
+    page.wait("document.querySelector('#timeline').innerText.includes('receive 2 by environment 1')")
+    page.wait(has("flight", "m-2 receive 2"))
+    run.do("log a line that names nobody")
+    page.wait("document.querySelector('#timeline').innerText.includes('a line that names nobody')")
+    run.do("crash")
+    page.wait("document.querySelector('#timeline').innerText.includes('environment 1 ended: killed by signal 9')")
+    run.do("back", "take")
+    page.wait(has("dead", "m-2"))
+    page.wait("document.querySelector('#facts').innerText.includes('a dead letter')")
+    page.wait("!document.querySelector('#redrive').disabled")
+    page.click("#redrive")
+    page.wait("document.querySelector('#said').textContent === '1 message was redriven'")
+    page.wait("document.querySelector('#count-queue').textContent === '1'")
+    page.wait("document.querySelector('#count-dead').textContent === '0'")
+    page.wait("document.querySelector('#facts').innerText.includes('Goes on as')")
+    page.click("#facts button.link")
+    page.wait("document.querySelector('#timeline').innerText.includes('redriven from orders-dlq')")
+    page.click("#facts button.link")
+    page.wait(title_is("m-2"))
+    page.click("#close")
+    run.do("take", "answer")
+
+
+def buttons_send(page, run):
+    """A message can be sent, and sent once more under its id."""
+    page.click("#open-send")
+    page.wait("document.querySelector('#send').open")
+    page.click("#send-go")
+    page.wait("document.querySelector('#send-refused').textContent.includes('needs a body')")
+    expected = ["Failed to load resource: the server responded with a status of 409 (Conflict)"]
+    page.click("#send-body")
+    page.type('{"order_id": "by hand"}')
+    page.click("#send-go")
+    page.wait("!document.querySelector('#send').open")
+    page.wait(has("queue", "by hand"))
+    sent = page.value("document.querySelector('#list-queue .chip').title")
+    open_chip(page, sent)
+    page.click("#duplicate")
+    copies = f"document.querySelectorAll('.chip[title=\"{sent}\"]').length === 2"
+    page.wait(copies)
+    page.wait("document.querySelector('#facts').innerText.includes('Same id')")
+    run.do("take", f"answer {sent}=duplicate")
+    page.wait(has("done", "duplicate"))
+    page.click("#close")
+    return expected
+
+
+def nothing_written_is_run(page, run):
+    """Markup in an id, a body or a log line is shown as it is."""
+    run.do(f"send <b>bold</b> {HACK}", "take", "answer <b>bold</b>=terminal")
+    page.wait(has("queue", "<b>bold</b> back in 60 min"))
+    open_chip(page, "<b>bold</b>")
+    page.wait(f"document.querySelector('#body').textContent === {json.dumps(HACK)}")
+    assert page.value("document.querySelectorAll('img, main b, main script').length") == 0
+    assert page.value("window.hacked") is None
+    # And if it did come to be markup, the policy would not run it.
+    page.value("document.querySelector('#said').innerHTML = '<img src=data:, onerror=\"window.hacked=1\">'")
+    page.wait("document.querySelector('#said img').complete")
+    assert page.value("window.hacked") is None
+    page.click("#close")
+    refused = [words for words in page.complaints() if "Content Security Policy" in words]
+    assert refused, page.complaints()
+    return refused
+
+
+def filters(page, run):
+    """The filter finds by id, key and outcome."""
+    page.press("/")
+    assert focused(page) == "filter"
+    page.type("m-2")
+    page.wait(f"{has('dead', 'm-2')} && document.querySelectorAll('.chip').length === 1")
+    page.wait("document.querySelector('#count-done').textContent === '0 of 4'")
+    choose(page, "filter", "")
+    choose(page, "outcome", "duplicate")
+    page.wait(f"{chips('done')}.length === 2 && {chips('done')}.every((words) => words.includes('duplicate'))")
+    choose(page, "outcome", "")
+    page.wait(f"{chips('done')}.length > 2")
+
+
+def keyboard_is_enough(page, run):
+    """Everything can be reached without a mouse, and the focus is never lost."""
+    run.do("send k-1 {}", "send k-2 {}")
+    page.wait(has("queue", "k-2"))
+    page.value("document.querySelector('#outcome').focus()")
+    page.press("Tab")
+    for _ in range(4):
+        if page.value("document.activeElement.matches('.chip')"):
+            break
+        page.press("Tab")
+    first = focused(page)
+    chip = page.value("document.activeElement.matches('.chip')")
+    assert chip, f"Tab led to {first}"
+    page.press("ArrowDown")
+    page.press("ArrowRight")
+    assert page.value("document.activeElement.closest('ul').id") == "list-done"
+    page.press("ArrowLeft")
+    page.press("ArrowUp")
+    chosen = focused(page)
+    # The focus stays on a chip that moves.
+    run.do("take")
+    page.wait(has("flight", "k-2"))
+    assert focused(page) == chosen and page.value("document.activeElement.closest('ul').id") == "list-flight"
+    page.press("Enter")
+    page.wait(title_is(chosen))
+    page.wait("document.activeElement.id === 'panel-title'")
+    page.press("Tab")
+    assert focused(page) == "duplicate"
+    page.press("Escape")
+    page.wait("document.querySelector('#panel').hidden")
+    assert focused(page) == chosen
+    run.do("answer")
+    page.wait(has("done", "k-2"))
+    nameless = page.value(
+        "[...document.querySelectorAll('button, input, select, textarea, a')].filter((e) => e.checkVisibility() "
+        "&& !(e.innerText || e.ariaLabel || e.labels?.length)).map((e) => e.outerHTML)"
+    )
+    assert nameless == [], nameless
+
+
+def legible(page, run):
+    """Every text stands out from what is behind it, by day and by night; nothing glides for who asked for that."""
+    open_chip(page, "m-2")
+    for scheme in ("light", "dark"):
+        page.media(prefers_color_scheme=scheme, prefers_reduced_motion="reduce")
+        ratio, words = page.value(CONTRAST)
+        assert ratio >= 4.5, f"{scheme}: {words!r} has a contrast of {ratio:.1f}"
+    page.click("#close")
+    run.do("send still {}")
+    page.wait(has("queue", "still"))
+    run.do("take")
+    page.wait(has("flight", "still"))
+    assert page.value("document.getAnimations().length") == 0
+    run.do("answer")
+    page.wait(has("done", "still"))
+    page.media(prefers_color_scheme="light", prefers_reduced_motion="no-preference")
+
+
+def thousands(page, run):
+    """Thousands of messages are counted, and few of them are in the document."""
+    before = int(page.text("#count-queue"))
+    run.do("many 5000")
+    page.wait(f"document.querySelector('#count-queue').textContent === '{5000 + before:,}'")
+    page.wait(f"document.querySelector('#more-queue').textContent === '+ {5000 + before - 60:,} more'")
+    page.click("#more-queue")
+    page.wait("document.querySelectorAll('#list-queue .chip').length === 120")
+    for _ in range(30):
+        run.do("take", "answer")
+    page.wait(f"document.querySelector('#count-queue').textContent === '{4700 + before:,}'")
+    open_chip(page, "many-301")
+    page.click("#close")
+    elements = page.value("document.querySelectorAll('*').length")
+    assert elements < 2500, f"{elements} elements"
+    return elements
+
+
+def report_is_the_same(browser, page, run):
+    """The report, opened as a file, shows what the page shows and asks for nothing."""
+    file = OUT / "page" / "run.html"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    run.do(f"report {file}")
+    report = browser.open(file.as_uri())
+    report.wait("document.querySelector('#connection').textContent.startsWith('a report, as of')")
+    for column in ("queue", "flight", "done", "dead"):
+        assert report.text(f"#count-{column}") == page.text(f"#count-{column}"), column
+        titles = f"[...document.querySelectorAll('#list-{column} .chip')].slice(0, 60).map((c) => c.title)"
+        assert report.value(titles) == page.value(titles), column
+    for one in (report, page):
+        choose(one, "filter", "m-1")
+        one.wait(has("done", "m-1 processed"))
+        open_chip(one, "m-1")
+    assert report.text("#timeline") == page.text("#timeline")
+    acting = "#open-send, #duplicate, #redrive, #send, #save"
+    assert report.value(f"document.querySelectorAll('{acting}').length") == 0
+    asked = [url for url in report.requests() if not url.startswith("data:")]
+    assert asked == [file.as_uri()], asked
+    assert report.complaints() == [], report.complaints()
+    return file.stat().st_size
+
+
+def says_when_the_run_is_over(page, run):
+    """A page whose run has ended says so and keeps what it has."""
+    run.end()
+    page.wait("document.querySelector('#connection').textContent.startsWith('no connection')")
+    assert page.value("document.querySelectorAll('.chip').length") > 0
+
+
+CHECKS = [
+    moves_live,
+    timeline_opens,
+    failing_ends_in_the_dead_letter_queue,
+    buttons_send,
+    filters,
+    keyboard_is_enough,
+    legible,
+    nothing_written_is_run,
+]
+
+
+def main():
+    subprocess.run(["cargo", "build", "--package", "sqs-once-local", "--example", "page"], cwd=ROOT, check=True)
+    with run() as example, browser() as chromium:
+        page = chromium.open(example.url)
+        expected = []
+        for check in CHECKS:
+            expected += check(page, example) or []
+            print("   ", check.__doc__)
+            assert page.complaints() == expected, page.complaints()
+        elements = thousands(page, example)
+        print("   ", thousands.__doc__)
+        size = report_is_the_same(chromium, page, example)
+        print("   ", report_is_the_same.__doc__)
+        assert page.complaints() == expected, page.complaints()
+        own = [url for url in page.requests() if not url.startswith(("data:", example.url))]
+        assert own == [], own
+        says_when_the_run_is_over(page, example)
+        print("   ", says_when_the_run_is_over.__doc__)
+        print(f"the web page: 5,000 messages in {elements} elements, and a report of {size // 1024} KiB")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+//! The question before something is changed that can't be changed back.
+
+use crate::print;
+use std::io::{self, IsTerminal};
+use tokio::sync::oneshot;
+
+/// Why nothing is done.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NotConfirmed {
+    #[error("there is no terminal to ask on: --yes says that you mean it")]
+    NoTerminal,
+    #[error("nothing was changed")]
+    Declined,
+    #[error("the answer can't be read")]
+    Read(#[source] io::Error),
+}
+
+/// Asks, unless `yes` has answered before. Anything but `y` or `yes` is a no.
+pub(crate) async fn confirm(question: &str, yes: bool) -> Result<(), NotConfirmed> {
+    if yes {
+        return Ok(());
+    }
+    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        return Err(NotConfirmed::NoTerminal);
+    }
+    print::question(&format!("{question} [y/N] "));
+    let (sender, receiver) = oneshot::channel();
+    // A thread of its own and not the runtime's, which would wait for a line after Ctrl-C.
+    std::thread::spawn(move || {
+        let mut answer = String::new();
+        let read = io::stdin().read_line(&mut answer).map(|_| answer);
+        // Nobody is left to hear it after Ctrl-C.
+        let _ = sender.send(read);
+    });
+    let answer = receiver.await.map_err(|_| NotConfirmed::Declined)?;
+    let answer = answer.map_err(NotConfirmed::Read)?;
+    match answer.trim().to_ascii_lowercase().as_str() {
+        "y" | "yes" => Ok(()),
+        _ => Err(NotConfirmed::Declined),
+    }
+}

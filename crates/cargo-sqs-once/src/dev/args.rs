@@ -1,0 +1,163 @@
+//! The arguments of `dev`.
+
+use clap::Args;
+use sqs_once_local::Percent;
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::time::Duration;
+
+const EXAMPLES: &str = "\
+Examples:
+  cargo sqs-once dev
+      Poll a local queue for the function; send to it with the AWS CLI, boto3 or any SDK
+  cargo sqs-once dev --send events/orders.json --until-empty
+      Handle these messages and end: 0 if none is in the dead-letter queue, 1 otherwise
+  cargo sqs-once dev --send events/orders.json --duplicate 20% --kill 5% --drop-response 1%
+      The same on a bad day
+  cargo sqs-once dev --send events/orders.json --until-empty --report run.html
+      Keep what happened, as a web page of one file
+  cargo sqs-once dev --queue-url https://sqs.eu-central-1.amazonaws.com/123456789012/orders
+      Take messages from a real queue, with your own credentials";
+
+/// Poll a local queue for the function, and build it anew on every change
+///
+/// Builds the function and runs the unmodified binary as Lambda does: a poller takes batches from a queue and hands them to
+/// execution environments, within the batch size, window, concurrency and timeout that the template gives. What fails comes
+/// back after its visibility timeout, and goes to the dead-letter queue when it was received too often. DynamoDB is the
+/// embedded one of `invoke`, and remembers earlier runs.
+///
+/// The queues are SQS on 127.0.0.1, and a web page there shows what happens. On every change of a source file the function is built; environments take the new binary
+/// when they have answered.
+///
+/// Ctrl-C ends it when the invocations under way have; a second one at once.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct DevArgs {
+    /// The function's binary [default: the one template.yaml names, or the workspace's only one]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) function: Option<String>,
+
+    /// Build and run the optimised binary
+    #[arg(long)]
+    pub(crate) release: bool,
+
+    /// Forget earlier runs: start with an empty database
+    #[arg(long)]
+    pub(crate) reset: bool,
+
+    /// The SAM template that describes queues, table and function [default: template.yaml, if there is one]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) template: Option<PathBuf>,
+
+    /// Send these messages at the start: what `invoke` takes for an event; `-` is standard input
+    #[arg(long, value_name = "FILE")]
+    pub(crate) send: Vec<PathBuf>,
+
+    /// End when the queue is empty and nothing is under way; fail if a message went to the dead-letter queue
+    #[arg(long)]
+    pub(crate) until_empty: bool,
+
+    /// Write everything that happens to standard output, one JSON object a line
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// The port of the local queues [default: one that is free]
+    #[arg(long)]
+    pub(crate) port: Option<u16>,
+
+    /// The port of the web page that shows what happens [default: one that is free]
+    #[arg(long, value_name = "PORT")]
+    pub(crate) page_port: Option<u16>,
+
+    /// Write what happened as a web page to this file when it ends
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
+
+    /// Poll this queue instead of a local one, with your own AWS settings
+    ///
+    /// The function still writes to the embedded DynamoDB. Messages that it handles are deleted from the queue, and no other
+    /// consumer gets them.
+    #[arg(long, value_name = "URL", conflicts_with_all = ["send", "port", "fifo", "visibility_timeout", "max_receive_count"])]
+    pub(crate) queue_url: Option<String>,
+
+    /// The template's queue to poll, if the function has several
+    #[arg(long, value_name = "NAME", conflicts_with = "queue_url")]
+    pub(crate) queue: Option<String>,
+
+    #[command(flatten, next_help_heading = "Instead of the template's settings")]
+    pub(crate) settings: Settings,
+
+    #[command(flatten, next_help_heading = "Faults, as a share such as 20%")]
+    pub(crate) faults: FaultArgs,
+}
+
+/// What is said in place of the template.
+#[derive(Args, Default)]
+pub(crate) struct Settings {
+    /// The most messages of a batch [default: 10]
+    #[arg(long, value_name = "MESSAGES", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) batch_size: Option<u32>,
+
+    /// How long a batch that is not full waits for more [default: 0s]
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub(crate) window: Option<Duration>,
+
+    /// The most execution environments [default: 2]
+    #[arg(long, value_name = "ENVIRONMENTS")]
+    pub(crate) concurrency: Option<NonZeroU32>,
+
+    /// How long an invocation may take before its process is killed [default: 30s]
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub(crate) timeout: Option<Duration>,
+
+    /// How long a message that was received is invisible [default: 30s]
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub(crate) visibility_timeout: Option<Duration>,
+
+    /// How often a message is received before it goes to the dead-letter queue [default: 3]
+    #[arg(long, value_name = "TIMES")]
+    pub(crate) max_receive_count: Option<NonZeroU32>,
+
+    /// Poll a FIFO queue
+    #[arg(long)]
+    pub(crate) fifo: bool,
+}
+
+/// Faults on request.
+#[derive(Args)]
+pub(crate) struct FaultArgs {
+    /// Deliver so many messages twice: at the same time, or again after their success
+    #[arg(
+        long,
+        value_name = "SHARE",
+        default_value = "0%",
+        hide_default_value = true
+    )]
+    pub(crate) duplicate: Percent,
+
+    /// Kill the process during so many invocations
+    #[arg(
+        long,
+        value_name = "SHARE",
+        default_value = "0%",
+        hide_default_value = true
+    )]
+    pub(crate) kill: Percent,
+
+    /// Lose the answers of so many invocations
+    #[arg(
+        long,
+        value_name = "SHARE",
+        default_value = "0%",
+        hide_default_value = true
+    )]
+    pub(crate) drop_response: Percent,
+
+    /// Start so many invocations up to 5s late, while the visibility timeout runs
+    #[arg(long, value_name = "SHARE", default_value = "0%", hide_default_value = true, num_args = 0..=1, default_missing_value = "10%")]
+    pub(crate) slow: Percent,
+
+    /// What the faults are drawn from [default: another one every time]
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) seed: Option<u64>,
+}

@@ -1,0 +1,127 @@
+//! Builds the function on every change, and hands the new binary over.
+
+use super::error::DevError;
+use super::watch::Watch;
+use crate::error::Error;
+use crate::print::{self, Style};
+use crate::workspace::{Binary, Workspace};
+use sqs_once_local::{Launch, PollerControls};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, SystemTime};
+use tokio::sync::oneshot;
+
+/// How often the files are looked at.
+const LOOK: Duration = Duration::from_millis(300);
+
+pub(crate) struct Builder {
+    workspace: Arc<Workspace>,
+    binary: Arc<Binary>,
+    release: bool,
+    quiet: bool,
+    executable: PathBuf,
+    /// When the build of the executable began.
+    since: SystemTime,
+    template: Option<PathBuf>,
+    /// Where the binaries that run are.
+    folder: PathBuf,
+    copies: AtomicU32,
+}
+
+impl Builder {
+    pub(crate) fn new(
+        workspace: Workspace,
+        binary: Binary,
+        (release, quiet): (bool, bool),
+        (executable, since): (PathBuf, SystemTime),
+        template: Option<PathBuf>,
+    ) -> Self {
+        let folder = workspace.running();
+        // What an earlier run has left. Nobody else has it: the database is locked.
+        let _ = std::fs::remove_dir_all(&folder);
+        Self {
+            workspace: Arc::new(workspace),
+            binary: Arc::new(binary),
+            release,
+            quiet,
+            executable,
+            since,
+            template,
+            folder,
+            copies: AtomicU32::new(0),
+        }
+    }
+
+    /// The same with a copy of the binary: the next build is free to write over the original at any time.
+    pub(crate) fn copied(&self, launch: Launch) -> Result<Launch, DevError> {
+        let number = self.copies.fetch_add(1, Ordering::Relaxed);
+        let folder = self.folder.join(number.to_string());
+        let copy = folder.join(self.executable.file_name().unwrap_or_default());
+        let copied = std::fs::create_dir_all(&folder)
+            .and_then(|()| std::fs::copy(&self.executable, &copy).map(|_| ()));
+        match copied {
+            Ok(()) => Ok(launch.binary(copy)),
+            Err(source) => Err(DevError::Copy { path: copy, source }),
+        }
+    }
+
+    /// Builds whenever a source has changed. As long as that fails, what runs runs on.
+    pub(crate) async fn on_change(self, launch: Launch, controls: PollerControls) {
+        let root = self.workspace.root();
+        let mut sources = Watch::new(self.workspace.manifests(), self.since);
+        sources.add_sources(&self.executable, self.since);
+        // Cargo itself writes this one.
+        let lock = || Watch::new([root.join("Cargo.lock")], SystemTime::now());
+        let mut lock_file = lock();
+        let mut template = Watch::new(self.template.clone(), self.since);
+        loop {
+            tokio::time::sleep(LOOK).await;
+            if template.look() {
+                let text = "the template has changed: start again to run with it";
+                print::styled_note(Style::Bad, text);
+            }
+            let has_changed = sources.look();
+            if !has_changed && !lock_file.look() {
+                continue;
+            }
+            print::styled_note(Style::Dim, "a source file has changed: building");
+            let since = SystemTime::now();
+            let built = self.build().await;
+            lock_file = lock();
+            match built.and_then(|()| Ok(self.copied(launch.clone())?)) {
+                Ok(launch) => {
+                    sources.add_sources(&self.executable, since);
+                    controls.replace(launch);
+                    print::styled_note(Style::Dim, "built: new environments run it");
+                }
+                Err(error) => {
+                    print::error(&error);
+                    print::styled_note(Style::Bad, "the last build runs on");
+                }
+            }
+        }
+    }
+
+    /// Builds on a thread that nobody has to wait for at the end.
+    async fn build(&self) -> Result<(), Error> {
+        let (tell, told) = oneshot::channel();
+        let (workspace, binary) = (Arc::clone(&self.workspace), Arc::clone(&self.binary));
+        let (release, quiet) = (self.release, self.quiet);
+        std::thread::spawn(move || {
+            // At the end nobody waits for it any more.
+            let _ = tell.send(workspace.build(&binary, release, quiet));
+        });
+        match told.await {
+            Ok(built) => built.map(|_| ()),
+            Err(_) => Err(Error::Interrupted),
+        }
+    }
+}
+
+impl Drop for Builder {
+    fn drop(&mut self) {
+        // The next run would do it, too.
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}

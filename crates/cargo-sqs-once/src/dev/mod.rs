@@ -1,0 +1,365 @@
+//! `cargo sqs-once dev`: a local queue drives the real binary, which is built anew on every change.
+
+mod args;
+mod build;
+mod error;
+mod plan;
+#[cfg(feature = "aws")]
+mod remote;
+mod report;
+mod send;
+mod show;
+mod watch;
+
+pub(crate) use args::DevArgs;
+pub(crate) use error::DevError;
+
+use crate::error::Error;
+use crate::launch;
+use crate::print::{self, Style};
+use crate::workspace::{Binary, Workspace};
+use build::Builder;
+use humantime::format_duration;
+use plan::Plan;
+use report::Report;
+use show::{Show, Shown};
+use sqs_once_local::{
+    Faults, FunctionResource, Happening, Launch, Limits, LocalDynamoDb, LocalQueue, LocalSqs,
+    NewMessage, Observer, Page, Poller, PollerError, PollerSettings, Queues, REGION, Source, Story,
+    TableDescription, Template,
+};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+pub(crate) async fn dev(args: DevArgs) -> Result<(), Error> {
+    let workspace = Workspace::find()?;
+    let template_path = workspace.template(args.template.as_deref());
+    let template = launch::read_template(&workspace, args.template.as_deref())?;
+    let in_template = template
+        .as_ref()
+        .and_then(|template| template.function(None)?.binary.as_deref());
+    let binary = workspace.function(args.function.as_deref(), in_template)?;
+    let resource = template
+        .as_ref()
+        .and_then(|template| template.function(Some(&binary.name)));
+    let table = match &template {
+        Some(template) => template.table(resource)?,
+        None => TableDescription::default(),
+    };
+    let mut plan = Plan::new(
+        template.as_ref(),
+        resource,
+        &binary.name,
+        args.queue.as_deref(),
+        &args.settings,
+    )?;
+    plan.poller.until_empty = args.until_empty;
+    // Before the build, so that a mistake in them is not found out minutes later.
+    let messages = to_send(&args.send, &plan.queue)?;
+    let report = args.report.as_deref().map(Report::create).transpose()?;
+
+    let since = SystemTime::now();
+    let executable = workspace.build(&binary, args.release, args.json)?;
+    let dynamodb = launch::dynamodb(&workspace, template.as_ref(), &table, args.reset).await?;
+    let story = story(args.queue_url.as_deref(), &plan);
+    let told = story.clone();
+    let run = Run {
+        show: Show::start(args.json, plan.dead_letters.clone()),
+        story,
+        template,
+        dynamodb,
+        table,
+        plan,
+        args,
+    };
+    let ended = run.run(
+        workspace,
+        binary,
+        (executable, since),
+        template_path,
+        messages,
+    );
+    let ended = ended.await;
+    if let Some(report) = report {
+        report.write(&told)?;
+    }
+    ended
+}
+
+/// What the page and the report show: the queue that is polled, and its dead-letter queue where that is known.
+fn story(queue_url: Option<&str>, plan: &Plan) -> Story {
+    match queue_url {
+        // The last part of a queue's URL is its name.
+        Some(url) => {
+            let name = url.rsplit('/').next().unwrap_or(url);
+            Story::new(name, None, Limits::default())
+        }
+        None => Story::new(&plan.queue, plan.dead_letters.as_deref(), Limits::default()),
+    }
+}
+
+/// The messages of `--send`, in their order.
+fn to_send(paths: &[PathBuf], queue: &str) -> Result<Vec<NewMessage>, Error> {
+    let mut messages = Vec::new();
+    for path in paths {
+        let text = launch::read_event(path)?;
+        let sent = send::messages(&text, queue).map_err(|source| DevError::Send {
+            path: path.clone(),
+            source,
+        })?;
+        messages.extend(sent);
+    }
+    Ok(messages)
+}
+
+/// What a run needs from its start to its end.
+struct Run {
+    args: DevArgs,
+    plan: Plan,
+    template: Option<Template>,
+    table: TableDescription,
+    dynamodb: LocalDynamoDb,
+    show: Show,
+    story: Story,
+}
+
+impl Run {
+    async fn run(
+        self,
+        workspace: Workspace,
+        binary: Binary,
+        (executable, since): (PathBuf, SystemTime),
+        template_path: Option<PathBuf>,
+        messages: Vec<NewMessage>,
+    ) -> Result<(), Error> {
+        let sqs = Arc::new(self.queues().await?);
+        let page = self.page(&sqs).await?;
+        let resource = self
+            .template
+            .as_ref()
+            .and_then(|template| template.function(Some(&binary.name)));
+        let launch = self.launch(executable.clone(), resource, &sqs);
+        let builder = Builder::new(
+            workspace,
+            binary,
+            (self.args.release, self.args.json),
+            (executable, since),
+            template_path,
+        );
+        let launch = builder.copied(launch)?;
+        let faults = self.faults();
+        self.introduce(&sqs, &page, faults);
+        for message in messages {
+            let sent = sqs
+                .queues()
+                .send(&self.plan.queue, message, SystemTime::now());
+            sent.map_err(DevError::from)?;
+        }
+        match self.args.queue_url.clone() {
+            None => {
+                let source = LocalQueue::new(&sqs, &self.plan.queue);
+                let poller = Poller::new(source, launch.clone(), self.plan.poller.clone());
+                let ended = self.drive(poller.faults(faults), builder, launch).await?;
+                ended.map_err(DevError::from)?;
+            }
+            #[cfg(feature = "aws")]
+            Some(url) => {
+                let source = remote::RemoteQueue::connect(&url, self.observer())
+                    .await
+                    .map_err(DevError::from)?;
+                let launch = source.for_function(launch);
+                self.note(&source.introduction());
+                let poller = Poller::new(source, launch.clone(), self.plan.poller.clone());
+                let ended = self.drive(poller.faults(faults), builder, launch).await?;
+                ended.map_err(DevError::from)?;
+            }
+            #[cfg(not(feature = "aws"))]
+            Some(_) => return Err(DevError::NoAws.into()),
+        }
+        let Self {
+            show, plan, args, ..
+        } = self;
+        let shown = show.end();
+        end(&shown, &plan, &args, &sqs)
+    }
+
+    /// The local queues, whether they are polled or only sent to.
+    async fn queues(&self) -> Result<LocalSqs, DevError> {
+        let mut queues = Queues::default();
+        queues.observe(self.observer());
+        self.plan.create(&mut queues)?;
+        let port = self.args.port.unwrap_or(0);
+        LocalSqs::start_on(port, queues)
+            .await
+            .map_err(|source| DevError::Listen { port, source })
+    }
+
+    /// The page; of a queue that is not on this machine it only shows what happens.
+    async fn page(&self, sqs: &Arc<LocalSqs>) -> Result<Page, DevError> {
+        let sqs = self.args.queue_url.is_none().then(|| Arc::clone(sqs));
+        let port = self.args.page_port.unwrap_or(0);
+        Ok(Page::start(self.story.clone(), sqs, port).await?)
+    }
+
+    /// Tells what happens to the terminal and to the page.
+    fn observer(&self) -> Observer {
+        let (show, story) = (self.show.observer(), self.story.observer());
+        Arc::new(move |at, happening: &Happening| {
+            show(at, happening);
+            story(at, happening);
+        })
+    }
+
+    fn launch(
+        &self,
+        executable: PathBuf,
+        resource: Option<&FunctionResource>,
+        sqs: &LocalSqs,
+    ) -> Launch {
+        let mut launch = launch::launch(executable, resource, &self.table, &self.dynamodb)
+            .env("AWS_ENDPOINT_URL_SQS", sqs.endpoint());
+        // The local queues, whatever the shell calls the real ones.
+        for (name, queue) in resource.map_or(&[][..], |resource| &resource.queue_urls) {
+            launch = launch.env(name, sqs.url(queue));
+        }
+        launch
+    }
+
+    fn faults(&self) -> Faults {
+        let given = &self.args.faults;
+        let by_time = || {
+            let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+            u64::from(since.unwrap_or_default().subsec_nanos())
+        };
+        Faults {
+            seed: given.seed.unwrap_or_else(by_time),
+            duplicate: given.duplicate,
+            kill: given.kill,
+            drop_response: given.drop_response,
+            slow: given.slow,
+        }
+    }
+
+    fn note(&self, text: &str) {
+        for line in text.lines() {
+            print::styled_note(Style::Plain, line);
+        }
+    }
+
+    /// Says what runs, and how to send to it.
+    fn introduce(&self, sqs: &LocalSqs, page: &Page, faults: Faults) {
+        let PollerSettings {
+            batch_size,
+            window,
+            concurrency,
+            timeout,
+            ..
+        } = &self.plan.poller;
+        let queue = self.args.queue_url.as_deref().unwrap_or(&self.plan.queue);
+        let (window, timeout) = (format_duration(*window), format_duration(*timeout));
+        self.note(&format!(
+            "polling {queue}: batches of up to {batch_size}, window {window}, up to {concurrency} environments, \
+             timeout {timeout}"
+        ));
+        if let Some(dead_letters) = &self.plan.dead_letters {
+            self.note(&format!("dead letters: {dead_letters}"));
+        }
+        if self.args.queue_url.is_none() {
+            for warning in &self.plan.warnings {
+                print::styled_note(Style::Bad, &format!("warning: {warning}"));
+            }
+            let (endpoint, url) = (sqs.endpoint(), sqs.url(&self.plan.queue));
+            let group = match self.plan.queue.ends_with(".fifo") {
+                true => " --message-group-id a",
+                false => "",
+            };
+            self.note(&format!(
+                "SQS: {endpoint}, queue URL: {url}\n  aws sqs send-message --no-sign-request --region {REGION} \
+                 --endpoint-url {endpoint} --queue-url {url}{group} --message-body '{{}}'"
+            ));
+        }
+        self.note(&format!("page: {}", page.url()));
+        let shares = [
+            ("duplicate", faults.duplicate),
+            ("kill", faults.kill),
+            ("drop-response", faults.drop_response),
+            ("slow", faults.slow),
+        ];
+        let asked: Vec<_> = shares
+            .into_iter()
+            .filter(|(_, share)| !share.is_zero())
+            .map(|(name, share)| format!("{name} {share}"))
+            .collect();
+        if !asked.is_empty() {
+            let (asked, seed) = (asked.join(", "), faults.seed);
+            self.note(&format!("faults: {asked}; --seed {seed} draws them again"));
+        }
+    }
+
+    /// Polls, builds and listens to Ctrl-C, until the poller ends.
+    async fn drive<S: Source>(
+        &self,
+        poller: Poller<S>,
+        builder: Builder,
+        launch: Launch,
+    ) -> Result<Result<(), PollerError<S::Error>>, Error> {
+        let poller = poller.observe(self.observer());
+        let controls = poller.controls();
+        self.show.controls(controls.clone());
+        let mut run = std::pin::pin!(poller.run());
+        let build = builder.on_change(launch, controls.clone());
+        tokio::select! {
+            ended = &mut run => return Ok(ended),
+            () = build => {}
+            () = interrupted() => {}
+        }
+        controls.stop();
+        self.note("ending when the invocations under way have; once more ends at once");
+        tokio::select! {
+            ended = &mut run => Ok(ended),
+            () = interrupted() => Err(Error::Interrupted),
+        }
+    }
+}
+
+/// Says what it came to.
+fn end(shown: &Shown, plan: &Plan, args: &DevArgs, sqs: &LocalSqs) -> Result<(), Error> {
+    print::styled_note(Style::Plain, &shown.summary());
+    if args.queue_url.is_some() {
+        return Ok(());
+    }
+    let queues = sqs.queues();
+    let left = queues.len(&plan.queue).map_err(DevError::from)?;
+    let mut text = format!("left in {}: {left}", plan.queue);
+    let mut dead = 0;
+    if let Some(dead_letters) = &plan.dead_letters {
+        dead = queues.len(dead_letters).map_err(DevError::from)?;
+        text.push_str(&format!(", in {dead_letters}: {dead}"));
+    }
+    print::styled_note(Style::Plain, &text);
+    if args.until_empty && dead > 0 {
+        return Err(DevError::DeadLetters { count: dead }.into());
+    }
+    Ok(())
+}
+
+/// Waits for Ctrl-C, or for being asked to end.
+async fn interrupted() {
+    #[cfg(unix)]
+    let asked = async {
+        use tokio::signal::unix::{SignalKind, signal};
+        match signal(SignalKind::terminate()) {
+            Ok(mut signal) => {
+                signal.recv().await;
+            }
+            Err(_) => std::future::pending().await,
+        }
+    };
+    #[cfg(not(unix))]
+    let asked = std::future::pending();
+    tokio::select! {
+        Ok(()) = tokio::signal::ctrl_c() => {}
+        () = asked => {}
+    }
+}

@@ -1,0 +1,361 @@
+//! What is run, of the template and the arguments: queues, poller, warnings.
+
+use super::args::Settings;
+use super::error::DevError;
+use crate::launch::DEFAULT_TIMEOUT;
+use humantime::format_duration;
+use sqs_once_local::{
+    FunctionResource, MappingResource, PollerSettings, QueueResource, QueueSettings, Queues,
+    Redrive, Template,
+};
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+const DEFAULT_MAX_RECEIVE_COUNT: NonZeroU32 = NonZeroU32::MIN.saturating_add(2);
+
+#[derive(Debug)]
+pub(crate) struct Plan {
+    /// The queue that is polled.
+    pub(crate) queue: String,
+    /// Its dead-letter queue.
+    pub(crate) dead_letters: Option<String>,
+    /// Every queue.
+    pub(crate) queues: Vec<(String, QueueSettings)>,
+    pub(crate) poller: PollerSettings,
+    /// What the user should know.
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Plan {
+    /// `function` is the template's, `binary` the name of what runs.
+    pub(crate) fn new(
+        template: Option<&Template>,
+        function: Option<&FunctionResource>,
+        binary: &str,
+        wanted: Option<&str>,
+        given: &Settings,
+    ) -> Result<Self, DevError> {
+        let mut warnings = Vec::new();
+        let resources = template.map_or(&[][..], Template::queues);
+        let mapping = match (template, function) {
+            (Some(template), Some(function)) if !given.fifo => {
+                mapping(template.mappings(function).collect(), wanted)?
+            }
+            _ => None,
+        };
+        if mapping.is_none() && wanted.is_some() {
+            return Err(DevError::NoMapping);
+        }
+        let mut queues: Vec<_> = resources.iter().map(local).collect();
+        let queue = match mapping.and_then(|mapping| mapping.queue.clone()) {
+            Some(queue) => queue,
+            None => own_queue(binary, given.fifo, &mut queues),
+        };
+        if mapping.is_some_and(|mapping| !mapping.reports_failures) {
+            warnings.push(
+                "the template's event source mapping has no `FunctionResponseTypes: [ReportBatchItemFailures]`: \
+                 any answer of the function deletes its whole batch, failed messages as well"
+                    .to_owned(),
+            );
+        }
+        if mapping.is_some_and(|mapping| mapping.has_filter) {
+            warnings.push(
+                "FilterCriteria are not applied here: the function gets every message".to_owned(),
+            );
+        }
+        let dead_letters = given_to_queue(&queue, given, &mut queues);
+        if dead_letters.is_none() {
+            warnings.push(format!(
+                "`{queue}` has no dead-letter queue in the template: what fails comes back for ever"
+            ));
+        }
+        let poller = poller(mapping, function, given);
+        let visibility = queues.iter().find(|(name, _)| *name == queue);
+        if let Some((_, settings)) = visibility
+            && settings.visibility_timeout < poller.timeout
+        {
+            warnings.push(format!(
+                "messages are visible again after {}, while the function may have them for {}: they may be \
+                 delivered twice",
+                format_duration(settings.visibility_timeout),
+                format_duration(poller.timeout)
+            ));
+        }
+        Ok(Self {
+            queue,
+            dead_letters,
+            queues,
+            poller,
+            warnings,
+        })
+    }
+
+    /// Makes the queues.
+    pub(crate) fn create(&self, queues: &mut Queues) -> Result<(), DevError> {
+        // A redrive policy names a queue that may come later.
+        for (name, settings) in &self.queues {
+            let without = QueueSettings {
+                redrive: None,
+                ..settings.clone()
+            };
+            queues.create(name, without)?;
+        }
+        for (name, settings) in &self.queues {
+            queues.create(name, settings.clone())?;
+        }
+        Ok(())
+    }
+}
+
+/// The function's one mapping, or the wanted queue's.
+fn mapping<'a>(
+    mut mappings: Vec<&'a MappingResource>,
+    wanted: Option<&str>,
+) -> Result<Option<&'a MappingResource>, DevError> {
+    if wanted.is_some() {
+        mappings.retain(|mapping| mapping.queue.as_deref() == wanted);
+    }
+    match mappings[..] {
+        [] => Ok(None),
+        [only] => Ok(Some(only)),
+        _ => {
+            let names: Vec<_> = mappings
+                .iter()
+                .filter_map(|one| one.queue.clone())
+                .collect();
+            Err(DevError::WhichQueue {
+                known: names.join(", "),
+            })
+        }
+    }
+}
+
+fn local(resource: &QueueResource) -> (String, QueueSettings) {
+    let default = QueueSettings::default();
+    let settings = QueueSettings {
+        visibility_timeout: resource
+            .visibility_timeout
+            .unwrap_or(default.visibility_timeout),
+        delay: resource.delay.unwrap_or(default.delay),
+        retention: resource.retention.unwrap_or(default.retention),
+        content_based_deduplication: resource.content_based_deduplication,
+        redrive: resource.redrive.as_ref().map(|(to, times)| Redrive {
+            to: to.clone(),
+            max_receive_count: times.get(),
+        }),
+        ..default
+    };
+    (resource.name.clone(), settings)
+}
+
+/// A queue that no template describes, with its dead-letter queue.
+fn own_queue(binary: &str, fifo: bool, queues: &mut Vec<(String, QueueSettings)>) -> String {
+    let suffix = if fifo { ".fifo" } else { "" };
+    let (queue, dead_letters) = (format!("{binary}{suffix}"), format!("{binary}-dlq{suffix}"));
+    let redrive = Some(Redrive {
+        to: dead_letters.clone(),
+        max_receive_count: DEFAULT_MAX_RECEIVE_COUNT.get(),
+    });
+    for (name, redrive) in [(dead_letters, None), (queue.clone(), redrive)] {
+        // The template may have a queue of this name, which nothing of it polls.
+        queues.retain(|(known, _)| *known != name);
+        let settings = QueueSettings {
+            content_based_deduplication: fifo,
+            redrive,
+            ..QueueSettings::default()
+        };
+        queues.push((name, settings));
+    }
+    queue
+}
+
+/// Sets the polled queue as the arguments say. Gives the name of its dead-letter queue.
+fn given_to_queue(
+    queue: &str,
+    given: &Settings,
+    queues: &mut Vec<(String, QueueSettings)>,
+) -> Option<String> {
+    let index = queues.iter().position(|(name, _)| name == queue)?;
+    let settings = &mut queues[index].1;
+    if let Some(timeout) = given.visibility_timeout {
+        settings.visibility_timeout = timeout;
+    }
+    if let Some(times) = given.max_receive_count {
+        match &mut settings.redrive {
+            Some(redrive) => redrive.max_receive_count = times.get(),
+            None => {
+                let to = match queue.strip_suffix(".fifo") {
+                    Some(name) => format!("{name}-dlq.fifo"),
+                    None => format!("{queue}-dlq"),
+                };
+                settings.redrive = Some(Redrive {
+                    to: to.clone(),
+                    max_receive_count: times.get(),
+                });
+                queues.push((to, QueueSettings::default()));
+            }
+        }
+    }
+    let redrive = queues[index].1.redrive.as_ref()?;
+    Some(redrive.to.clone())
+}
+
+fn poller(
+    mapping: Option<&MappingResource>,
+    function: Option<&FunctionResource>,
+    given: &Settings,
+) -> PollerSettings {
+    let default = PollerSettings::default();
+    let of_mapping = |value: fn(&MappingResource) -> Option<NonZeroU32>| mapping.and_then(value);
+    let batch_size = given.batch_size.and_then(NonZeroU32::new);
+    let timeout = function.and_then(|function| function.timeout);
+    PollerSettings {
+        batch_size: batch_size
+            .or(of_mapping(|mapping| mapping.batch_size))
+            .unwrap_or(default.batch_size),
+        window: given
+            .window
+            .or(mapping.and_then(|mapping| mapping.window))
+            .unwrap_or(Duration::ZERO),
+        concurrency: given
+            .concurrency
+            .or(of_mapping(|mapping| mapping.concurrency))
+            .unwrap_or(default.concurrency),
+        timeout: given.timeout.or(timeout).unwrap_or(DEFAULT_TIMEOUT),
+        reports_failures: mapping.is_none_or(|mapping| mapping.reports_failures),
+        ..default
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEMPLATE: &str = "
+Resources:
+  Orders:
+    Type: AWS::SQS::Queue
+    Properties:
+      VisibilityTimeout: 181
+      RedrivePolicy: { deadLetterTargetArn: !GetAtt Dead.Arn, maxReceiveCount: 5 }
+  Dead: { Type: AWS::SQS::Queue }
+  Other: { Type: AWS::SQS::Queue }
+  Charge:
+    Type: AWS::Serverless::Function
+    Properties:
+      Timeout: 30
+      Events:
+        Orders:
+          Type: SQS
+          Properties:
+            Queue: !GetAtt Orders.Arn
+            BatchSize: 25
+            MaximumBatchingWindowInSeconds: 1
+            FunctionResponseTypes: [ReportBatchItemFailures]
+            ScalingConfig: { MaximumConcurrency: 10 }
+";
+
+    fn plan(template: &str, wanted: Option<&str>, given: &Settings) -> Result<Plan, DevError> {
+        let template = Template::parse(template).unwrap();
+        let function = template.function(None);
+        Plan::new(Some(&template), function, "charge", wanted, given)
+    }
+
+    fn settings<'a>(plan: &'a Plan, queue: &str) -> &'a QueueSettings {
+        let found = plan.queues.iter().find(|(name, _)| name == queue);
+        &found.unwrap().1
+    }
+
+    #[test]
+    fn the_template_says_what_is_polled_and_how() {
+        let plan = plan(TEMPLATE, None, &Settings::default()).unwrap();
+        assert_eq!(plan.queue, "Orders");
+        assert_eq!(plan.dead_letters.as_deref(), Some("Dead"));
+        assert_eq!(
+            settings(&plan, "Orders").visibility_timeout,
+            Duration::from_secs(181)
+        );
+        let poller = &plan.poller;
+        assert_eq!(
+            (poller.batch_size.get(), poller.concurrency.get()),
+            (25, 10)
+        );
+        assert_eq!(poller.window, Duration::from_secs(1));
+        assert_eq!(poller.timeout, Duration::from_secs(30));
+        assert!(poller.reports_failures);
+        assert_eq!(plan.warnings, [""; 0]);
+        plan.create(&mut Queues::default()).unwrap();
+    }
+
+    #[test]
+    fn the_arguments_have_the_last_word() {
+        let given = Settings {
+            batch_size: Some(3),
+            window: Some(Duration::ZERO),
+            concurrency: NonZeroU32::new(1),
+            timeout: Some(Duration::from_secs(2)),
+            visibility_timeout: Some(Duration::from_secs(12)),
+            max_receive_count: NonZeroU32::new(2),
+            fifo: false,
+        };
+        let plan = plan(TEMPLATE, None, &given).unwrap();
+        let orders = settings(&plan, "Orders");
+        assert_eq!(orders.visibility_timeout, Duration::from_secs(12));
+        assert_eq!(orders.redrive.as_ref().unwrap().max_receive_count, 2);
+        assert_eq!(plan.poller.batch_size.get(), 3);
+        assert_eq!(plan.poller.window, Duration::ZERO);
+        assert_eq!(plan.poller.concurrency.get(), 1);
+        assert_eq!(plan.poller.timeout, Duration::from_secs(2));
+    }
+
+    #[test]
+    fn without_a_template_the_queue_has_the_functions_name_and_a_dead_letter_queue() {
+        let plan = Plan::new(None, None, "charge", None, &Settings::default()).unwrap();
+        assert_eq!(plan.queue, "charge");
+        assert_eq!(plan.dead_letters.as_deref(), Some("charge-dlq"));
+        assert_eq!(plan.poller, PollerSettings::default());
+        let given = Settings {
+            fifo: true,
+            ..Settings::default()
+        };
+        let plan = Plan::new(None, None, "charge", None, &given).unwrap();
+        assert_eq!(plan.queue, "charge.fifo");
+        assert_eq!(plan.dead_letters.as_deref(), Some("charge-dlq.fifo"));
+        plan.create(&mut Queues::default()).unwrap();
+    }
+
+    #[test]
+    fn what_would_lose_or_double_messages_is_said() {
+        let template = TEMPLATE
+            .replace(
+                "            FunctionResponseTypes: [ReportBatchItemFailures]\n",
+                "",
+            )
+            .replace("VisibilityTimeout: 181", "VisibilityTimeout: 10")
+            .replace("RedrivePolicy: {", "Ignored: {");
+        let plan = plan(&template, None, &Settings::default()).unwrap();
+        let all = plan.warnings.join("\n");
+        for word in [
+            "ReportBatchItemFailures",
+            "delivered twice",
+            "no dead-letter queue",
+        ] {
+            assert!(all.contains(word), "{word}: {all}");
+        }
+        assert!(!plan.poller.reports_failures);
+    }
+
+    #[test]
+    fn of_several_queues_one_must_be_picked() {
+        let more = "
+        More: { Type: SQS, Properties: { Queue: !GetAtt Other.Arn } }
+";
+        let template = format!("{}{more}", TEMPLATE.trim_end());
+        let error = plan(&template, None, &Settings::default()).unwrap_err();
+        assert!(error.to_string().contains("Orders, Other"), "{error}");
+        let picked = plan(&template, Some("Other"), &Settings::default()).unwrap();
+        assert_eq!(picked.queue, "Other");
+        let error = plan(&template, Some("None"), &Settings::default()).unwrap_err();
+        assert!(matches!(error, DevError::NoMapping), "{error}");
+    }
+}

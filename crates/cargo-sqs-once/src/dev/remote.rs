@@ -1,0 +1,343 @@
+//! A queue that is not on this machine, or not this program's: any SQS endpoint, with the user's own AWS settings.
+
+use aws_sdk_sqs::config::{Credentials, Region};
+use aws_sdk_sqs::error::{BuildError, DisplayErrorContext};
+use aws_sdk_sqs::types::{
+    ChangeMessageVisibilityBatchRequestEntry, DeleteMessageBatchRequestEntry, Message,
+    MessageAttributeValue, MessageSystemAttributeName, QueueAttributeName,
+};
+use aws_sdk_sqs::{Client, Config};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value, json};
+use sqs_once_local::{Happening, Launch, NewMessage, Observer, REGION, Received, Source};
+use std::collections::HashMap;
+use std::num::NonZeroU32;
+use std::time::{Duration, SystemTime};
+
+/// The most entries of a batch request.
+const ENTRIES: usize = 10;
+/// The longest that SQS lets a request wait.
+const LONGEST_WAIT: Duration = Duration::from_secs(20);
+const DEFAULT_VISIBILITY: Duration = Duration::from_secs(30);
+
+/// Why the queue can't be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RemoteError {
+    #[error(transparent)]
+    Settings(#[from] sqs_once_operate::Error),
+    #[error("SQS refused {operation}: {said}")]
+    Refused {
+        operation: &'static str,
+        said: String,
+    },
+    #[error("a request to SQS lacks something")]
+    Request(#[from] BuildError),
+    #[error("SQS did not say the ARN of {0}")]
+    NoArn(String),
+}
+
+pub(crate) struct RemoteQueue {
+    client: Client,
+    url: String,
+    arn: String,
+    visibility_timeout: Duration,
+    /// Where the function's own calls go as well, if that is this machine.
+    loopback: Option<String>,
+    observer: Observer,
+}
+
+impl RemoteQueue {
+    /// Finds the queue at this URL. A URL of this machine is its own endpoint, and needs no credentials.
+    pub(crate) async fn connect(url: &str, observer: Observer) -> Result<Self, RemoteError> {
+        let loopback = loopback(url);
+        let region = region(url);
+        let config = match &loopback {
+            Some(endpoint) => {
+                let shared = sqs_once_operate::sdk_config(None, Some(REGION)).await?;
+                aws_sdk_sqs::config::Builder::from(&shared)
+                    .endpoint_url(endpoint)
+                    .region(Region::from_static(REGION))
+                    .credentials_provider(Credentials::new("local", "local", None, None, "dev"))
+                    .build()
+            }
+            None => Config::new(&sqs_once_operate::sdk_config(None, region).await?),
+        };
+        let mut queue = Self {
+            client: Client::from_conf(config),
+            url: url.to_owned(),
+            arn: String::new(),
+            visibility_timeout: DEFAULT_VISIBILITY,
+            loopback,
+            observer,
+        };
+        let names = [
+            QueueAttributeName::QueueArn,
+            QueueAttributeName::VisibilityTimeout,
+        ];
+        let attributes = queue.attributes(&names).await?;
+        let arn = attributes.get(&QueueAttributeName::QueueArn);
+        queue.arn = arn
+            .cloned()
+            .ok_or_else(|| RemoteError::NoArn(url.to_owned()))?;
+        let seconds = attributes.get(&QueueAttributeName::VisibilityTimeout);
+        if let Some(seconds) = seconds.and_then(|seconds| seconds.parse().ok()) {
+            queue.visibility_timeout = Duration::from_secs(seconds);
+        }
+        Ok(queue)
+    }
+
+    /// What the user has to know.
+    pub(crate) fn introduction(&self) -> String {
+        format!(
+            "messages are taken from {}: what is handled here is deleted there, and no other consumer gets it",
+            self.arn
+        )
+    }
+
+    /// The function's own calls to SQS stay on this machine. Where the queue is there as well, they find it.
+    pub(crate) fn for_function(&self, launch: Launch) -> Launch {
+        match &self.loopback {
+            Some(endpoint) => launch.env("AWS_ENDPOINT_URL_SQS", endpoint),
+            None => launch,
+        }
+    }
+
+    async fn attributes(
+        &self,
+        names: &[QueueAttributeName],
+    ) -> Result<HashMap<QueueAttributeName, String>, RemoteError> {
+        let request = self.client.get_queue_attributes().queue_url(&self.url);
+        let answer = request
+            .set_attribute_names(Some(names.to_vec()))
+            .send()
+            .await;
+        let answer = answer.map_err(|error| refused("GetQueueAttributes", error))?;
+        Ok(answer.attributes.unwrap_or_default())
+    }
+
+    fn tell(&self, happening: &Happening) {
+        (self.observer)(SystemTime::now(), happening);
+    }
+
+    /// Tells of a message that was received, and before that, when it is seen for the first time, that it was sent.
+    fn tell_received(&self, received: &Received) {
+        let message = &received.message;
+        let (queue, message_id) = (self.name().to_owned(), message.id.clone());
+        if received.receive_count <= 1 {
+            self.tell(&Happening::Sent {
+                queue: queue.clone(),
+                message_id: message_id.clone(),
+                body: message.body.clone(),
+                attributes: message.attributes.clone(),
+                group_id: message.group_id.clone(),
+                visible_at: received.sent_at,
+            });
+        }
+        self.tell(&Happening::Received {
+            queue,
+            message_id,
+            receive_count: received.receive_count,
+            visible_at: SystemTime::now() + self.visibility_timeout,
+        });
+    }
+
+    fn name(&self) -> &str {
+        self.arn.rsplit(':').next().unwrap_or(&self.arn)
+    }
+}
+
+impl Source for RemoteQueue {
+    type Error = RemoteError;
+
+    fn arn(&self) -> String {
+        self.arn.clone()
+    }
+
+    async fn receive(
+        &self,
+        most: NonZeroU32,
+        wait: Duration,
+    ) -> Result<Vec<Received>, RemoteError> {
+        let most = most.get().min(10).cast_signed();
+        let wait = wait.min(LONGEST_WAIT).as_secs_f64().ceil() as i32;
+        let answer = self
+            .client
+            .receive_message()
+            .queue_url(&self.url)
+            .max_number_of_messages(most)
+            .wait_time_seconds(wait)
+            .message_system_attribute_names(MessageSystemAttributeName::All)
+            .message_attribute_names("All")
+            .send()
+            .await
+            .map_err(|error| refused("ReceiveMessage", error))?;
+        let messages = answer.messages.unwrap_or_default().into_iter();
+        let received: Vec<_> = messages.map(received).collect();
+        received.iter().for_each(|one| self.tell_received(one));
+        Ok(received)
+    }
+
+    async fn delete(&self, messages: &[Received]) -> Result<(), RemoteError> {
+        for some in messages.chunks(ENTRIES) {
+            let mut request = self.client.delete_message_batch().queue_url(&self.url);
+            for (index, message) in some.iter().enumerate() {
+                let entry = DeleteMessageBatchRequestEntry::builder()
+                    .id(index.to_string())
+                    .receipt_handle(&message.receipt_handle)
+                    .build()?;
+                request = request.entries(entry);
+            }
+            let answer = request.send().await;
+            let answer = answer.map_err(|error| refused("DeleteMessageBatch", error))?;
+            // What could not be deleted is delivered again.
+            for done in answer.successful {
+                let index: Option<usize> = done.id.parse().ok();
+                if let Some(message) = index.and_then(|index| some.get(index)) {
+                    self.tell(&Happening::Deleted {
+                        queue: self.name().to_owned(),
+                        message_id: message.message.id.clone(),
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn give_back(&self, messages: &[Received]) -> Result<(), RemoteError> {
+        for some in messages.chunks(ENTRIES) {
+            let request = self.client.change_message_visibility_batch();
+            let mut request = request.queue_url(&self.url);
+            for (index, message) in some.iter().enumerate() {
+                let entry = ChangeMessageVisibilityBatchRequestEntry::builder()
+                    .id(index.to_string())
+                    .receipt_handle(&message.receipt_handle)
+                    .visibility_timeout(0)
+                    .build()?;
+                request = request.entries(entry);
+            }
+            // What could not be given back comes back by itself.
+            let answer = request.send().await;
+            answer.map_err(|error| refused("ChangeMessageVisibilityBatch", error))?;
+        }
+        Ok(())
+    }
+
+    async fn is_empty(&self) -> Result<bool, RemoteError> {
+        let names = [
+            QueueAttributeName::ApproximateNumberOfMessages,
+            QueueAttributeName::ApproximateNumberOfMessagesNotVisible,
+            QueueAttributeName::ApproximateNumberOfMessagesDelayed,
+        ];
+        let attributes = self.attributes(&names).await?;
+        Ok(attributes.values().all(|count| count == "0"))
+    }
+}
+
+fn refused<E>(operation: &'static str, error: E) -> RemoteError
+where
+    E: std::error::Error,
+{
+    RemoteError::Refused {
+        operation,
+        said: DisplayErrorContext(error).to_string(),
+    }
+}
+
+/// The endpoint of a URL of this machine.
+fn loopback(url: &str) -> Option<String> {
+    let rest = url.strip_prefix("http://")?;
+    let authority = rest.split('/').next()?;
+    let host = authority
+        .rsplit_once(':')
+        .map_or(authority, |(host, _)| host);
+    matches!(host, "localhost" | "127.0.0.1" | "[::1]").then(|| format!("http://{authority}"))
+}
+
+/// The region that an AWS URL names.
+fn region(url: &str) -> Option<&str> {
+    let host = url.strip_prefix("https://")?.split('/').next()?;
+    let rest = host.strip_prefix("sqs.")?;
+    rest.split_once(".amazonaws.com").map(|(region, _)| region)
+}
+
+/// A message as SQS gives it.
+fn received(message: Message) -> Received {
+    let system = message.attributes.unwrap_or_default();
+    let text = |name: MessageSystemAttributeName| system.get(&name).cloned();
+    let number = |name| text(name).and_then(|number| number.parse::<u64>().ok());
+    let time = |name| {
+        let millis = number(name).unwrap_or_default();
+        SystemTime::UNIX_EPOCH + Duration::from_millis(millis)
+    };
+    let count = number(MessageSystemAttributeName::ApproximateReceiveCount).unwrap_or(1);
+    let source = text(MessageSystemAttributeName::DeadLetterQueueSourceArn);
+    let attributes = message.message_attributes.unwrap_or_default();
+    Received {
+        receipt_handle: message.receipt_handle.unwrap_or_default(),
+        message: NewMessage {
+            attributes: attributes.iter().map(attribute).collect(),
+            group_id: text(MessageSystemAttributeName::MessageGroupId),
+            deduplication_id: text(MessageSystemAttributeName::MessageDeduplicationId),
+            trace_header: text(MessageSystemAttributeName::AwsTraceHeader),
+            ..NewMessage::new(
+                message.message_id.unwrap_or_default(),
+                message.body.unwrap_or_default(),
+            )
+        },
+        receive_count: u32::try_from(count).unwrap_or(u32::MAX),
+        sent_at: time(MessageSystemAttributeName::SentTimestamp),
+        first_received_at: time(MessageSystemAttributeName::ApproximateFirstReceiveTimestamp),
+        sequence_number: number(MessageSystemAttributeName::SequenceNumber).unwrap_or_default(),
+        dead_letter_source: source.and_then(|arn| Some(arn.rsplit(':').next()?.to_owned())),
+    }
+}
+
+/// An attribute as the SQS API writes it.
+fn attribute((name, value): (&String, &MessageAttributeValue)) -> (String, Value) {
+    let mut fields = Map::new();
+    fields.insert("DataType".to_owned(), json!(value.data_type));
+    if let Some(text) = &value.string_value {
+        fields.insert("StringValue".to_owned(), json!(text));
+    }
+    if let Some(blob) = &value.binary_value {
+        fields.insert("BinaryValue".to_owned(), json!(STANDARD.encode(blob)));
+    }
+    (name.clone(), Value::Object(fields))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_url_of_this_machine_is_its_own_endpoint() {
+        let url = "http://127.0.0.1:4566/123456789012/orders";
+        assert_eq!(loopback(url).as_deref(), Some("http://127.0.0.1:4566"));
+        assert_eq!(
+            loopback("http://localhost/q").as_deref(),
+            Some("http://localhost")
+        );
+        for other in [
+            "https://sqs.eu-central-1.amazonaws.com/1/orders",
+            "http://localhost.example.com/1/q",
+            "http://127.0.0.1.example.com:80/1/q",
+            "http://user@127.0.0.1:80/1/q",
+        ] {
+            assert_eq!(loopback(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn the_region_is_the_urls() {
+        assert_eq!(
+            region("https://sqs.eu-west-3.amazonaws.com/1/q"),
+            Some("eu-west-3")
+        );
+        assert_eq!(
+            region("https://sqs.cn-north-1.amazonaws.com.cn/1/q"),
+            Some("cn-north-1")
+        );
+        assert_eq!(region("https://queue.example.com/1/q"), None);
+    }
+}

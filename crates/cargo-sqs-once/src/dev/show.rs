@@ -1,0 +1,380 @@
+//! What happens, told as it happens: in lines for people, or as JSON.
+
+use crate::print::{self, Style};
+use serde_json::{Value, json};
+use sqs_once_local::{Answer, Happening, Observer, Outcome, PollerControls, RecordLine};
+use std::collections::HashMap;
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// How many ids a line names.
+const IDS_IN_A_LINE: usize = 3;
+
+/// Writes on a thread of its own: whoever makes something happen never waits for a terminal.
+pub(crate) struct Show {
+    sender: mpsc::Sender<Told>,
+    thread: JoinHandle<Shown>,
+}
+
+enum Told {
+    Happened(SystemTime, Happening),
+    /// What to stop when nobody reads on.
+    Controls(PollerControls),
+    End,
+}
+
+impl Show {
+    pub(crate) fn start(json: bool, dead_letters: Option<String>) -> Self {
+        let (sender, receiver) = mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            let mut shown = Shown {
+                dead_letters,
+                ..Shown::default()
+            };
+            let mut controls = None;
+            for told in receiver {
+                let is_read = match told {
+                    Told::End => break,
+                    Told::Controls(given) => {
+                        controls = Some(given);
+                        true
+                    }
+                    Told::Happened(at, happening) if json => {
+                        shown.count(&happening);
+                        print::line(&as_json(at, &happening))
+                    }
+                    Told::Happened(at, happening) => shown.tell(at, &happening),
+                };
+                if let (false, Some(controls)) = (is_read, &controls) {
+                    controls.stop();
+                }
+            }
+            shown
+        });
+        Self { sender, thread }
+    }
+
+    /// What is told to it is shown.
+    pub(crate) fn observer(&self) -> Observer {
+        let sender = self.sender.clone();
+        Arc::new(move |at, happening: &Happening| {
+            // Nobody looks any more after the end.
+            let _ = sender.send(Told::Happened(at, happening.clone()));
+        })
+    }
+
+    /// Stops this poller when nobody reads on.
+    pub(crate) fn controls(&self, controls: PollerControls) {
+        // As above.
+        let _ = self.sender.send(Told::Controls(controls));
+    }
+
+    /// Waits until everything is shown that has happened so far.
+    pub(crate) fn end(self) -> Shown {
+        // As above.
+        let _ = self.sender.send(Told::End);
+        self.thread.join().unwrap_or_default()
+    }
+}
+
+/// What was shown so far.
+#[derive(Default)]
+pub(crate) struct Shown {
+    dead_letters: Option<String>,
+    counts: HashMap<&'static str, usize>,
+    /// The messages of the invocation under way in each environment that no record line has named yet.
+    unnamed: HashMap<u32, Vec<String>>,
+}
+
+impl Shown {
+    /// Such as `12 deliveries: 10 processed, 2 duplicate`.
+    pub(crate) fn summary(&self) -> String {
+        let counts: Vec<String> = Outcome::ALL
+            .into_iter()
+            .filter_map(|outcome| {
+                let count = self.counts.get(word(outcome))?;
+                Some(format!("{count} {outcome}"))
+            })
+            .collect();
+        match self.counts.values().sum() {
+            0 => "no records".to_owned(),
+            1 => format!("1 record: {}", counts.join(", ")),
+            all => format!("{all} records: {}", counts.join(", ")),
+        }
+    }
+
+    /// Counts what a record came to. Gives the records of an invocation that no line has named.
+    fn count(&mut self, happening: &Happening) -> Vec<(String, Outcome)> {
+        match happening {
+            Happening::Invoked {
+                environment,
+                message_ids,
+                ..
+            } => {
+                self.unnamed.insert(*environment, message_ids.clone());
+            }
+            Happening::Record {
+                environment,
+                record,
+            } => {
+                *self.counts.entry(word(record.outcome)).or_default() += 1;
+                let unnamed = self.unnamed.entry(*environment).or_default();
+                if let Some(index) = unnamed.iter().position(|id| *id == record.message_id) {
+                    unnamed.remove(index);
+                }
+            }
+            Happening::Answered {
+                environment,
+                answer,
+                ..
+            } => {
+                let unnamed = self.unnamed.remove(environment).unwrap_or_default();
+                let outcome = |id: &String| match answer {
+                    Answer::Read { failures } if !failures.contains(id) => Outcome::Acknowledged,
+                    _ => Outcome::Failed,
+                };
+                let silent: Vec<_> = unnamed.into_iter().map(|id| (outcome(&id), id)).collect();
+                for (outcome, _) in &silent {
+                    *self.counts.entry(word(*outcome)).or_default() += 1;
+                }
+                return silent
+                    .into_iter()
+                    .map(|(outcome, id)| (id, outcome))
+                    .collect();
+            }
+            _ => {}
+        }
+        Vec::new()
+    }
+
+    /// Writes what there is to say. Says whether somebody reads it.
+    fn tell(&mut self, at: SystemTime, happening: &Happening) -> bool {
+        let silent = self.count(happening);
+        let time = time_of_day(at);
+        let note = |style, text: &str| {
+            print::styled_note(style, &format!("{time}  {text}"));
+            true
+        };
+        match happening {
+            Happening::Record {
+                environment,
+                record,
+            } => print::record(&row(&time, *environment, record), style(record.outcome)),
+            Happening::Logged { line, .. } => {
+                print::log_line(line);
+                true
+            }
+            Happening::Answered {
+                environment,
+                answer,
+                ..
+            } => {
+                let mut is_read = true;
+                let reason = match answer {
+                    Answer::Failed { reason } => reason.as_str(),
+                    _ => "no record line",
+                };
+                if let Answer::Failed { reason } = answer {
+                    let text = format!("#{environment}  the whole batch comes back: {reason}");
+                    note(Style::Bad, &text);
+                }
+                for (message_id, outcome) in silent {
+                    let record = RecordLine {
+                        message_id,
+                        outcome,
+                        duration_ms: None,
+                        reason: Some(reason.to_owned()),
+                        key: None,
+                        receive_count: None,
+                    };
+                    is_read &= print::record(&row(&time, *environment, &record), style(outcome));
+                }
+                is_read
+            }
+            Happening::Sent {
+                queue, message_id, ..
+            } if Some(queue) == self.dead_letters.as_ref() => note(
+                Style::Bad,
+                &format!("{message_id}  dead letter: sent to {queue}"),
+            ),
+            Happening::Sent {
+                queue, message_id, ..
+            } => note(Style::Dim, &format!("{message_id}  sent to {queue}")),
+            Happening::DeadLettered { to, message_id, .. } => note(
+                Style::Bad,
+                &format!("{message_id}  dead letter: received too often, moved to {to}"),
+            ),
+            Happening::Redriven {
+                to,
+                message_id,
+                new_message_id,
+                ..
+            } => note(
+                Style::Plain,
+                &format!("{message_id}  redriven to {to} as {new_message_id}"),
+            ),
+            Happening::Expired { queue, message_id } => note(
+                Style::Bad,
+                &format!("{message_id}  is gone: {queue} keeps messages no longer"),
+            ),
+            Happening::Purged { queue } => note(Style::Plain, &format!("{queue} was purged")),
+            Happening::EnvironmentStarted { environment } => {
+                note(Style::Dim, &format!("#{environment}  environment started"))
+            }
+            Happening::EnvironmentEnded {
+                environment,
+                reason,
+            } => note(
+                Style::Dim,
+                &format!("#{environment}  environment ended: {reason}"),
+            ),
+            Happening::Fault { what, message_ids } => note(
+                Style::Fault,
+                &format!("fault: {what}: {}", some(message_ids)),
+            ),
+            _ => true,
+        }
+    }
+}
+
+/// Such as `m-1, m-2, m-3 and 7 more`.
+fn some(ids: &[String]) -> String {
+    let shown = ids[..ids.len().min(IDS_IN_A_LINE)].join(", ");
+    match ids.len().saturating_sub(IDS_IN_A_LINE) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+fn row(time: &str, environment: u32, record: &RecordLine) -> String {
+    let duration = record.duration_ms.map(|ms| format!("{ms:.1} ms"));
+    let received = record.receive_count.map(|count| format!("{count}×"));
+    let text = format!(
+        "{time}  #{environment:<3} {}  {:12} {:>10}  {:>3}  {}",
+        record.message_id,
+        record.outcome,
+        duration.unwrap_or_default(),
+        received.unwrap_or_default(),
+        record.reason.as_deref().unwrap_or_default(),
+    );
+    text.trim_end().to_owned()
+}
+
+fn style(outcome: Outcome) -> Style {
+    match outcome {
+        Outcome::Processed => Style::Good,
+        Outcome::Failed | Outcome::Terminal => Style::Bad,
+        _ => Style::Plain,
+    }
+}
+
+/// The outcome as it stands in JSON.
+fn word(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Processed => "processed",
+        Outcome::Duplicate => "duplicate",
+        Outcome::Ignored => "ignored",
+        Outcome::InProgress => "in_progress",
+        Outcome::Failed => "failed",
+        Outcome::Terminal => "terminal",
+        Outcome::Acknowledged => "acknowledged",
+    }
+}
+
+/// `14:03:59.123`, in UTC as Lambda's logs.
+fn time_of_day(at: SystemTime) -> String {
+    let millis = at
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_millis();
+    let (hours, minutes) = (millis / 3_600_000 % 24, millis / 60_000 % 60);
+    let (seconds, millis) = (millis / 1000 % 60, millis % 1000);
+    format!("{hours:02}:{minutes:02}:{seconds:02}.{millis:03}")
+}
+
+/// The happening as one object, with the time as milliseconds since 1970.
+fn as_json(at: SystemTime, happening: &Happening) -> String {
+    let millis = at
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_millis();
+    let mut object = json!({"at": u64::try_from(millis).unwrap_or(u64::MAX)});
+    // Texts and numbers under names that are texts: nothing that JSON does not have.
+    if let (Some(object), Ok(Value::Object(fields))) =
+        (object.as_object_mut(), serde_json::to_value(happening))
+    {
+        object.extend(fields);
+    }
+    object.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_record_is_a_line() {
+        let record = RecordLine {
+            message_id: "m-1".to_owned(),
+            outcome: Outcome::InProgress,
+            duration_ms: Some(12.34),
+            reason: Some("another owner".to_owned()),
+            key: None,
+            receive_count: Some(2),
+        };
+        let at = UNIX_EPOCH + Duration::from_millis(86_400_000 + 3_723_004);
+        assert_eq!(
+            row(&time_of_day(at), 1, &record),
+            "01:02:03.004  #1   m-1  in progress     12.3 ms   2×  another owner"
+        );
+    }
+
+    #[test]
+    fn records_without_a_line_are_what_the_answer_says() {
+        let mut shown = Shown::default();
+        let ids = ["m-1", "m-2", "m-3"].map(str::to_owned);
+        shown.count(&Happening::Invoked {
+            environment: 1,
+            request_id: "r".to_owned(),
+            queue: "q".to_owned(),
+            message_ids: ids.to_vec(),
+        });
+        let record = RecordLine {
+            message_id: "m-2".to_owned(),
+            outcome: Outcome::Processed,
+            duration_ms: None,
+            reason: None,
+            key: None,
+            receive_count: None,
+        };
+        shown.count(&Happening::Record {
+            environment: 1,
+            record,
+        });
+        let silent = shown.count(&Happening::Answered {
+            environment: 1,
+            request_id: "r".to_owned(),
+            answer: Answer::Read {
+                failures: vec!["m-3".to_owned()],
+            },
+        });
+        let expected = [("m-1", Outcome::Acknowledged), ("m-3", Outcome::Failed)];
+        assert_eq!(
+            silent,
+            expected.map(|(id, outcome)| (id.to_owned(), outcome))
+        );
+        let summary = "3 records: 1 processed, 1 failed, 1 acknowledged";
+        assert_eq!(shown.summary(), summary);
+    }
+
+    #[test]
+    fn json_says_when_and_what() {
+        let at = UNIX_EPOCH + Duration::from_millis(5);
+        let happening = Happening::EnvironmentStarted { environment: 1 };
+        let expected = json!({"at": 5, "happened": "environment_started", "environment": 1});
+        let line: Value = serde_json::from_str(&as_json(at, &happening)).unwrap();
+        assert_eq!(line, expected);
+    }
+}

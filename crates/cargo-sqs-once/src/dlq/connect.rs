@@ -1,0 +1,62 @@
+//! From arguments to a queue, its table, and the messages that are meant.
+
+use super::{Error, QueueArgs, SelectionArgs, StateArg};
+use crate::operate::{dead_letters, has_table, namespace};
+use crate::print;
+use sqs_once::JsonPointer;
+use sqs_once_operate::{DeadLetters, KeyFrom, Selection, Standing};
+
+/// The queue, joined with the table if one is named.
+pub(super) async fn queue(args: &QueueArgs) -> Result<DeadLetters, Error> {
+    let key_from = match (args.key_from.is_empty(), namespace(&args.table)?) {
+        (true, _) => None,
+        (false, None) => return Err(sqs_once_operate::Error::NoNamespace.into()),
+        (false, Some(namespace)) => Some(KeyFrom {
+            pointers: args
+                .key_from
+                .iter()
+                .map(|at| JsonPointer::new(at))
+                .collect(),
+            namespace,
+        }),
+    };
+    let url = args.queue_url.as_deref();
+    let name = args.queue.as_deref().unwrap_or_default();
+    let queue = dead_letters(&args.account, &args.table, url.ok_or(name)).await?;
+    Ok(queue.key_from(key_from))
+}
+
+pub(super) fn selection(args: &SelectionArgs, queue: &QueueArgs) -> Result<Selection, Error> {
+    Ok(Selection {
+        ids: args.ids.iter().cloned().collect(),
+        standings: standings(&args.state, queue)?,
+    })
+}
+
+pub(super) fn standings(states: &[StateArg], queue: &QueueArgs) -> Result<Vec<Standing>, Error> {
+    if !states.is_empty() && !has_table(&queue.table) {
+        return Err(Error::NoTableForState);
+    }
+    let standings = states.iter().map(|state| match state {
+        StateArg::UnknownKey => Standing::UnknownKey,
+        StateArg::NeverStarted => Standing::NeverStarted,
+        StateArg::InProgress => Standing::InProgress,
+        StateArg::Failed => Standing::Failed,
+        StateArg::Completed => Standing::Completed,
+        StateArg::Unreadable => Standing::Unreadable,
+    });
+    Ok(standings.collect())
+}
+
+/// Why a queue that has messages may give none.
+pub(super) async fn note_in_flight(queue: &DeadLetters) -> Result<(), Error> {
+    let (_, in_flight) = queue.count().await?;
+    if in_flight > 0 {
+        let minutes = DeadLetters::HOLD.as_secs() / 60;
+        print::note(&format!(
+            "about {in_flight} messages are in flight: somebody else is looking at them, or a run that was killed; \
+             what it held comes back after {minutes} minutes"
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,119 @@
+//! `cargo sqs-once dlq drop`.
+
+use super::interrupt::Interrupt;
+use super::{DropArgs, Error, connect, shown};
+use crate::confirm::confirm;
+use crate::print;
+use sqs_once::{Clock, SystemClock};
+use sqs_once_operate::{DeadLetter, DeadLetters};
+use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::Instant;
+
+pub(super) async fn drop(args: DropArgs, interrupt: &Interrupt) -> Result<(), crate::error::Error> {
+    let selection = connect::selection(&args.selection, &args.queue)?;
+    let queue = connect::queue(&args.queue).await?;
+    let since = Instant::now();
+    let held = queue.hold(&selection, &|| interrupt.is_here()).await;
+    let (letters, tally) = held.map_err(Error::from)?;
+    let sure = match tally.missing.is_empty() {
+        true => sure(&args, &letters, interrupt, since).await,
+        false => {
+            let missing = tally.missing.into_iter().collect();
+            Err(Error::Missing(missing).into())
+        }
+    };
+    if let Err(error) = sure {
+        put_back(&queue, &letters).await;
+        return Err(error);
+    }
+    let mut printed = Ok(());
+    let each = |letter: &DeadLetter| {
+        if args.json && printed.is_ok() {
+            printed = print::result(print::json_line(&shown::document(letter)).as_bytes());
+        }
+    };
+    let (dropped, ended) = queue.drop_held(&letters, each).await;
+    printed?;
+    if !args.json {
+        let messages = if dropped == 1 { "message" } else { "messages" };
+        print::result(format!("dropped {dropped} {messages}").as_bytes())?;
+    }
+    ended.map_err(Error::from)?;
+    Ok(())
+}
+
+/// Everything that has to be true before a message is deleted.
+async fn sure(
+    args: &DropArgs,
+    letters: &[DeadLetter],
+    interrupt: &Interrupt,
+    since: Instant,
+) -> Result<(), crate::error::Error> {
+    if interrupt.is_here() {
+        return Err(crate::error::Error::Interrupted);
+    }
+    if letters.is_empty() {
+        print::note("no such messages");
+        return Ok(());
+    }
+    let now = SystemClock.now();
+    print::note(&shown::heading());
+    for letter in letters {
+        print::note(&shown::line(letter, now));
+    }
+    let question = question(letters);
+    tokio::select! {
+        answer = confirm(&question, args.yes) => answer.map_err(Error::from)?,
+        () = interrupt.wait() => return Err(crate::error::Error::Interrupted),
+    }
+    // The first of them may be visible again after that, and with somebody else.
+    if since.elapsed() > DeadLetters::HOLD / 2 {
+        return Err(Error::TooLate.into());
+    }
+    if let Some(path) = &args.save {
+        save(path, letters).map_err(|source| Error::Save {
+            path: path.clone(),
+            source,
+        })?;
+    }
+    Ok(())
+}
+
+/// Such as `Drop 3 messages for good (1 completed, 2 failed)?`.
+fn question(letters: &[DeadLetter]) -> String {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for letter in letters {
+        *counts.entry(letter.standing.name()).or_default() += 1;
+    }
+    let counts = counts.iter().map(|(name, count)| format!("{count} {name}"));
+    let counts: Vec<_> = counts.collect();
+    format!(
+        "Drop {} for good ({})?",
+        match letters.len() {
+            1 => "1 message".to_owned(),
+            count => format!("{count} messages"),
+        },
+        counts.join(", ")
+    )
+}
+
+fn save(path: &Path, letters: &[DeadLetter]) -> io::Result<()> {
+    let mut file = OpenOptions::new().create(true).append(true).open(path)?;
+    for letter in letters {
+        writeln!(file, "{}", shown::document(letter))?;
+    }
+    file.sync_all()
+}
+
+/// They come back by themselves as well, only later.
+async fn put_back(queue: &DeadLetters, letters: &[DeadLetter]) {
+    if let Err(error) = queue.release(letters).await {
+        let minutes = DeadLetters::HOLD.as_secs() / 60;
+        print::note(&format!(
+            "the messages can't be put back, and are visible in {minutes} minutes: {error}"
+        ));
+    }
+}

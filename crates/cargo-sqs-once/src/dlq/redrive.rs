@@ -1,0 +1,86 @@
+//! `cargo sqs-once dlq redrive`.
+
+use super::interrupt::Interrupt;
+use super::{Error, RedriveArgs, connect};
+use crate::operate::has_table;
+use crate::print;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
+use sqs_once_operate::{DeadLetter, Fate};
+
+pub(super) async fn redrive(
+    args: RedriveArgs,
+    interrupt: &Interrupt,
+) -> Result<(), crate::error::Error> {
+    if !args.even_completed && !has_table(&args.queue.table) {
+        return Err(Error::NoTable.into());
+    }
+    let selection = connect::selection(&args.selection, &args.queue)?;
+    let queue = connect::queue(&args.queue).await?;
+    let to = match &args.to {
+        Some(to) => queue.other(to).await,
+        None => queue.source().await,
+    };
+    let to = to.map_err(Error::from)?;
+    let (messages, _) = queue.count().await.map_err(Error::from)?;
+    let bar = bar(messages);
+    let mut printed = Ok(());
+    let each = |letter: &DeadLetter, fate: Fate| {
+        bar.inc(1);
+        if args.json && printed.is_ok() {
+            let line =
+                json!({"id": letter.id(), "state": letter.standing.name(), "fate": name(fate)});
+            printed = print::result(print::json_line(&line).as_bytes());
+        }
+    };
+    let stop = || interrupt.is_here();
+    let run = queue.redrive(&to, &selection, args.even_completed, &stop, each);
+    let (tally, ended) = run.await;
+    bar.finish_and_clear();
+
+    let told = if args.json {
+        print::json_line(&json!({
+            "to": to, "seen": tally.seen, "redriven": tally.redriven, "completed": tally.refused,
+        }))
+    } else {
+        let messages = if tally.redriven == 1 {
+            "message"
+        } else {
+            "messages"
+        };
+        format!("sent {} {messages} to {to}", tally.redriven)
+    };
+    print::result(told.as_bytes())?;
+    printed?;
+    ended.map_err(Error::from)?;
+    if tally.stopped {
+        return Err(crate::error::Error::Interrupted);
+    }
+    if !tally.missing.is_empty() {
+        return Err(Error::Missing(tally.missing.into_iter().collect()).into());
+    }
+    if tally.seen == 0 {
+        connect::note_in_flight(&queue).await?;
+    }
+    match tally.refused {
+        0 => Ok(()),
+        refused => Err(Error::Refused(refused).into()),
+    }
+}
+
+fn name(fate: Fate) -> &'static str {
+    match fate {
+        Fate::NotSelected => "stays",
+        Fate::Refused => "completed",
+        Fate::Redriven => "redriven",
+    }
+}
+
+/// A bar that only a terminal shows.
+fn bar(messages: u64) -> ProgressBar {
+    let bar = ProgressBar::new(messages);
+    match ProgressStyle::with_template("{bar:30} {pos} of about {len}, {elapsed}") {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}

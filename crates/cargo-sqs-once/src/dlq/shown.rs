@@ -1,0 +1,106 @@
+//! What a dead letter says, for people and as JSON.
+
+use crate::operate::{at, distance};
+use crate::print::one_line;
+use serde_json::{Map, Value, json};
+use sqs_once::Timestamp;
+use sqs_once::key::ItemId;
+use sqs_once_operate::DeadLetter;
+use std::fmt::Write;
+
+/// What SQS says of a message that people may want to know.
+const SYSTEM: [&str; 9] = [
+    "ApproximateReceiveCount",
+    "SentTimestamp",
+    "ApproximateFirstReceiveTimestamp",
+    "SenderId",
+    "MessageGroupId",
+    "MessageDeduplicationId",
+    "SequenceNumber",
+    "AWSTraceHeader",
+    "DeadLetterQueueSourceArn",
+];
+
+pub(super) fn heading() -> String {
+    format!(
+        "{:14} {:36} {:14} {:30} reason",
+        "state", "message id", "sent", "key"
+    )
+}
+
+/// One line.
+pub(super) fn line(letter: &DeadLetter, now: Timestamp) -> String {
+    let sent = letter.sent_at().map(|sent| distance(sent, now));
+    let key = letter.key().map(ItemId::short);
+    let line = format!(
+        "{:14} {:36} {:14} {:30} {}",
+        letter.standing,
+        one_line(letter.id()),
+        sent.unwrap_or_default(),
+        one_line(&key.unwrap_or_default()),
+        one_line(letter.reason().unwrap_or_default()),
+    );
+    line.trim_end().to_owned()
+}
+
+/// Everything, in several lines, the body last.
+pub(super) fn text(letter: &DeadLetter, now: Timestamp) -> String {
+    let mut text = String::new();
+    let mut say = |name: &str, value: &str| {
+        // Writing to a text can't fail.
+        let _ = writeln!(text, "{name:14}{}", one_line(value));
+    };
+    say("message id", letter.id());
+    say("state", letter.standing.name());
+    if let Some(key) = letter.key() {
+        say("key", key.as_str());
+    }
+    if let Some(sent) = letter.sent_at() {
+        say("sent", &at(sent, now));
+    }
+    for (name, title) in [
+        ("ApproximateReceiveCount", "received"),
+        ("MessageGroupId", "message group"),
+        ("DeadLetterQueueSourceArn", "moved from"),
+        ("AWSTraceHeader", "trace"),
+    ] {
+        if let Some(value) = letter.system(name) {
+            say(title, value);
+        }
+    }
+    let mut attributes: Vec<_> = letter.attributes().collect();
+    attributes.sort_by_key(|(name, _)| *name);
+    for (name, value) in attributes {
+        let kind = value.data_type();
+        let shown = match (value.string_value(), value.binary_value()) {
+            (Some(text), _) => text.to_owned(),
+            (None, Some(bytes)) => format!("{} bytes", bytes.as_ref().len()),
+            (None, None) => String::new(),
+        };
+        say("attribute", &format!("{name} ({kind}): {shown}"));
+    }
+    say("body", letter.body());
+    text
+}
+
+/// Everything, as JSON.
+pub(super) fn document(letter: &DeadLetter) -> Value {
+    let attributes = letter.attributes().map(|(name, value)| {
+        let bytes = value.binary_value().map(|bytes| bytes.as_ref().to_vec());
+        let value = json!({
+            "type": value.data_type(), "text": value.string_value(), "bytes": bytes,
+        });
+        (name.clone(), value)
+    });
+    let system = SYSTEM.into_iter();
+    let system = system.filter_map(|name| Some((name.to_owned(), letter.system(name)?.into())));
+    json!({
+        "id": letter.id(),
+        "state": letter.standing.name(),
+        "key": letter.key().map(ItemId::as_str),
+        "reason": letter.reason(),
+        "body": letter.body(),
+        "attributes": attributes.collect::<Map<_, _>>(),
+        "system": system.collect::<Map<_, Value>>(),
+    })
+}

@@ -1,0 +1,125 @@
+//! `doctor`: what loses or doubles messages in a deployment.
+
+mod report;
+
+use crate::error::Error;
+use crate::print;
+use clap::Args;
+use serde_json::json;
+use sqs_once_doctor::{FixError, RULES, ReadError, Rule, Source, WriteError, sarif};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Where a template is, if nobody says.
+const TEMPLATES: [&str; 3] = ["template.yaml", "template.yml", "template.json"];
+
+/// Find what loses or doubles messages in a deployment
+///
+/// Reads a SAM or CloudFormation template, or a plan from `terraform show -json`, and the Cargo.toml above it. Each
+/// finding says where it is, why it matters and what to write instead. What only the deployment knows, such as a
+/// parameter, is never a finding. docs/doctor.md lists the rules.
+///
+/// Ends with 1 if something was found.
+#[derive(Args)]
+#[command(after_long_help = "\
+Examples:
+  Examine template.yaml of this folder:
+    cargo sqs-once doctor
+
+  Write what needs no decision, and show the rest:
+    cargo sqs-once doctor template.yaml --fix
+
+  Examine a Terraform plan:
+    terraform plan -out plan && terraform show -json plan > plan.json
+    cargo sqs-once doctor plan.json
+
+  For code scanning, without one rule:
+    cargo sqs-once doctor --sarif --allow dead-letter-alarm-missing > doctor.sarif")]
+pub(crate) struct DoctorArgs {
+    /// The template or plan [default: template.yaml, template.yml or template.json]
+    file: Option<PathBuf>,
+
+    /// Write the fixes that need no decision into the template and Cargo.toml
+    #[arg(long)]
+    fix: bool,
+
+    /// Say it as JSON
+    #[arg(long, conflicts_with = "sarif")]
+    json: bool,
+
+    /// Say it as SARIF 2.1.0, which code scanning reads
+    #[arg(long)]
+    sarif: bool,
+
+    /// Say nothing of this rule, and fix nothing by it; may be repeated
+    #[arg(long, value_name = "RULE", value_parser = rule)]
+    allow: Vec<&'static Rule>,
+}
+
+/// A rule by its name.
+fn rule(name: &str) -> Result<&'static Rule, String> {
+    let rule = RULES.iter().find(|rule| rule.id == name);
+    rule.ok_or_else(|| {
+        let names: Vec<&str> = RULES.iter().map(|rule| rule.id).collect();
+        format!("the rules are {}", names.join(", "))
+    })
+}
+
+/// Why a deployment was not examined.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DoctorError {
+    #[error("there is no {} here: name the template or the plan", TEMPLATES.join(", no "))]
+    NoTemplate,
+    #[error("{path} was not examined", path = .path.display())]
+    Read { path: PathBuf, source: ReadError },
+    #[error(transparent)]
+    Write(#[from] WriteError),
+}
+
+/// Examines the deployment, and fixes it if asked to.
+pub(crate) fn doctor(arguments: &DoctorArgs) -> Result<ExitCode, Error> {
+    let path = match &arguments.file {
+        Some(path) => path.as_path(),
+        None => TEMPLATES
+            .iter()
+            .map(Path::new)
+            .find(|path| path.exists())
+            .ok_or(DoctorError::NoTemplate)?,
+    };
+    let unread = |source| DoctorError::Read {
+        path: path.to_owned(),
+        source,
+    };
+    let source = Source::read(path)
+        .map_err(unread)?
+        .allowing(arguments.allow.iter().copied());
+    let (fixed, findings) = if arguments.fix {
+        let fixes = source.fix().map_err(|error| match error {
+            FixError::Write(error) => DoctorError::Write(error),
+            FixError::Read(error) => unread(error),
+            // More reasons may come.
+            error => unread(ReadError::Yaml(Box::new(error))),
+        })?;
+        fixes.write().map_err(DoctorError::Write)?;
+        (fixes.fixed, fixes.left)
+    } else {
+        (Vec::new(), source.examine().map_err(unread)?)
+    };
+    let text = if arguments.sarif {
+        format!("{:#}", sarif(&findings))
+    } else if arguments.json {
+        let all = |findings: &[_]| findings.iter().map(report::json).collect::<Vec<_>>();
+        format!(
+            "{:#}",
+            json!({ "findings": all(&findings), "fixed": all(&fixed) })
+        )
+    } else {
+        report::text(&fixed, &findings)
+    };
+    print::result(text.as_bytes())?;
+    Ok(if findings.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}

@@ -1,0 +1,94 @@
+//! What was found, for people and for programs.
+
+use crate::print::one_line;
+use serde_json::{Value, json};
+use sqs_once_doctor::{Finding, Severity};
+use std::io::{IsTerminal, stdout};
+
+/// What was fixed and what is left, for people.
+pub(super) fn text(fixed: &[Finding], findings: &[Finding]) -> String {
+    let mut lines = Vec::new();
+    for finding in fixed {
+        lines.push(headline(finding, "fixed", "32"));
+    }
+    for finding in findings {
+        let colour = match finding.rule.severity {
+            Severity::Error => "31",
+            Severity::Warning => "33",
+        };
+        lines.push(headline(finding, finding.rule.severity.as_str(), colour));
+        lines.push(format!("  why: {}", finding.rule.why));
+        let how = if finding.is_fixable {
+            "--fix writes it"
+        } else {
+            "by hand"
+        };
+        lines.push(format!("  fix: {how}"));
+        let snippet = finding.snippet.lines();
+        lines.extend(snippet.map(|line| format!("    {}", one_line(line)).trim_end().to_owned()));
+        lines.push(format!("  see: {}", finding.rule.url));
+    }
+    lines.push(summary(fixed, findings));
+    lines.join("\n")
+}
+
+/// Such as `template.yaml:28:3: error: The queue Orders has no dead-letter queue. [dead-letter-queue-missing]`.
+fn headline(finding: &Finding, word: &str, colour: &str) -> String {
+    let file = finding.file.display();
+    let place = match finding.place.position {
+        Some((line, column)) => format!("{file}:{line}:{column}"),
+        None => format!("{file}: {}", finding.place.resource),
+    };
+    let word = if is_coloured() {
+        format!("\x1b[{colour}m{word}\x1b[0m")
+    } else {
+        word.to_owned()
+    };
+    let (place, message) = (one_line(&place), one_line(&finding.message));
+    format!("{place}: {word}: {message} [{}]", finding.rule.id)
+}
+
+fn summary(fixed: &[Finding], findings: &[Finding]) -> String {
+    let errors = findings
+        .iter()
+        .filter(|finding| finding.rule.severity == Severity::Error)
+        .count();
+    let count = |number: usize, word: &str| match number {
+        1 => format!("1 {word}"),
+        number => format!("{number} {word}s"),
+    };
+    let found = match findings.len() {
+        0 => "nothing found".to_owned(),
+        all => format!(
+            "{}: {}, {}",
+            count(all, "finding"),
+            count(errors, "error"),
+            count(all - errors, "warning")
+        ),
+    };
+    match fixed.len() {
+        0 => found,
+        fixed => format!("{fixed} fixed, {found}"),
+    }
+}
+
+fn is_coloured() -> bool {
+    stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+/// One finding for programs.
+pub(super) fn json(finding: &Finding) -> Value {
+    json!({
+        "rule": finding.rule.id,
+        "level": finding.rule.severity.as_str(),
+        "file": finding.file.to_string_lossy(),
+        "resource": finding.place.resource,
+        "line": finding.place.position.map(|(line, _)| line.get()),
+        "column": finding.place.position.map(|(_, column)| column.get()),
+        "message": finding.message,
+        "why": finding.rule.why,
+        "fix": finding.snippet,
+        "is_fixable": finding.is_fixable,
+        "url": finding.rule.url,
+    })
+}

@@ -1,0 +1,122 @@
+//! `cargo sqs-once key list`.
+
+use super::{Error, ListArgs, StateArg, shown};
+use crate::operate::{distance, keys, namespace};
+use crate::print::{self, one_line};
+use serde_json::json;
+use sqs_once::Timestamp;
+use sqs_once::store::dynamodb::{Listed, Listing};
+use sqs_once::store::{Item, Status};
+use sqs_once_operate::State;
+
+pub(super) async fn list(args: ListArgs, now: Timestamp) -> Result<(), crate::error::Error> {
+    let namespace = namespace(&args.table).map_err(Error::from)?;
+    let states: Vec<State> = args.status.iter().map(|state| state.state()).collect();
+    let listing = Listing {
+        prefix: namespace.map_or_else(String::new, |name| format!("{}#", name.as_str())),
+        status: common_status(&states),
+    };
+    let (keys, _) = keys(&args.account, &args.table)
+        .await
+        .map_err(Error::from)?;
+    let mut listed = 0;
+    let mut from = None;
+    loop {
+        let (items, next) = keys.page(&listing, from).await.map_err(Error::from)?;
+        let wanted = items
+            .into_iter()
+            .filter(|item| is_wanted(item, &states, now));
+        for item in wanted {
+            if listed == args.limit.get() {
+                print::note(&format!("there may be more: these are the first {listed}"));
+                return Ok(());
+            }
+            if listed == 0 && !args.json {
+                print::note(&format!(
+                    "{:12} {:14} {:14} key",
+                    "state", "lease", "expires"
+                ));
+            }
+            let line = if args.json {
+                json_line(&item, now)
+            } else {
+                line(&item, now)
+            };
+            print::result(line.as_bytes())?;
+            listed += 1;
+        }
+        from = next;
+        if from.is_none() {
+            break;
+        }
+    }
+    if listed == 0 {
+        print::note("no such keys");
+    }
+    Ok(())
+}
+
+/// What DynamoDB can leave out by itself.
+fn common_status(states: &[State]) -> Option<Status> {
+    let all = |these: &[State]| states.iter().all(|state| these.contains(state));
+    if states.is_empty() {
+        None
+    } else if all(&[State::InProgress, State::Lapsed, State::Released]) {
+        Some(Status::InProgress)
+    } else if all(&[State::Completed, State::Expired]) {
+        Some(Status::Completed)
+    } else {
+        None
+    }
+}
+
+/// What can't be read is in no state that anybody asked for, and yet somebody should see it.
+fn is_wanted((_, item): &Listed, states: &[State], now: Timestamp) -> bool {
+    match item {
+        Ok(item) => states.is_empty() || states.contains(&State::of(item, now)),
+        Err(_) => states.is_empty() || states.contains(&State::Unknown),
+    }
+}
+
+fn line((id, item): &Listed, now: Timestamp) -> String {
+    let (state, lease, expires) = match item {
+        Ok(item) => columns(item, now),
+        Err(_) => ("unreadable", String::new(), String::new()),
+    };
+    format!(
+        "{state:12} {lease:14} {expires:14} {}",
+        one_line(id.as_str())
+    )
+}
+
+fn columns(item: &Item, now: Timestamp) -> (&'static str, String, String) {
+    let state = State::of(item, now);
+    let lease = match (state, item.lease_until) {
+        (State::InProgress | State::Lapsed, Some(lease)) => distance(lease, now),
+        _ => String::new(),
+    };
+    let expires = item.expiration.map(|expiration| distance(expiration, now));
+    (state.name(), lease, expires.unwrap_or_default())
+}
+
+fn json_line((id, item): &Listed, now: Timestamp) -> String {
+    match item {
+        Ok(item) => print::json_line(&shown::document(item, false, now)),
+        Err(error) => print::json_line(
+            &json!({"id": id.as_str(), "state": "unreadable", "error": error.to_string()}),
+        ),
+    }
+}
+
+impl StateArg {
+    fn state(self) -> State {
+        match self {
+            Self::InProgress => State::InProgress,
+            Self::Lapsed => State::Lapsed,
+            Self::Released => State::Released,
+            Self::Completed => State::Completed,
+            Self::Expired => State::Expired,
+            Self::Unknown => State::Unknown,
+        }
+    }
+}

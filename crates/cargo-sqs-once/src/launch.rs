@@ -1,0 +1,74 @@
+//! What running the function here needs, whichever command does: its event, its template, its table, its variables.
+
+use crate::error::Error;
+use crate::workspace::Workspace;
+use sqs_once_local::{FunctionResource, Launch, LocalDynamoDb, TableDescription, Template};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How long the function may take if nobody says.
+pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
+const DEFAULT_MEMORY_MB: u32 = 128;
+
+/// The local DynamoDB with every table of the template.
+pub(crate) async fn dynamodb(
+    workspace: &Workspace,
+    template: Option<&Template>,
+    table: &TableDescription,
+    reset: bool,
+) -> Result<LocalDynamoDb, Error> {
+    let database = workspace.database();
+    if reset {
+        LocalDynamoDb::remove(&database)?;
+    }
+    let dynamodb = LocalDynamoDb::open(&database).await?;
+    dynamodb.create_table(table)?;
+    // What the function writes besides.
+    for other in template.into_iter().flat_map(Template::tables) {
+        dynamodb.create_table(other)?;
+    }
+    Ok(dynamodb)
+}
+
+/// The function with what the template says of it.
+pub(crate) fn launch(
+    executable: PathBuf,
+    resource: Option<&FunctionResource>,
+    table: &TableDescription,
+    dynamodb: &LocalDynamoDb,
+) -> Launch {
+    let memory_mb = resource.and_then(|resource| resource.memory_mb);
+    let mut launch = Launch::new(executable)
+        .memory_mb(memory_mb.unwrap_or(DEFAULT_MEMORY_MB))
+        .dynamodb(dynamodb);
+    for (name, value) in resource.map_or(&[][..], |resource| &resource.environment) {
+        // What the user's shell says is meant for this run.
+        if std::env::var_os(name).is_none() {
+            launch = launch.env(name, value);
+        }
+    }
+    // The local table, whatever the template or the shell call the real one.
+    launch.env("SQS_ONCE_TABLE", &table.name)
+}
+
+pub(crate) fn read_event(path: &Path) -> Result<String, Error> {
+    let read = if path.as_os_str() == "-" {
+        let mut text = String::new();
+        std::io::stdin().read_to_string(&mut text).map(|_| text)
+    } else {
+        std::fs::read_to_string(path)
+    };
+    read.map_err(|source| Error::ReadEvent {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+pub(crate) fn read_template(
+    workspace: &Workspace,
+    given: Option<&Path>,
+) -> Result<Option<Template>, Error> {
+    let path = workspace.template(given);
+    Ok(path.map(|path| Template::read(&path)).transpose()?)
+}

@@ -1,0 +1,48 @@
+//! What a project may be called: a package for cargo, and the prefix of names in AWS.
+
+/// Of all names the queue's is the shortest that AWS allows: 80, with `.fifo` at its end. This leaves room for a stage.
+const LONGEST: usize = 60;
+
+/// What cargo or Windows refuses as a package, a binary or a folder, what cargo-lambda calls every binary, and what is
+/// itself among the dependencies.
+const TAKEN: &str = "
+    alloc aux aws-lambda-events bootstrap build con core deps examples incremental lambda-runtime nul prn proc-macro
+    serde serde-json sqs-once sqs-once-macros sqs-once-postgres std test thiserror tokio tokio-postgres tower-service
+    tracing
+";
+
+/// Words that can't name a crate.
+const KEYWORDS: &str = "
+    abstract as async await become box break const continue crate do dyn else enum extern false final fn for gen if impl
+    in let loop macro match mod move mut override priv pub ref return self static struct super trait true try type typeof
+    unsafe unsized use virtual where while yield
+";
+
+pub(super) fn parse(name: &str) -> Result<String, String> {
+    let is_among = |words: &str| words.split_whitespace().any(|word| word == name);
+    let is_part = |part: &str| {
+        !part.is_empty()
+            && part
+                .bytes()
+                .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+    };
+    let starts_with_letter = name.starts_with(|first: char| first.is_ascii_lowercase());
+    if !starts_with_letter || !name.split('-').all(is_part) {
+        return Err("expected lower-case letters and digits, with single hyphens between them and a letter first, such \
+                    as `order-payments`: it names a package, a stack and queues"
+            .to_owned());
+    }
+    if name.len() < 2 || name.len() > LONGEST {
+        return Err(format!("expected 2 to {LONGEST} characters"));
+    }
+    if is_among(KEYWORDS) {
+        return Err("it is a keyword of Rust; expected another name".to_owned());
+    }
+    if is_among(TAKEN) {
+        return Err(
+            "cargo or one of the project's dependencies uses this name; expected another one"
+                .to_owned(),
+        );
+    }
+    Ok(name.to_owned())
+}

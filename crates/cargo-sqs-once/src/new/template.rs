@@ -1,0 +1,171 @@
+//! The template: the folder that `cargo lambda new --template` reads too, rendered as that does.
+
+use include_dir::{Dir, DirEntry, include_dir};
+use liquid::{Object, Parser, ParserBuilder, ValueView, object};
+use serde::Deserialize;
+use std::collections::HashMap;
+
+static TEMPLATE: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/template");
+
+const SETTINGS: &str = "CargoLambda.toml";
+
+/// What the user asked for.
+pub(super) struct Choices {
+    pub(super) fifo: bool,
+    pub(super) sns: bool,
+    pub(super) effect: Effect,
+    /// The folder of the checkout to depend on.
+    pub(super) sqs_once: Option<String>,
+}
+
+/// Where the effect of a message is.
+pub(super) enum Effect {
+    Elsewhere,
+    DynamoDb,
+    Postgres,
+}
+
+/// A file of the project.
+pub(super) struct File {
+    /// From the project's folder, with slashes.
+    pub(super) path: String,
+    pub(super) content: String,
+}
+
+/// A mistake in the template, which is part of this program.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TemplateError {
+    #[error("the template's {SETTINGS} can't be read")]
+    Settings(#[source] toml::de::Error),
+    #[error("the template's file {path} is no text")]
+    NoText { path: String },
+    #[error("the template's file {path} can't be rendered")]
+    Render {
+        path: String,
+        #[source]
+        source: Box<liquid::Error>,
+    },
+}
+
+/// As much of `CargoLambda.toml` as this template uses.
+#[derive(Deserialize)]
+struct Settings {
+    template: TemplateSettings,
+}
+
+#[derive(Deserialize)]
+struct TemplateSettings {
+    ignore_files: Vec<String>,
+    ignore_conditional_files: HashMap<String, Condition>,
+}
+
+/// Leaves a file out if the variable has this value, or has another one.
+#[derive(Deserialize)]
+struct Condition {
+    var: String,
+    r#match: Option<String>,
+    not_match: Option<String>,
+}
+
+impl Condition {
+    fn holds(&self, variables: &Object) -> bool {
+        let value = variables.get(&*self.var).map(|value| value.to_kstr());
+        let value = value.as_deref();
+        let is = |expected: &Option<String>| expected.as_deref() == value;
+        (self.r#match.is_some() && is(&self.r#match))
+            || (self.not_match.is_some() && !is(&self.not_match))
+    }
+}
+
+/// The project's files, sorted by path.
+pub(super) fn render(name: &str, choices: &Choices) -> Result<Vec<File>, TemplateError> {
+    let variables = variables(name, choices);
+    let settings = TEMPLATE
+        .get_file(SETTINGS)
+        .and_then(|file| file.contents_utf8())
+        .unwrap_or_default();
+    let settings: Settings = toml::from_str(settings).map_err(TemplateError::Settings)?;
+    let settings = settings.template;
+    let parser = ParserBuilder::with_stdlib()
+        .build()
+        .map_err(|error| of_file(SETTINGS, error))?;
+
+    let mut files = Vec::new();
+    for (path, text) in sources(&TEMPLATE)? {
+        let is_ignored = settings.ignore_files.contains(&path)
+            || settings
+                .ignore_conditional_files
+                .get(&path)
+                .is_some_and(|condition| condition.holds(&variables));
+        if is_ignored {
+            continue;
+        }
+        // A folder with a Cargo.toml would be a package of its own, and not be part of this one's: so the manifest's
+        // name is a template too.
+        let rendered_path = liquid(&parser, &path, &path, &variables)?;
+        let content = liquid(&parser, &path, text, &variables)?;
+        files.push(File {
+            path: rendered_path,
+            content,
+        });
+    }
+    files.sort_by(|one, other| one.path.cmp(&other.path));
+    Ok(files)
+}
+
+fn variables(name: &str, choices: &Choices) -> Object {
+    object!({
+        "project_name": name,
+        "queue": if choices.fifo { "fifo" } else { "standard" },
+        "source": if choices.sns { "sns" } else { "sqs" },
+        "effect": match choices.effect {
+            Effect::Elsewhere => "elsewhere",
+            Effect::DynamoDb => "dynamodb",
+            Effect::Postgres => "postgres",
+        },
+        "sqs_once": choices.sqs_once.as_deref().map(in_quotes).unwrap_or_default(),
+    })
+}
+
+/// As it stands between the quotes of a TOML string, which reads JSON's escapes.
+fn in_quotes(text: &str) -> String {
+    let quoted = serde_json::Value::from(text).to_string();
+    quoted[1..quoted.len() - 1].to_owned()
+}
+
+/// Path and text of every file in the folder and below it.
+fn sources(folder: &'static Dir<'static>) -> Result<Vec<(String, &'static str)>, TemplateError> {
+    let mut sources = Vec::new();
+    for entry in folder.entries() {
+        match entry {
+            DirEntry::Dir(folder) => sources.extend(self::sources(folder)?),
+            DirEntry::File(file) => {
+                let path = file.path().to_string_lossy().replace('\\', "/");
+                match file.contents_utf8() {
+                    Some(text) => sources.push((path, text)),
+                    None => return Err(TemplateError::NoText { path }),
+                }
+            }
+        }
+    }
+    Ok(sources)
+}
+
+fn liquid(
+    parser: &Parser,
+    path: &str,
+    text: &str,
+    variables: &Object,
+) -> Result<String, TemplateError> {
+    let rendered = parser
+        .parse(text)
+        .and_then(|template| template.render(variables));
+    rendered.map_err(|error| of_file(path, error))
+}
+
+fn of_file(path: &str, source: liquid::Error) -> TemplateError {
+    TemplateError::Render {
+        path: path.to_owned(),
+        source: Box::new(source),
+    }
+}

@@ -1,0 +1,96 @@
+//! The arguments that say which AWS account and which table is meant.
+
+use clap::Args;
+
+/// Which account. Credentials are those that the AWS CLI finds.
+#[derive(Args)]
+pub(crate) struct AccountArgs {
+    /// The profile of your AWS settings [default: AWS_PROFILE, or else `default`]
+    #[arg(long, value_name = "NAME", help_heading = "AWS")]
+    pub(crate) profile: Option<String>,
+
+    /// The AWS region [default: AWS_REGION, or else the profile's]
+    #[arg(long, value_name = "REGION", help_heading = "AWS")]
+    pub(crate) region: Option<String>,
+}
+
+/// Which table, and how it is laid out.
+#[derive(Args)]
+pub(crate) struct TableArgs {
+    /// The DynamoDB table that keeps the keys [default: SQS_ONCE_TABLE]
+    #[arg(long, value_name = "NAME", help_heading = "Table")]
+    pub(crate) table: Option<String>,
+
+    /// The consumer's namespace: in the table, what stands before the `#` [default: SQS_ONCE_NAMESPACE]
+    #[arg(long, value_name = "NAME", help_heading = "Table")]
+    pub(crate) namespace: Option<String>,
+
+    /// The table's partition key, if the consumer's `TableLayout` names another
+    #[arg(
+        long,
+        value_name = "NAME",
+        help_heading = "Table",
+        hide_short_help = true
+    )]
+    pub(crate) partition_key: Option<String>,
+
+    /// The table's sort key, if it has one; then the partition value is needed, too
+    #[arg(
+        long,
+        value_name = "NAME",
+        help_heading = "Table",
+        hide_short_help = true,
+        requires = "partition_value"
+    )]
+    pub(crate) sort_key: Option<String>,
+
+    /// What the partition key holds in a table with a sort key
+    #[arg(
+        long,
+        value_name = "TEXT",
+        help_heading = "Table",
+        hide_short_help = true,
+        requires = "sort_key"
+    )]
+    pub(crate) partition_value: Option<String>,
+
+    /// Another name of an attribute, such as owner=lock_owner; of status, in_progress_expiration, expiration,
+    /// validation, data, owner, fence
+    #[arg(
+        long = "attribute",
+        value_name = "NAME=OTHER",
+        help_heading = "Table",
+        hide_short_help = true,
+        value_parser = attribute
+    )]
+    pub(crate) attributes: Vec<(Attribute, String)>,
+}
+
+/// An attribute of the table.
+#[derive(Clone, Copy)]
+pub(crate) enum Attribute {
+    Status,
+    Lease,
+    Expiration,
+    Validation,
+    Data,
+    Owner,
+    Fence,
+}
+
+fn attribute(text: &str) -> Result<(Attribute, String), String> {
+    let (name, other) = text
+        .split_once('=')
+        .ok_or("expected NAME=OTHER, such as owner=lock_owner")?;
+    let attribute = match name {
+        "status" => Attribute::Status,
+        "in_progress_expiration" => Attribute::Lease,
+        "expiration" => Attribute::Expiration,
+        "validation" => Attribute::Validation,
+        "data" => Attribute::Data,
+        "owner" => Attribute::Owner,
+        "fence" => Attribute::Fence,
+        _ => return Err(format!("there is no attribute `{name}`")),
+    };
+    Ok((attribute, other.to_owned()))
+}

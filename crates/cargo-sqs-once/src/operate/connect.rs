@@ -1,0 +1,99 @@
+//! From arguments and environment to a table in an account.
+
+use super::args::Attribute;
+use super::{AccountArgs, TableArgs};
+use sqs_once::aws_sdk_dynamodb::Client;
+use sqs_once::key::{InvalidNamespace, Namespace};
+use sqs_once::store::{DynamoDbStore, LayoutError, TableLayout};
+use sqs_once_operate::{DeadLetters, Keys, sdk_config};
+
+/// Why there is nobody to ask.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ConnectError {
+    #[error("which table? Give --table, or set SQS_ONCE_TABLE")]
+    NoTable,
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
+    #[error(transparent)]
+    Namespace(#[from] InvalidNamespace),
+    #[error(transparent)]
+    Operate(#[from] sqs_once_operate::Error),
+}
+
+/// The table's keys, and the table's name.
+pub(crate) async fn keys(
+    account: &AccountArgs,
+    args: &TableArgs,
+) -> Result<(Keys, String), ConnectError> {
+    let table = table(args).ok_or(ConnectError::NoTable)?;
+    let config = sdk_config(account.profile.as_deref(), account.region.as_deref()).await?;
+    let store = DynamoDbStore::new(Client::new(&config), table.clone()).layout(layout(args))?;
+    Ok((Keys::new(store), table))
+}
+
+/// A dead-letter queue by its URL or else its name, and the table, if one is named.
+pub(crate) async fn dead_letters(
+    account: &AccountArgs,
+    args: &TableArgs,
+    queue: Result<&str, &str>,
+) -> Result<DeadLetters, ConnectError> {
+    let config = sdk_config(account.profile.as_deref(), account.region.as_deref()).await?;
+    let keys = match table(args) {
+        Some(table) => {
+            let store = DynamoDbStore::new(Client::new(&config), table);
+            Some(Keys::new(store.layout(layout(args))?))
+        }
+        None => None,
+    };
+    let client = sqs_once_operate::sqs_client(&config);
+    Ok(match queue {
+        Ok(url) => DeadLetters::new(client, url, keys),
+        Err(name) => DeadLetters::named(client, name, keys).await?,
+    })
+}
+
+/// Whether a table is named.
+pub(crate) fn has_table(args: &TableArgs) -> bool {
+    table(args).is_some()
+}
+
+fn table(args: &TableArgs) -> Option<String> {
+    args.table.clone().or_else(|| variable("SQS_ONCE_TABLE"))
+}
+
+/// The consumer's namespace, where one is given.
+pub(crate) fn namespace(args: &TableArgs) -> Result<Option<Namespace>, ConnectError> {
+    let name = args.namespace.clone();
+    let name = name.or_else(|| variable("SQS_ONCE_NAMESPACE"));
+    Ok(name.map(Namespace::new).transpose()?)
+}
+
+fn layout(args: &TableArgs) -> TableLayout {
+    let mut layout = TableLayout::default();
+    if let Some(name) = &args.partition_key {
+        layout = layout.partition_key(name);
+    }
+    if let Some(name) = &args.sort_key {
+        layout = layout.sort_key(name);
+    }
+    if let Some(value) = &args.partition_value {
+        layout = layout.partition_value(value);
+    }
+    for (attribute, name) in &args.attributes {
+        layout = match attribute {
+            Attribute::Status => layout.status(name),
+            Attribute::Lease => layout.in_progress_expiration(name),
+            Attribute::Expiration => layout.expiration(name),
+            Attribute::Validation => layout.validation(name),
+            Attribute::Data => layout.data(name),
+            Attribute::Owner => layout.owner(name),
+            Attribute::Fence => layout.fence(name),
+        };
+    }
+    layout
+}
+
+/// An empty variable counts as unset, as it does for the AWS SDK.
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}

@@ -1,0 +1,61 @@
+//! Moments in words.
+
+use sqs_once::Timestamp;
+use std::time::{Duration, SystemTime};
+
+/// The first second of the year 10000, which RFC 3339 can't write.
+const YEAR_10000: u64 = 253_402_300_800;
+
+/// A moment, such as `2026-11-22T10:30:00Z`.
+pub(crate) fn moment(moment: Timestamp) -> String {
+    if moment.as_secs() >= YEAR_10000 {
+        return moment.to_string();
+    }
+    let since_epoch = Duration::from_secs(moment.as_secs());
+    let time = SystemTime::UNIX_EPOCH + since_epoch;
+    humantime::format_rfc3339_seconds(time).to_string()
+}
+
+/// How far away a moment is, such as `in 27days 23h` or `5m 2s ago`.
+pub(crate) fn distance(moment: Timestamp, now: Timestamp) -> String {
+    if moment > now {
+        format!("in {}", roughly(moment.since(now)))
+    } else {
+        format!("{} ago", roughly(now.since(moment)))
+    }
+}
+
+/// Both, such as `2026-11-22T10:30:00Z, 5m 2s ago`.
+pub(crate) fn at(at: Timestamp, now: Timestamp) -> String {
+    format!("{}, {}", moment(at), distance(at, now))
+}
+
+/// The two largest units.
+fn roughly(duration: Duration) -> String {
+    let whole = humantime::format_duration(Duration::from_secs(duration.as_secs())).to_string();
+    let units: Vec<_> = whole.split(' ').take(2).collect();
+    units.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_read_in_two_units_whichever_way_they_lie() {
+        let now = Timestamp::from_secs(1_790_000_000);
+        assert_eq!(at(now, now), "2026-09-21T14:13:20Z, 0s ago");
+        assert_eq!(distance(now + Duration::from_millis(2_999), now), "in 2s");
+        assert_eq!(
+            distance(now, now + Duration::from_secs(93_784)),
+            "1day 2h ago"
+        );
+    }
+
+    #[test]
+    fn moments_that_no_calendar_has_are_written_all_the_same() {
+        let last = Timestamp::from_millis(u64::MAX);
+        assert_eq!(moment(last), "18446744073709551615 ms since the epoch");
+        assert!(distance(last, Timestamp::default()).starts_with("in "));
+    }
+}

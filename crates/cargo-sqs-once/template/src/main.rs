@@ -1,0 +1,118 @@
+{%- if effect == "elsewhere" -%}
+//! Ships every order of a queue, once.
+{%- else -%}
+//! Reserves what is ordered, once.
+{%- endif %}
+//!
+//! A message is `{"order_id": "o-1001", "customer_id": "c-7", "article": "mug-blue", "pieces": 2}`
+{%- if source == "sns" %}, in SNS's envelope{% endif %}.
+{% if effect == "postgres" %}
+#[cfg(test)]
+mod database_tests;
+mod order;
+{%- elsif effect == "dynamodb" %}
+mod order;
+mod tables;
+#[cfg(test)]
+mod tests;
+{%- else %}
+mod order;
+#[cfg(test)]
+mod tests;
+mod warehouse;
+{%- endif %}
+
+{% if effect == "postgres" -%}
+{%- if source == "sns" -%}
+use sqs_once::{Error, HandlerError, ResultExt, Sns};
+{%- else -%}
+use sqs_once::{Error, HandlerError, ResultExt};
+{%- endif %}
+use sqs_once_postgres::{PostgresStore, Transaction, without_values};
+{%- elsif effect == "dynamodb" -%}
+{%- if source == "sns" -%}
+use sqs_once::{Error, HandlerError, ResultExt, Sns, State, Writes};
+{%- else -%}
+use sqs_once::{Error, HandlerError, ResultExt, State, Writes};
+{%- endif %}
+{%- else -%}
+{%- if source == "sns" -%}
+use sqs_once::{Error, HandlerError, IdempotencyToken, ResultExt, Sns, State};
+{%- else -%}
+use sqs_once::{Error, HandlerError, IdempotencyToken, ResultExt, State};
+{%- endif %}
+{%- endif %}
+
+use order::OrderPlaced;
+{%- if effect == "dynamodb" %}
+use tables::Tables;
+{%- elsif effect == "elsewhere" %}
+use warehouse::Warehouse;
+{%- endif %}
+
+{% capture settings -%}
+key = order.order_id, namespace = "{{ project_name }}"{% if source == "sns" %}, envelope = Sns{% endif %}
+{%- endcapture -%}
+{% if effect == "postgres" -%}
+/// Keeps one order and reserves its pieces: both, and the record of its key, in one transaction, or nothing.
+#[sqs_once::handler({{ settings }})]
+async fn reserve(order: OrderPlaced, tx: Transaction) -> Result<(), HandlerError> {
+    order.check().terminal()?; // it will be as wrong the next time
+    let keep =
+        "INSERT INTO orders (order_id, customer_id, article, pieces) VALUES ($1, $2, $3, $4)";
+    tx.execute(
+        keep,
+        &[
+            &order.order_id,
+            &order.customer_id,
+            &order.article,
+            &order.pieces,
+        ],
+    )
+    .await
+    .map_err(without_values)?;
+    let reserve = "INSERT INTO stock (article, reserved) VALUES ($1, $2)
+                   ON CONFLICT (article) DO UPDATE SET reserved = stock.reserved + excluded.reserved";
+    tx.execute(reserve, &[&order.article, &order.pieces])
+        .await
+        .map_err(without_values)?;
+    Ok(())
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Error> {
+    let store = PostgresStore::from_env()?; // DATABASE_URL
+    sqs_once::run(reserve::consumer().store(store)).await
+}
+{%- elsif effect == "dynamodb" -%}
+/// Keeps one order and reserves its pieces: both, and the record of its key, in one transaction, or nothing.
+#[sqs_once::handler({{ settings }})]
+async fn reserve(order: OrderPlaced, State(tables): State<Tables>) -> Result<Writes, HandlerError> {
+    order.check().terminal()?; // it will be as wrong the next time
+    Ok(Writes::new()
+        .put(&tables.orders, &order)?
+        .update(tables.reserve(&order)?))
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Error> {
+    let tables = Tables::from_env()?;
+    sqs_once::run(reserve::consumer().state(tables)).await
+}
+{%- else -%}
+/// Has one order shipped.
+#[sqs_once::handler({{ settings }})]
+async fn ship(
+    order: OrderPlaced,
+    token: IdempotencyToken,
+    State(warehouse): State<Warehouse>,
+) -> Result<(), HandlerError> {
+    order.check().terminal()?; // it will be as wrong the next time
+    warehouse.ship(&order, &token).await
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Error> {
+    sqs_once::run(ship::consumer().state(Warehouse::default())).await
+}
+{%- endif %}

@@ -1,0 +1,592 @@
+//! `cargo sqs-once dev`, run as a user runs it, on a project that cargo really builds.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use serde_json::{Value, json};
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// Nothing takes so long, not even a build beside other builds.
+const LIMIT: Duration = Duration::from_secs(180);
+
+const TEMPLATE: &str = "
+Resources:
+  Orders:
+    Type: AWS::SQS::Queue
+    Properties:
+      VisibilityTimeout: 60
+      RedrivePolicy: { deadLetterTargetArn: !GetAtt Dead.Arn, maxReceiveCount: 2 }
+  Dead:
+    Type: AWS::SQS::Queue
+  Payments:
+    Type: AWS::Serverless::Function
+    Properties:
+      Timeout: 50
+      Environment:
+        Variables:
+          SQS_ONCE_NAMESPACE: from-the-template
+          SQS_ONCE_DLQ_URL: !Ref Dead
+      Events:
+        Orders:
+          Type: SQS
+          Properties:
+            Queue: !GetAtt Orders.Arn
+            FunctionResponseTypes: [ReportBatchItemFailures]
+";
+
+/// A cargo workspace with one Lambda function, in a folder of its own.
+struct Project {
+    folder: tempfile::TempDir,
+}
+
+impl Project {
+    fn new() -> Self {
+        let project = Self {
+            folder: tempfile::tempdir().unwrap(),
+        };
+        project.write(
+            "Cargo.toml",
+            "[workspace]\n\
+             [package]\nname = \"payments\"\nedition = \"2024\"\n\
+             [dependencies]\nlambda_runtime = { path = \"lambda_runtime\" }\n",
+        );
+        project.write("src/main.rs", include_str!("fixture/function.rs"));
+        project.write(
+            "lambda_runtime/Cargo.toml",
+            "[package]\nname = \"lambda_runtime\"\nedition = \"2024\"\n",
+        );
+        project.write("lambda_runtime/src/lib.rs", "");
+        project.write("template.yaml", TEMPLATE);
+        project
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        let path = self.folder.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    /// Writes an SQS event of these messages.
+    fn event(&self, messages: &[(&str, &str)]) {
+        let records = messages
+            .iter()
+            .map(|(id, body)| json!({"messageId": id, "body": body}));
+        let event = json!({"Records": records.collect::<Vec<_>>()});
+        self.write("event.json", &event.to_string());
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-sqs-once"));
+        command
+            .arg("dev")
+            .args(arguments)
+            .current_dir(self.folder.path())
+            .env_remove("CARGO_TARGET_DIR")
+            .env_remove("SQS_ONCE_NAMESPACE")
+            .env("CARGO_NET_OFFLINE", "true");
+        command
+    }
+
+    /// Handles the event's messages until the queue is empty.
+    fn handle(&self, arguments: &[&str]) -> Run {
+        let always = ["--send", "event.json", "--until-empty"];
+        Run::of(
+            self.command(&[&always, arguments].concat())
+                .output()
+                .unwrap(),
+        )
+    }
+
+    fn start(&self, arguments: &[&str]) -> Dev {
+        let mut child = self
+            .command(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        Dev {
+            stdout: Lines::of(child.stdout.take().unwrap()),
+            stderr: Lines::of(child.stderr.take().unwrap()),
+            child,
+        }
+    }
+}
+
+struct Run {
+    status: Option<i32>,
+    stdout: String,
+    stderr: String,
+}
+
+impl Run {
+    fn of(output: Output) -> Self {
+        Self {
+            status: output.status.code(),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    /// How many record lines name this message and this outcome.
+    fn count(&self, id: &str, outcome: &str) -> usize {
+        let words = |line: &&str| {
+            let words: Vec<_> = line.split_whitespace().collect();
+            words.get(2..4) == Some(&[id, outcome])
+        };
+        self.stdout.lines().filter(words).count()
+    }
+}
+
+/// The lines of a stream, as they come.
+struct Lines {
+    receiver: mpsc::Receiver<String>,
+    seen: Vec<String>,
+}
+
+impl Lines {
+    fn of(stream: impl Read + Send + 'static) -> Self {
+        let (sender, receiver) = mpsc::channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(stream).lines() {
+                if sender.send(line.unwrap()).is_err() {
+                    return;
+                }
+            }
+        });
+        Self {
+            receiver,
+            seen: Vec::new(),
+        }
+    }
+
+    /// Waits for a line that has this in it.
+    fn until(&mut self, wanted: &str) -> String {
+        loop {
+            let Ok(line) = self.receiver.recv_timeout(LIMIT) else {
+                panic!("no line has {wanted:?}: {:#?}", self.seen);
+            };
+            self.seen.push(line.clone());
+            if line.contains(wanted) {
+                return line;
+            }
+        }
+    }
+}
+
+/// A `dev` that runs until it is ended.
+struct Dev {
+    child: Child,
+    stdout: Lines,
+    stderr: Lines,
+}
+
+impl Dev {
+    /// Waits for the queues, and gives their endpoint and the URL of the one that is polled.
+    fn queue(&mut self) -> (String, String) {
+        let line = self.stderr.until("SQS: ");
+        let line = line.strip_prefix("SQS: ").unwrap();
+        let (endpoint, url) = line.split_once(", queue URL: ").unwrap();
+        (endpoint.to_owned(), url.to_owned())
+    }
+
+    fn interrupt(&self) {
+        let id = self.child.id().to_string();
+        let killed = Command::new("kill").args(["-INT", &id]).status().unwrap();
+        assert!(killed.success());
+    }
+
+    fn end(mut self) -> (Option<i32>, Vec<String>) {
+        let status = self.child.wait().unwrap();
+        self.stderr.seen.extend(self.stderr.receiver.iter());
+        (status.code(), std::mem::take(&mut self.stderr.seen))
+    }
+}
+
+impl Drop for Dev {
+    fn drop(&mut self) {
+        // A test that fails leaves nothing behind. It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Sends a message as an SDK does.
+fn send((endpoint, url): &(String, String), body: &str) {
+    let address = endpoint.strip_prefix("http://").unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    let body = json!({"QueueUrl": url, "MessageBody": body}).to_string();
+    let request = format!(
+        "POST / HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {}\r\n\
+         Content-Type: application/x-amz-json-1.0\r\nX-Amz-Target: AmazonSQS.SendMessage\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+}
+
+/// What the page answers.
+fn get(address: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    answer
+}
+
+#[test]
+fn messages_are_handled_once_and_remembered() {
+    let project = Project::new();
+    project.event(&[("m-1", "good"), ("m-2", "good")]);
+    let run = project.handle(&[]);
+    assert_eq!(run.status, Some(0), "{}", run.stderr);
+    assert_eq!(
+        (run.count("m-1", "processed"), run.count("m-2", "processed")),
+        (1, 1)
+    );
+    let end = "2 records: 2 processed\nleft in Orders: 0, in Dead: 0\n";
+    assert!(run.stderr.ends_with(end), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("namespace: from-the-template"),
+        "{}",
+        run.stderr
+    );
+    assert!(!run.stdout.contains('\x1b') && !run.stderr.contains('\x1b'));
+
+    assert_eq!(project.handle(&[]).count("m-1", "duplicate"), 1);
+    assert_eq!(project.handle(&["--reset"]).count("m-1", "processed"), 1);
+    let left = project.folder.path().join("target/sqs-once/running");
+    assert!(!left.exists(), "copies of the binary are left");
+}
+
+#[test]
+fn what_fails_comes_back_and_ends_in_the_dead_letter_queue() {
+    let project = Project::new();
+    project.event(&[("m-1", "good"), ("m-2", "poison")]);
+    let run = project.handle(&["--visibility-timeout", "300ms"]);
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    assert_eq!(
+        (run.count("m-1", "processed"), run.count("m-2", "terminal")),
+        (1, 2)
+    );
+    assert!(run.stdout.contains("not an order"), "{}", run.stdout);
+    for line in [
+        "m-2  dead letter: received too often, moved to Dead",
+        "left in Orders: 0, in Dead: 1",
+        "error: 1 message is in the dead-letter queue",
+    ] {
+        assert!(run.stderr.contains(line), "{line}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn a_function_that_crashes_or_takes_too_long_returns_its_batch() {
+    let project = Project::new();
+    let arguments = ["--visibility-timeout", "1s", "--timeout", "400ms"];
+    for (body, reason) in [("hang", "timed out"), ("crash", "exit status: 3")] {
+        project.event(&[("m-1", body)]);
+        let run = project.handle(&arguments);
+        assert_eq!(run.status, Some(1), "{}", run.stderr);
+        assert_eq!(run.count("m-1", "failed"), 2, "{}", run.stdout);
+        assert!(run.stderr.contains(reason), "{}", run.stderr);
+    }
+}
+
+#[test]
+fn an_answer_that_lambda_can_not_read_is_said() {
+    let project = Project::new();
+    project.event(&[("m-1", "answer with text")]);
+    let run = project.handle(&["--visibility-timeout", "300ms", "--max-receive-count", "1"]);
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    let said = "the whole batch comes back: the answer is not an object";
+    assert!(run.stderr.contains(said), "{}", run.stderr);
+}
+
+#[test]
+fn json_is_everything_that_happens_and_nothing_else() {
+    let project = Project::new();
+    project.event(&[("m-1", "good")]);
+    let run = project.handle(&["--json"]);
+    assert_eq!(run.status, Some(0), "{}", run.stderr);
+    let lines = run
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap());
+    let lines: Vec<Value> = lines.collect();
+    assert!(lines.iter().all(|line| line["at"].is_u64()));
+    let about = |line: &&Value| line["happened"] != "logged" && line["environment"] != 2;
+    let happened = lines
+        .iter()
+        .filter(about)
+        .map(|line| line["happened"].as_str().unwrap());
+    let expected = [
+        "sent",
+        "environment_started",
+        "received",
+        "invoked",
+        "record",
+        "answered",
+        "deleted",
+        "environment_ended",
+    ];
+    let mut happened: Vec<_> = happened.collect();
+    // The environment starts while the message is sent.
+    happened[..2].sort_by_key(|one| *one != "sent");
+    assert_eq!(happened, expected);
+}
+
+#[test]
+fn faults_are_done_on_request_and_drawn_again_from_their_seed() {
+    let project = Project::new();
+    project.event(&[("m-1", "good")]);
+    let run = project.handle(&["--duplicate", "100%", "--seed", "1"]);
+    assert_eq!(run.status, Some(0), "{}", run.stderr);
+    assert_eq!(
+        (run.count("m-1", "processed"), run.count("m-1", "duplicate")),
+        (1, 1)
+    );
+    assert!(
+        run.stderr
+            .contains("faults: duplicate 100%; --seed 1 draws them again"),
+        "{}",
+        run.stderr
+    );
+    assert!(run.stderr.contains("fault: delivered"), "{}", run.stderr);
+
+    let run = project.handle(&["--kill", "20"]);
+    assert_eq!(run.status, Some(2));
+    assert!(run.stderr.contains("such as 20%"), "{}", run.stderr);
+}
+
+#[test]
+fn a_message_can_be_sent_to_it_and_ctrl_c_ends_it() {
+    let project = Project::new();
+    let mut dev = project.start(&[]);
+    let queue = dev.queue();
+    assert!(queue.1.ends_with("/Orders"), "{queue:?}");
+    dev.stderr.until("aws sqs send-message");
+    send(&queue, "good");
+    dev.stdout.until("processed");
+    dev.interrupt();
+    let (status, said) = dev.end();
+    assert_eq!(status, Some(0), "{said:#?}");
+    assert_eq!(said.last().unwrap(), "left in Orders: 0, in Dead: 0");
+}
+
+#[test]
+fn it_is_built_anew_on_a_change_and_the_last_build_runs_on_while_that_fails() {
+    let project = Project::new();
+    let mut dev = project.start(&[]);
+    let queue = dev.queue();
+    dev.stderr.until("environment started");
+
+    project.write("src/main.rs", "fn main() { nonsense }");
+    dev.stderr.until("cannot find value `nonsense`");
+    dev.stderr.until("the last build runs on");
+    send(&queue, "good");
+    dev.stdout.until("processed");
+
+    let changed = include_str!("fixture/function.rs").replace("\"duplicate\"", "\"ignored\"");
+    project.write(
+        "src/main.rs",
+        &changed.replace("\"processed\"", "\"ignored\""),
+    );
+    dev.stderr.until("built: new environments run it");
+    dev.stderr
+        .until("environment ended: the function was built anew");
+    send(&queue, "good");
+    dev.stdout.until("ignored");
+
+    project.write("template.yaml", &TEMPLATE.replace("50", "49"));
+    dev.stderr.until("the template has changed");
+    dev.interrupt();
+    assert_eq!(dev.end().0, Some(0));
+}
+
+#[test]
+fn it_ends_when_nobody_reads_on() {
+    let project = Project::new();
+    let mut child = project
+        .command(&["--json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let mut stderr = Lines::of(child.stderr.take().unwrap());
+    stderr.until("SQS: ");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn without_a_template_it_goes_by_its_arguments() {
+    let project = Project::new();
+    fs::remove_file(project.folder.path().join("template.yaml")).unwrap();
+    project.event(&[("m-1", "good"), ("m-2", "good"), ("m-3", "good")]);
+    let mut command = project.command(&[
+        "--send",
+        "event.json",
+        "--until-empty",
+        "--fifo",
+        "--batch-size",
+        "2",
+        "--concurrency",
+        "1",
+    ]);
+    let run = Run::of(command.env("SQS_ONCE_NAMESPACE", "shell").output().unwrap());
+    assert_eq!(run.status, Some(0), "{}", run.stderr);
+    let said = "polling payments.fifo: batches of up to 2, window 0s, up to 1 environments";
+    assert!(run.stderr.contains(said), "{}", run.stderr);
+    assert!(
+        run.stderr
+            .ends_with("left in payments.fifo: 0, in payments-dlq.fifo: 0\n"),
+        "{}",
+        run.stderr
+    );
+}
+
+#[test]
+fn mistakes_are_found_before_anything_is_built() {
+    let project = Project::new();
+    project.write("bad.json", r#"{"Records": [{"messageId": "m-1"}]}"#);
+    for (arguments, message) in [
+        (
+            &["--send", "nowhere.json"][..],
+            "nowhere.json can't be read",
+        ),
+        (&["--send", "bad.json"], "each with a `body` that is a text"),
+        (&["--queue", "Refunds"], "the template has no such queue"),
+        (
+            &["--report", "nowhere/run.html"],
+            "the report can't be written to nowhere/run.html",
+        ),
+        (
+            &["--template", "nowhere.yaml"],
+            "nowhere.yaml can't be read",
+        ),
+    ] {
+        let run = Run::of(project.command(arguments).output().unwrap());
+        assert_eq!(run.status, Some(1), "{}", run.stderr);
+        assert!(run.stderr.contains(message), "{}", run.stderr);
+    }
+    assert!(!project.folder.path().join("target").exists());
+}
+
+#[test]
+fn its_page_shows_what_happens() {
+    let project = Project::new();
+    let mut dev = project.start(&[]);
+    let queue = dev.queue();
+    let page = dev.stderr.until("page: ");
+    let address = page.strip_prefix("page: http://").unwrap();
+    let address = address.strip_suffix('/').unwrap();
+    send(&queue, "good");
+    let line = dev.stdout.until("processed");
+    let id = line.split_whitespace().nth(2).unwrap();
+
+    let html = get(address, "/");
+    assert!(
+        html.contains("<!DOCTYPE html>") || html.contains("<!doctype html>"),
+        "{html}"
+    );
+    let story = get(address, "/story?since=0");
+    assert!(story.contains(id) && story.contains("processed"), "{story}");
+}
+
+#[test]
+fn the_report_is_the_run_in_one_file_whatever_it_came_to() {
+    let project = Project::new();
+    project.event(&[("m-good", "good"), ("m-poison", "poison")]);
+    let run = project.handle(&["--visibility-timeout", "300ms", "--report", "run.html"]);
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    let html = fs::read_to_string(project.folder.path().join("run.html")).unwrap();
+    for said in ["m-good", "m-poison", "processed", "not an order"] {
+        assert!(html.contains(said), "{said} is not in the report");
+    }
+}
+
+#[test]
+fn a_port_that_is_taken_is_named() {
+    let project = Project::new();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let run = Run::of(project.command(&["--port", &port]).output().unwrap());
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    assert!(
+        run.stderr.contains(&format!("127.0.0.1:{port}")),
+        "{}",
+        run.stderr
+    );
+}
+
+#[test]
+fn help_ends_in_examples() {
+    let project = Project::new();
+    let run = Run::of(project.command(&["--help"]).output().unwrap());
+    let (_, examples) = run.stdout.split_once("Examples:\n").unwrap();
+    assert!(examples.contains("cargo sqs-once dev --send events/orders.json --until-empty"));
+}
+
+/// A queue elsewhere, as far as `dev` can tell.
+#[cfg(feature = "aws")]
+#[test]
+fn messages_of_any_sqs_endpoint_are_handled_and_deleted() {
+    use sqs_once_local::{LocalSqs, NewMessage, QueueSettings, Queues};
+    use std::time::SystemTime;
+
+    let project = Project::new();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let mut queues = Queues::default();
+    queues
+        .create("elsewhere", QueueSettings::default())
+        .unwrap();
+    for id in ["m-1", "m-2"] {
+        let message = NewMessage::new(id, "good");
+        queues
+            .send("elsewhere", message, SystemTime::now())
+            .unwrap();
+    }
+    let sqs = runtime.block_on(LocalSqs::start(queues)).unwrap();
+    let url = sqs.url("elsewhere");
+    let mut command = project.command(&["--queue-url", &url, "--until-empty"]);
+    let run = Run::of(
+        command
+            .env("AWS_EC2_METADATA_DISABLED", "true")
+            .output()
+            .unwrap(),
+    );
+    assert_eq!(run.status, Some(0), "{}", run.stderr);
+    assert_eq!(
+        (run.count("m-1", "processed"), run.count("m-2", "processed")),
+        (1, 1)
+    );
+    assert!(
+        run.stderr.contains("no other consumer gets it"),
+        "{}",
+        run.stderr
+    );
+    assert_eq!(sqs.queues().len("elsewhere").unwrap(), 0);
+
+    let gone = format!("{url}-gone");
+    let run = Run::of(project.command(&["--queue-url", &gone]).output().unwrap());
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("SQS refused GetQueueAttributes"),
+        "{}",
+        run.stderr
+    );
+    let run = Run::of(
+        project
+            .command(&["--queue-url", &url, "--send", "x"])
+            .output()
+            .unwrap(),
+    );
+    assert_eq!(run.status, Some(2));
+}

@@ -1,0 +1,256 @@
+//! `cargo sqs-once doctor`, run as a user runs it.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use serde_json::Value;
+use std::fs;
+use std::process::{Command, Stdio};
+use tempfile::TempDir;
+
+const TEMPLATE: &str = "\
+Resources:
+  Charge:
+    Type: AWS::Serverless::Function
+    Properties:
+      Runtime: provided.al2023
+      Timeout: 30 # for a batch
+      Events:
+        Orders:
+          Type: SQS
+          Properties:
+            Queue: !GetAtt Orders.Arn
+            FunctionResponseTypes: [ReportBatchItemFailures]
+  Orders:
+    Type: AWS::SQS::Queue
+    Properties:
+      RedrivePolicy:
+        deadLetterTargetArn: !ImportValue DeadLetterQueueArn
+        maxReceiveCount: 5
+";
+
+struct Run {
+    status: Option<i32>,
+    stdout: String,
+    stderr: String,
+}
+
+/// A folder with a template and a manifest, so that none above it counts.
+fn project(template: &str) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("template.yaml"), template).unwrap();
+    fs::write(folder.path().join("Cargo.toml"), "[workspace]\n").unwrap();
+    folder
+}
+
+fn doctor(folder: &TempDir, arguments: &[&str]) -> Run {
+    let output = Command::new(env!("CARGO_BIN_EXE_cargo-sqs-once"))
+        .arg("doctor")
+        .args(arguments)
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    Run {
+        status: output.status.code(),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+#[test]
+fn a_finding_says_where_it_is_why_it_matters_and_what_to_write() {
+    let run = doctor(&project(TEMPLATE), &[]);
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    let expected = "\
+template.yaml:13:3: warning: The queue Orders's visibility timeout is 30 s (the default), the function Charge's timeout 30 s: it should be 180 s at least. [visibility-timeout-too-short]
+  why: Lambda needs that time to retry a throttled batch; with less, messages come back while it still tries, and their receives count towards the dead-letter queue.
+  fix: --fix writes it
+    Orders:
+      Properties:
+        VisibilityTimeout: 180
+  see: https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html
+1 finding: 0 errors, 1 warning
+";
+    assert_eq!(run.stdout, expected);
+    assert_eq!(run.stderr, "");
+}
+
+#[test]
+fn a_fix_is_written_once_and_the_file_keeps_its_permissions() {
+    let folder = project(TEMPLATE);
+    let path = folder.path().join("template.yaml");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+    }
+    let run = doctor(&folder, &["--fix"]);
+    assert_eq!(run.status, Some(0), "{}", run.stderr);
+    assert!(
+        run.stdout.starts_with("template.yaml:13:3: fixed: "),
+        "{}",
+        run.stdout
+    );
+    assert!(
+        run.stdout.ends_with("1 fixed, nothing found\n"),
+        "{}",
+        run.stdout
+    );
+    let fixed = format!("{TEMPLATE}      VisibilityTimeout: 180\n");
+    assert_eq!(fs::read_to_string(&path).unwrap(), fixed);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        assert_eq!(
+            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+            0o640
+        );
+    }
+    let again = doctor(&folder, &["template.yaml", "--fix"]);
+    assert_eq!((again.status, &*again.stdout), (Some(0), "nothing found\n"));
+    assert_eq!(fs::read_to_string(&path).unwrap(), fixed);
+    let names: Vec<_> = fs::read_dir(folder.path()).unwrap().collect();
+    assert_eq!(names.len(), 2, "{names:?}");
+}
+
+#[test]
+fn a_manifest_that_aborts_is_found_and_fixed() {
+    let folder = project(&TEMPLATE.replace("30 #", "5 #"));
+    let path = folder.path().join("Cargo.toml");
+    fs::write(
+        &path,
+        "[workspace]\n[profile.release]\npanic = \"abort\" # small\n",
+    )
+    .unwrap();
+    let run = doctor(&folder, &[]);
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    assert!(
+        run.stdout.contains("Cargo.toml:3:9: error: "),
+        "{}",
+        run.stdout
+    );
+    assert_eq!(doctor(&folder, &["--fix"]).status, Some(0));
+    let fixed = "[workspace]\n[profile.release]\npanic = \"unwind\" # small\n";
+    assert_eq!(fs::read_to_string(&path).unwrap(), fixed);
+}
+
+#[test]
+fn programs_get_json_and_code_scanning_gets_sarif() {
+    let folder = project(TEMPLATE);
+    let run = doctor(&folder, &["--json"]);
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    let json: Value = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!(json["findings"][0]["rule"], "visibility-timeout-too-short");
+    assert_eq!(json["findings"][0]["line"], 13);
+    assert_eq!(json["fixed"], serde_json::json!([]));
+
+    let run = doctor(&folder, &["--sarif"]);
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    let sarif: Value = serde_json::from_str(&run.stdout).unwrap();
+    let result = &sarif["runs"][0]["results"][0];
+    assert_eq!(result["ruleId"], "visibility-timeout-too-short");
+    let location = &result["locations"][0]["physicalLocation"];
+    assert_eq!(location["artifactLocation"]["uri"], "template.yaml");
+}
+
+#[test]
+fn an_allowed_rule_finds_and_fixes_nothing() {
+    let folder = project(TEMPLATE);
+    let allow = ["--allow", "visibility-timeout-too-short"];
+    let run = doctor(&folder, &[&["--fix"], &allow[..]].concat());
+    assert_eq!((run.status, &*run.stdout), (Some(0), "nothing found\n"));
+    let text = fs::read_to_string(folder.path().join("template.yaml")).unwrap();
+    assert_eq!(text, TEMPLATE);
+    let unknown = doctor(&folder, &["--allow", "visibility"]);
+    assert_eq!(unknown.status, Some(2));
+    assert!(
+        unknown.stderr.contains("dead-letter-queue-missing"),
+        "{}",
+        unknown.stderr
+    );
+}
+
+#[test]
+fn what_can_not_be_examined_says_what_to_do() {
+    let empty = tempfile::tempdir().unwrap();
+    let run = doctor(&empty, &[]);
+    assert_eq!(run.status, Some(1));
+    assert!(
+        run.stderr.contains("name the template or the plan"),
+        "{}",
+        run.stderr
+    );
+
+    let folder = project("Resources: [");
+    let run = doctor(&folder, &[]);
+    assert_eq!(run.status, Some(1));
+    assert!(
+        run.stderr.contains("template.yaml was not examined"),
+        "{}",
+        run.stderr
+    );
+    assert!(run.stderr.contains("not valid YAML"), "{}", run.stderr);
+
+    let plan = r#"{"planned_values": {}, "configuration": {}}"#;
+    fs::write(folder.path().join("plan.json"), plan).unwrap();
+    let run = doctor(&folder, &["plan.json", "--fix"]);
+    assert_eq!(run.status, Some(1));
+    assert!(
+        run.stderr.contains("a Terraform plan can't be fixed"),
+        "{}",
+        run.stderr
+    );
+}
+
+#[test]
+fn nothing_from_a_template_writes_to_the_terminal_but_text() {
+    let evil = TEMPLATE.replace("Orders", "\"Or\\e[31mders\"").replace(
+        "!GetAtt \"Or\\e[31mders\".Arn",
+        "{\"Fn::GetAtt\": [\"Or\\e[31mders\", Arn]}",
+    );
+    let run = doctor(&project(&evil), &[]);
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    assert!(
+        run.stdout.contains("visibility-timeout-too-short"),
+        "{}",
+        run.stdout
+    );
+    assert!(!run.stdout.contains('\x1b'), "{:?}", run.stdout);
+}
+
+#[test]
+fn who_reads_may_stop_reading() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_cargo-sqs-once"))
+        .args(["doctor", "--sarif"])
+        .current_dir(project(TEMPLATE).path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        !stderr.contains("panicked") && !stderr.contains("can't be written"),
+        "{stderr}"
+    );
+}
+
+#[test]
+fn the_repositorys_own_templates_have_nothing_to_be_found() {
+    for template in ["../../template.yaml", "../inventory/template.yaml"] {
+        let run = Command::new(env!("CARGO_BIN_EXE_cargo-sqs-once"))
+            .args(["doctor", template])
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .output()
+            .unwrap();
+        let stdout = String::from_utf8(run.stdout).unwrap();
+        assert_eq!(stdout, "nothing found\n", "{template}");
+    }
+}
+
+#[test]
+fn the_help_has_examples() {
+    let run = doctor(&project(TEMPLATE), &["--help"]);
+    assert_eq!(run.status, Some(0));
+    assert!(run.stdout.contains("Examples:\n"), "{}", run.stdout);
+}

@@ -1,0 +1,334 @@
+//! `cargo sqs-once new`, run as a user runs it. That the projects build and pass their tests, `.ci/new.py` sees.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use saphyr::{LoadableYamlNode, Yaml};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+use tempfile::TempDir;
+
+/// A folder in which projects are made.
+struct Folder(TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_cargo-sqs-once"))
+            .arg("new")
+            .args(arguments)
+            .current_dir(self.path())
+            .output()
+            .unwrap()
+    }
+
+    /// Makes a project; its files by path.
+    fn make(&self, arguments: &[&str]) -> BTreeMap<String, String> {
+        let output = self.run(arguments);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let mut files = BTreeMap::new();
+        let project = self.path().join(arguments[0]);
+        read(&project, &project, &mut files);
+        files
+    }
+
+    /// What is in it, hidden or not.
+    fn entries(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.path()).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.collect()
+    }
+}
+
+fn read(project: &Path, folder: &Path, files: &mut BTreeMap<String, String>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            read(project, &path, files);
+        } else {
+            let name = path.strip_prefix(project).unwrap().to_str().unwrap();
+            files.insert(name.to_owned(), fs::read_to_string(&path).unwrap());
+        }
+    }
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+/// Every combination of the options, each with a name of its own.
+fn variants() -> Vec<(String, Vec<&'static str>)> {
+    let mut variants = Vec::new();
+    for queue in [None, Some("--fifo")] {
+        for source in [None, Some("--sns")] {
+            for effect in [None, Some("--transactional"), Some("--postgres")] {
+                let options: Vec<_> = [queue, source, effect].into_iter().flatten().collect();
+                let name = format!("payments{}", options.concat().replace("--", "-"));
+                variants.push((name, options));
+            }
+        }
+    }
+    variants
+}
+
+fn resource_types(template: &str) -> Vec<String> {
+    let documents = Yaml::load_from_str(template).unwrap();
+    let resources = documents[0].as_mapping_get("Resources").unwrap();
+    let resources = resources.as_mapping().unwrap().values();
+    resources
+        .map(|resource| resource.as_mapping_get("Type").unwrap().as_str().unwrap())
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn every_variant_is_a_whole_project() {
+    let folder = Folder::new();
+    for (name, options) in variants() {
+        let files = folder.make(&[&[&*name], &options[..]].concat());
+        for file in [
+            ".github/workflows/ci.yml",
+            ".gitignore",
+            "Cargo.toml",
+            "README.md",
+            "events/invalid.json",
+            "events/orders.json",
+            "samconfig.toml",
+            "src/main.rs",
+            "template.yaml",
+        ] {
+            assert!(files.contains_key(file), "{name} has no {file}");
+        }
+        for (file, content) in &files {
+            assert!(!content.contains("{%"), "{name}: {file} is not rendered");
+            assert!(!content.is_empty(), "{name}: {file} is empty");
+            assert!(content.ends_with('\n') && !content.ends_with("\n\n"));
+            assert!(!content.starts_with('\n'), "{name}: {file}");
+            assert!(!content.contains("\n\n\n"), "{name}: {file} has holes");
+        }
+        Yaml::load_from_str(&files[".github/workflows/ci.yml"]).unwrap();
+        let manifest: toml::Table = files["Cargo.toml"].parse().unwrap();
+        assert_eq!(manifest["package"]["name"].as_str(), Some(&*name));
+        assert_eq!(
+            manifest["profile"]["release"]["panic"].as_str(),
+            Some("unwind")
+        );
+
+        let has = |option| options.contains(&option);
+        let types = resource_types(&files["template.yaml"]);
+        let count = |kind: &str| types.iter().filter(|one| *one == kind).count();
+        let tables = match (has("--transactional"), has("--postgres")) {
+            (true, _) => 3,
+            (_, true) => 0,
+            _ => 1,
+        };
+        assert_eq!(count("AWS::DynamoDB::Table"), tables, "{name}");
+        let of_its_effect = match (has("--transactional"), has("--postgres")) {
+            (true, _) => ["src/tables.rs", "src/tests.rs"],
+            (_, true) => ["migrations/2_orders.sql", "src/database_tests.rs"],
+            _ => ["src/tests.rs", "src/warehouse.rs"],
+        };
+        for file in [
+            "CargoLambda.toml",
+            "migrations/2_orders.sql",
+            "src/database_tests.rs",
+            "src/tables.rs",
+            "src/tests.rs",
+            "src/warehouse.rs",
+        ] {
+            let is_there = files.contains_key(file);
+            assert_eq!(is_there, of_its_effect.contains(&file), "{name}: {file}");
+        }
+        assert_eq!(count("AWS::SNS::Topic"), usize::from(has("--sns")));
+        assert_eq!(count("AWS::SQS::Queue"), 2);
+        let fifo_queues = files["template.yaml"].matches("FifoQueue: true").count();
+        assert_eq!(fifo_queues, if has("--fifo") { 2 } else { 0 }, "{name}");
+
+        let sample: Value = serde_json::from_str(&files["events/orders.json"]).unwrap();
+        let record = &sample["Records"][0];
+        let group = &record["attributes"]["MessageGroupId"];
+        assert_eq!(group.is_string(), has("--fifo"), "{name}");
+        let body: Value = serde_json::from_str(record["body"].as_str().unwrap()).unwrap();
+        assert_eq!(body.get("TopicArn").is_some(), has("--sns"), "{name}");
+    }
+}
+
+#[test]
+fn a_project_depends_on_this_version_of_sqs_once() {
+    let mut version = env!("CARGO_PKG_VERSION").split('.');
+    let version = format!("{}.{}", version.next().unwrap(), version.next().unwrap());
+    let files = Folder::new().make(&["payments", "--postgres"]);
+    let manifest: toml::Table = files["Cargo.toml"].parse().unwrap();
+    let dependencies = &manifest["dependencies"];
+    let sqs_once = &dependencies["sqs-once"];
+    assert_eq!(sqs_once["version"].as_str(), Some(&*version));
+    assert_eq!(dependencies["sqs-once-postgres"].as_str(), Some(&*version));
+}
+
+#[test]
+fn a_project_may_depend_on_a_checkout_wherever_it_lies() {
+    let folder = Folder::new();
+    let checkout = folder.path().join("a \"quoted\" one");
+    fs::create_dir_all(checkout.join("crates/sqs-once")).unwrap();
+    fs::write(checkout.join("crates/sqs-once/Cargo.toml"), "").unwrap();
+    let files = folder.make(&["payments", "--sqs-once", "./a \"quoted\" one"]);
+    let manifest: toml::Table = files["Cargo.toml"].parse().unwrap();
+    let path = checkout.canonicalize().unwrap().join("crates/sqs-once");
+    for kind in ["dependencies", "dev-dependencies"] {
+        assert_eq!(
+            manifest[kind]["sqs-once"]["path"].as_str(),
+            path.to_str(),
+            "{kind}"
+        );
+    }
+}
+
+#[test]
+fn what_is_no_checkout_is_refused() {
+    let folder = Folder::new();
+    let output = folder.run(&["payments", "--sqs-once", "elsewhere"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("elsewhere is no checkout of sqs-once"));
+    assert!(folder.entries().is_empty());
+}
+
+#[test]
+fn the_migration_is_the_schema_of_the_store() {
+    let files = Folder::new().make(&["payments", "--postgres"]);
+    let schema = include_str!("../../sqs-once-postgres/schema/v1.sql");
+    assert_eq!(files["migrations/1_processed_events.sql"], schema);
+}
+
+#[test]
+fn a_name_that_fits_nowhere_is_wrong_usage() {
+    let folder = Folder::new();
+    let too_long = "a".repeat(61);
+    for name in [
+        "",
+        "Payments",
+        "pay ments",
+        "pay_ments",
+        "7payments",
+        "pay--ments",
+        "payments-",
+        "../payments",
+        "/payments",
+        "zahlungen-für-alle",
+        "pay\u{1b}[31mments",
+        "fn",
+        "serde",
+        "sqs-once",
+        "test",
+        "con",
+        &too_long,
+    ] {
+        let output = folder.run(&[name]);
+        assert_eq!(output.status.code(), Some(2), "{name:?}");
+        assert!(text(&output.stderr).contains("expected"), "{name:?}");
+    }
+    assert!(folder.entries().is_empty());
+    folder.make(&["order-payments-2"]);
+}
+
+#[test]
+fn an_effect_is_in_one_place() {
+    let folder = Folder::new();
+    let output = folder.run(&["payments", "--transactional", "--postgres"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(folder.entries().is_empty());
+}
+
+#[test]
+fn what_is_there_already_is_not_touched() {
+    let folder = Folder::new();
+    let project = folder.path().join("payments");
+    fs::create_dir(&project).unwrap();
+    fs::write(project.join("notes"), "mine").unwrap();
+    let output = folder.run(&["payments"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("payments is there already"));
+    assert_eq!(folder.entries(), ["payments"]);
+    assert_eq!(fs::read_to_string(project.join("notes")).unwrap(), "mine");
+    assert_eq!(fs::read_dir(project).unwrap().count(), 1);
+
+    fs::write(folder.path().join("a-file"), "mine").unwrap();
+    assert_eq!(folder.run(&["a-file"]).status.code(), Some(1));
+    let file = fs::read_to_string(folder.path().join("a-file")).unwrap();
+    assert_eq!(file, "mine");
+}
+
+#[test]
+fn an_empty_folder_becomes_the_project() {
+    let folder = Folder::new();
+    fs::create_dir(folder.path().join("payments")).unwrap();
+    assert!(folder.make(&["payments"]).contains_key("Cargo.toml"));
+    assert_eq!(folder.entries(), ["payments"]);
+}
+
+/// A file-size limit of nothing: every write fails, as on a full disk.
+#[cfg(unix)]
+#[test]
+fn a_project_that_can_not_be_written_is_not_there_at_all() {
+    let folder = Folder::new();
+    let output = Command::new("sh")
+        .args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$0\" new payments"])
+        .arg(env!("CARGO_BIN_EXE_cargo-sqs-once"))
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("payments can't be written"));
+    assert!(folder.entries().is_empty());
+}
+
+/// As `cargo new` makes them: by the user's umask, not as private as a temporary folder.
+#[cfg(unix)]
+#[test]
+fn the_folder_is_as_open_as_any_other() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = Folder::new();
+    folder.make(&["payments"]);
+    fs::create_dir(folder.path().join("another")).unwrap();
+    let mode = |name| {
+        fs::metadata(folder.path().join(name))
+            .unwrap()
+            .permissions()
+    };
+    assert_eq!(mode("payments").mode(), mode("another").mode());
+}
+
+#[test]
+fn it_says_what_it_made_and_what_to_do_next() {
+    let folder = Folder::new();
+    let output = folder.run(&["payments"]);
+    let said = text(&output.stdout);
+    assert!(said.contains("src/main.rs"));
+    assert!(said.contains("cd payments\n  cargo test\n  cargo sqs-once invoke events/orders.json"));
+    assert!(output.stderr.is_empty());
+
+    let output = folder.run(&["shipping", "--fifo", "--json"]);
+    let made: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(made["name"], "shipping");
+    let project = made["folder"].as_str().unwrap();
+    let files = made["files"].as_array().unwrap();
+    assert!(files.len() > 10);
+    for file in files {
+        let file = Path::new(project).join(file.as_str().unwrap());
+        assert!(file.is_file(), "{file:?}");
+    }
+}
+
+#[test]
+fn help_shows_examples() {
+    let output = Folder::new().run(&["--help"]);
+    assert!(text(&output.stdout).contains("Examples:\n  cargo sqs-once new payments"));
+}

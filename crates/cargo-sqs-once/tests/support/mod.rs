@@ -1,0 +1,133 @@
+//! The command line, run as a user runs it: with pipes, and at a terminal.
+
+#![allow(dead_code, reason = "not every test file uses all of it")]
+
+use nix::pty::{OpenptyResult, openpty};
+use sqs_once_local::{LocalDynamoDb, REGION, TableDescription};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::process::{Child, Command, Output, Stdio};
+
+/// How a command ended, and what it said.
+pub(crate) struct Run {
+    pub(crate) status: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Run {
+    pub(crate) fn of(output: Output) -> Self {
+        Self {
+            status: output.status.code(),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    #[track_caller]
+    pub(crate) fn assert_done(&self) {
+        assert_eq!(self.status, Some(0), "{}", self.stderr);
+    }
+
+    #[track_caller]
+    pub(crate) fn assert_failed_with(&self, message: &str) {
+        assert_eq!(self.status, Some(1), "{}{}", self.stdout, self.stderr);
+        assert!(self.stderr.contains(message), "{}", self.stderr);
+    }
+}
+
+/// The binary, with settings of this test alone.
+pub(crate) fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-sqs-once"));
+    command.args(arguments);
+    for name in [
+        "SQS_ONCE_TABLE",
+        "SQS_ONCE_NAMESPACE",
+        "AWS_PROFILE",
+        "NO_COLOR",
+    ] {
+        command.env_remove(name);
+    }
+    command
+        .env("AWS_ACCESS_KEY_ID", "test")
+        .env("AWS_SECRET_ACCESS_KEY", "test")
+        .env("AWS_EC2_METADATA_DISABLED", "true")
+        .env("AWS_CONFIG_FILE", "/nowhere/config")
+        .env("AWS_SHARED_CREDENTIALS_FILE", "/nowhere/credentials")
+        .env("AWS_REGION", REGION);
+    command
+}
+
+/// A DynamoDB with the table that is documented.
+pub(crate) async fn dynamodb() -> LocalDynamoDb {
+    let dynamodb = LocalDynamoDb::memory().await.unwrap();
+    dynamodb.create_table(&TableDescription::default()).unwrap();
+    dynamodb
+}
+
+/// A command whose standard input and standard error are a terminal.
+pub(crate) struct AtTerminal {
+    child: Child,
+    terminal: File,
+    /// All that the terminal has shown so far.
+    pub(crate) shown: String,
+}
+
+impl AtTerminal {
+    pub(crate) fn start(mut command: Command) -> Self {
+        let OpenptyResult { master, slave } = openpty(None, None).unwrap();
+        command
+            .stdin(Stdio::from(slave.try_clone().unwrap()))
+            .stderr(Stdio::from(slave))
+            .stdout(Stdio::piped());
+        let child = command.spawn().unwrap();
+        // The command has the terminal's other end, which must be nobody else's when it ends.
+        drop(command);
+        Self {
+            child,
+            terminal: File::from(master),
+            shown: String::new(),
+        }
+    }
+
+    /// Waits until the terminal shows a text.
+    pub(crate) fn wait_for(&mut self, text: &str) {
+        while !self.shown.contains(text) {
+            assert!(
+                self.read(),
+                "the terminal never showed {text:?}: {}",
+                self.shown
+            );
+        }
+    }
+
+    pub(crate) fn write(&mut self, text: &str) {
+        self.terminal.write_all(text.as_bytes()).unwrap();
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Everything until the command ends. Standard error is what the terminal has shown.
+    pub(crate) fn end(mut self) -> Run {
+        while self.read() {}
+        let mut run = Run::of(self.child.wait_with_output().unwrap());
+        run.stderr = self.shown;
+        run
+    }
+
+    /// Reads on; `false` at the end.
+    fn read(&mut self) -> bool {
+        let mut bytes = [0; 4096];
+        // Linux says EIO where others say end of file.
+        match self.terminal.read(&mut bytes) {
+            Ok(0) | Err(_) => false,
+            Ok(count) => {
+                self.shown
+                    .push_str(&String::from_utf8_lossy(&bytes[..count]));
+                true
+            }
+        }
+    }
+}

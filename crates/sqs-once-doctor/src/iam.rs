@@ -1,0 +1,156 @@
+//! What IAM's policies allow.
+
+use crate::model::{Permissions, Scope, Target};
+
+const POLLER: &[&str] = &[
+    "sqs:ReceiveMessage",
+    "sqs:DeleteMessage",
+    "sqs:GetQueueAttributes",
+];
+
+/// What one of AWS's managed policies, by its name or ARN, allows on queues and tables; none if it is not known here.
+pub(crate) fn managed_policy(name: &str) -> Option<&'static [&'static str]> {
+    match name.rsplit('/').next().unwrap_or(name) {
+        "AWSLambdaSQSQueueExecutionRole" => Some(POLLER),
+        "AmazonSQSFullAccess" => Some(&["sqs:*"]),
+        "AmazonDynamoDBFullAccess" | "AmazonDynamoDBFullAccess_v2" => Some(&["dynamodb:*"]),
+        "AdministratorAccess" => Some(&["*"]),
+        "PowerUserAccess" => Some(&["sqs:*", "dynamodb:*"]),
+        "AmazonSQSReadOnlyAccess" => Some(&[
+            "sqs:GetQueueAttributes",
+            "sqs:GetQueueUrl",
+            "sqs:ListQueues",
+        ]),
+        "AmazonDynamoDBReadOnlyAccess" => Some(&[
+            "dynamodb:GetItem",
+            "dynamodb:BatchGetItem",
+            "dynamodb:Query",
+        ]),
+        "AWSLambdaBasicExecutionRole"
+        | "AWSLambdaVPCAccessExecutionRole"
+        | "AWSLambdaDynamoDBExecutionRole"
+        | "AWSLambdaKinesisExecutionRole"
+        | "AWSXRayDaemonWriteAccess"
+        | "AWSXrayWriteOnlyAccess"
+        | "CloudWatchLambdaInsightsExecutionRolePolicy"
+        | "AmazonS3ReadOnlyAccess"
+        | "AmazonS3FullAccess"
+        | "AmazonSNSFullAccess" => Some(&[]),
+        _ => None,
+    }
+}
+
+/// What one of SAM's policy templates allows on the queue or table that its parameter names.
+pub(crate) fn sam_policy_template(name: &str) -> Option<(&'static [&'static str], &'static str)> {
+    match name {
+        "SQSPollerPolicy" => Some((
+            &[
+                "sqs:ChangeMessageVisibility",
+                "sqs:DeleteMessage",
+                "sqs:GetQueueAttributes",
+                "sqs:ReceiveMessage",
+            ],
+            "QueueName",
+        )),
+        "SQSSendMessagePolicy" => Some((&["sqs:SendMessage"], "QueueName")),
+        "DynamoDBCrudPolicy" => Some((
+            &[
+                "dynamodb:GetItem",
+                "dynamodb:DeleteItem",
+                "dynamodb:PutItem",
+                "dynamodb:Scan",
+                "dynamodb:Query",
+                "dynamodb:UpdateItem",
+                "dynamodb:BatchWriteItem",
+                "dynamodb:BatchGetItem",
+                "dynamodb:DescribeTable",
+                "dynamodb:ConditionCheckItem",
+            ],
+            "TableName",
+        )),
+        "DynamoDBWritePolicy" => Some((
+            &[
+                "dynamodb:PutItem",
+                "dynamodb:UpdateItem",
+                "dynamodb:BatchWriteItem",
+            ],
+            "TableName",
+        )),
+        "DynamoDBReadPolicy" => Some((
+            &[
+                "dynamodb:GetItem",
+                "dynamodb:Scan",
+                "dynamodb:Query",
+                "dynamodb:BatchGetItem",
+                "dynamodb:DescribeTable",
+            ],
+            "TableName",
+        )),
+        _ => None,
+    }
+}
+
+/// What a resource of a statement is: `target` knows what a whole text refers to.
+pub(crate) fn scope(text: &str, target: impl Fn(&str) -> Option<Target>) -> Scope {
+    if text == "*" {
+        return Scope::Everything;
+    }
+    if text.contains('*') || text.contains('?') {
+        // What is below a table, such as its indexes, is not the table.
+        return match text.split_once('/') {
+            Some((table, _)) if table.starts_with("${") => {
+                Scope::One(Target::Other(text.to_owned()))
+            }
+            _ => Scope::Unknown,
+        };
+    }
+    target(text).map_or(Scope::Unknown, Scope::One)
+}
+
+impl Permissions {
+    /// Whether the action may be allowed on a resource of the deployment.
+    pub(crate) fn may(&self, action: &str, resource: &str) -> bool {
+        !self.is_complete
+            || self.statements.iter().any(|statement| {
+                statement.allows
+                    && statement
+                        .actions
+                        .iter()
+                        .any(|pattern| matches(pattern, action))
+                    && statement.resources.iter().any(|scope| match scope {
+                        Scope::Everything | Scope::Unknown => true,
+                        Scope::One(target) => target.is(resource),
+                    })
+            })
+    }
+
+    /// The actions that are allowed on exactly this resource.
+    pub(crate) fn on<'a>(&'a self, resource: &'a str) -> impl Iterator<Item = &'a str> {
+        self.statements
+            .iter()
+            .filter(move |statement| {
+                let of = |scope: &Scope| matches!(scope, Scope::One(target) if target.is(resource));
+                statement.allows && statement.resources.iter().any(of)
+            })
+            .flat_map(|statement| statement.actions.iter().map(String::as_str))
+    }
+}
+
+/// Whether a pattern of IAM's, where `*` is anything and `?` any character, is of an action.
+fn matches(pattern: &str, action: &str) -> bool {
+    let pattern: Vec<char> = pattern.to_lowercase().chars().collect();
+    let action: Vec<char> = action.to_lowercase().chars().collect();
+    // `reached[at]`: what is read of the pattern so far can be the first `at` characters.
+    let mut reached = vec![false; action.len() + 1];
+    reached[0] = true;
+    for part in pattern {
+        let before = reached.clone();
+        for at in 0..=action.len() {
+            reached[at] = match part {
+                '*' => before[..=at].contains(&true),
+                part => at > 0 && before[at - 1] && (part == '?' || part == action[at - 1]),
+            };
+        }
+    }
+    reached[action.len()]
+}

@@ -1,0 +1,112 @@
+//! What `Cargo.toml` says of panics.
+
+use crate::error::ReadError;
+use crate::field::Place;
+use std::fs;
+use std::num::NonZeroUsize;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use toml_edit::{Document, Item, TableLike};
+
+/// The build profiles of a workspace's manifest.
+#[derive(Debug, Clone)]
+pub struct Manifest {
+    /// The file.
+    pub path: PathBuf,
+    /// The profiles that end the process when a handler panics.
+    pub aborting: Vec<Aborting>,
+}
+
+/// `panic = "abort"`.
+#[derive(Debug, Clone)]
+pub struct Aborting {
+    /// The profile.
+    pub profile: String,
+    /// Where it stands.
+    pub place: Place,
+    span: Range<usize>,
+}
+
+impl Manifest {
+    /// Reads the manifest whose profiles cargo takes for code in `folder`: that of its workspace.
+    ///
+    /// # Errors
+    /// [`ReadError`] if there is one that can't be read.
+    pub fn find(folder: &Path) -> Result<Option<Self>, ReadError> {
+        let mut nearest = None;
+        for folder in folder.ancestors() {
+            let path = match folder.as_os_str().is_empty() {
+                true => PathBuf::from("Cargo.toml"),
+                false => folder.join("Cargo.toml"),
+            };
+            if !path.is_file() {
+                continue;
+            }
+            let text = fs::read_to_string(&path).map_err(|source| ReadError::Io {
+                path: path.clone(),
+                source,
+            })?;
+            let document = parse(&path, &text)?;
+            let is_workspace = document.contains_key("workspace");
+            let manifest = Self::of(path, &text, &document);
+            if is_workspace {
+                return Ok(Some(manifest));
+            }
+            nearest.get_or_insert(manifest);
+        }
+        Ok(nearest)
+    }
+
+    fn of(path: PathBuf, text: &str, document: &Document<&str>) -> Self {
+        let profiles = document.get("profile").and_then(Item::as_table_like);
+        let aborting = profiles
+            .into_iter()
+            .flat_map(|profiles| profiles.iter())
+            .filter_map(|(name, profile)| aborting(text, name, profile.as_table_like()?))
+            .collect();
+        Self { path, aborting }
+    }
+
+    /// The manifest's text with every `"abort"` an `"unwind"`, if that changes anything.
+    pub(crate) fn fixed(path: &Path, text: &str) -> Option<String> {
+        let document = parse(path, text).ok()?;
+        let mut manifest = Self::of(path.to_owned(), text, &document);
+        manifest
+            .aborting
+            .sort_by_key(|aborting| aborting.span.start);
+        let mut fixed = text.to_owned();
+        for aborting in manifest.aborting.iter().rev() {
+            fixed.replace_range(aborting.span.clone(), "\"unwind\"");
+        }
+        (fixed != text).then_some(fixed)
+    }
+}
+
+fn parse<'a>(path: &Path, text: &'a str) -> Result<Document<&'a str>, ReadError> {
+    Document::parse(text).map_err(|source| ReadError::Toml {
+        path: path.to_owned(),
+        source: Box::new(source),
+    })
+}
+
+fn aborting(text: &str, profile: &str, table: &dyn TableLike) -> Option<Aborting> {
+    let panic = table.get("panic")?;
+    let span = panic.span().filter(|_| panic.as_str() == Some("abort"))?;
+    let before = &text[..span.start];
+    let line = before.matches('\n').count() + 1;
+    let column = before
+        .chars()
+        .rev()
+        .take_while(|&char| char != '\n')
+        .count()
+        + 1;
+    Some(Aborting {
+        profile: profile.to_owned(),
+        place: Place {
+            resource: format!("profile.{profile}"),
+            position: NonZeroUsize::new(line).zip(NonZeroUsize::new(column)),
+            path: Vec::new(),
+        },
+        span,
+    })
+}

@@ -1,0 +1,322 @@
+//! A deployment, as far as messages can be lost or doubled in it: the same for every format it is read from.
+
+use crate::field::{Field, Path, Place};
+use crate::manifest::Manifest;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// What is deployed.
+#[derive(Debug, Clone, Default)]
+pub struct Deployment {
+    /// What it was read from.
+    pub format: Format,
+    /// Lambda functions.
+    pub functions: Vec<Function>,
+    /// Event source mappings.
+    pub mappings: Vec<Mapping>,
+    /// SQS queues.
+    pub queues: Vec<Queue>,
+    /// DynamoDB tables.
+    pub tables: Vec<Table>,
+    /// CloudWatch alarms.
+    pub alarms: Vec<Alarm>,
+    /// What sends to queues on behalf of an AWS service.
+    pub senders: Vec<Sender>,
+    /// The build profiles of the functions' code.
+    pub manifests: Vec<Manifest>,
+    /// Whether there may be resources that can't be seen here: nested stacks, macros.
+    pub has_more: bool,
+}
+
+/// How a deployment is written down.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Format {
+    /// A SAM or CloudFormation template.
+    #[default]
+    Template,
+    /// What `terraform show -json` says of a plan.
+    TerraformPlan,
+}
+
+/// What a resource is called and where it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Site {
+    /// The name that other resources refer to.
+    pub id: String,
+    /// Where it begins.
+    pub place: Place,
+    /// The way to its properties.
+    pub(crate) properties: Path,
+}
+
+/// What a value refers to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// A resource of the deployment, by its `Site::id`.
+    Own(String),
+    /// Something else, by what is written there.
+    Other(String),
+}
+
+impl Target {
+    /// Whether this is the resource `id`.
+    pub fn is(&self, id: &str) -> bool {
+        matches!(self, Target::Own(own) if own == id)
+    }
+}
+
+/// A Lambda function.
+#[derive(Debug, Clone)]
+pub struct Function {
+    /// What it is called.
+    pub site: Site,
+    /// `Timeout`.
+    pub timeout: Field<Duration>,
+    /// `Runtime`.
+    pub runtime: Field<String>,
+    /// `ReservedConcurrentExecutions`.
+    pub reserved_concurrency: Field<u64>,
+    /// Its environment variables; a reference stands there as `${Resource}` or `${Resource.Attribute}`.
+    pub environment: BTreeMap<String, Field<String>>,
+    /// Those of them that refer to something.
+    pub references: BTreeMap<String, Field<Target>>,
+    /// Whether it has a dead-letter queue for asynchronous invocations.
+    pub has_async_dead_letters: bool,
+    /// What its role may do.
+    pub permissions: Permissions,
+}
+
+impl Function {
+    /// The variable that says how a consumer of this library is set.
+    pub(crate) fn variable(&self, name: &str) -> &Field<String> {
+        self.environment.get(name).unwrap_or(&Field::Missing)
+    }
+
+    /// What a variable refers to.
+    pub(crate) fn reference(&self, name: &str) -> &Field<Target> {
+        self.references.get(name).unwrap_or(&Field::Missing)
+    }
+
+    /// Whether it is a consumer of this library, by its variables.
+    pub fn uses_sqs_once(&self) -> bool {
+        self.environment
+            .keys()
+            .any(|name| name.starts_with("SQS_ONCE_"))
+    }
+}
+
+/// What a role may do.
+#[derive(Debug, Clone, Default)]
+pub struct Permissions {
+    /// What it says.
+    pub statements: Vec<Statement>,
+    /// Whether that is all of it.
+    pub is_complete: bool,
+    /// The list that another statement can be added to, and in which shape.
+    pub(crate) extend: Option<Extend>,
+}
+
+/// Where a policy statement can be added.
+#[derive(Debug, Clone)]
+pub(crate) enum Extend {
+    /// To a list of statements.
+    Statements(Path),
+    /// To a list of SAM policies, which are statements or lists of them.
+    SamPolicies(Path),
+}
+
+/// A statement of a policy.
+#[derive(Debug, Clone)]
+pub struct Statement {
+    /// Where it stands.
+    pub place: Place,
+    /// Whether it allows.
+    pub allows: bool,
+    /// Patterns of actions.
+    pub actions: Vec<String>,
+    /// What they are allowed on.
+    pub resources: Vec<Scope>,
+}
+
+/// What a statement is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Scope {
+    /// `*`.
+    Everything,
+    /// One resource.
+    One(Target),
+    /// Something that only the deployment knows.
+    Unknown,
+}
+
+/// An event source mapping: what Lambda polls for a function.
+#[derive(Debug, Clone)]
+pub struct Mapping {
+    /// What it is called.
+    pub site: Site,
+    /// The function it invokes.
+    pub function: Field<Target>,
+    /// The queue it polls.
+    pub queue: Field<Target>,
+    /// Whether it takes batch item failures.
+    pub reports_failures: Field<bool>,
+    /// `BatchSize`.
+    pub batch_size: Field<u64>,
+    /// `MaximumBatchingWindowInSeconds`.
+    pub window: Field<Duration>,
+    /// `ScalingConfig.MaximumConcurrency`.
+    pub maximum_concurrency: Field<u64>,
+    /// `Enabled`.
+    pub is_enabled: Field<bool>,
+}
+
+/// An SQS queue.
+#[derive(Debug, Clone)]
+pub struct Queue {
+    /// What it is called.
+    pub site: Site,
+    /// `FifoQueue`.
+    pub is_fifo: Field<bool>,
+    /// `VisibilityTimeout`.
+    pub visibility_timeout: Field<Duration>,
+    /// `MessageRetentionPeriod`.
+    pub retention: Field<Duration>,
+    /// `RedrivePolicy.deadLetterTargetArn`.
+    pub dead_letter_queue: Field<Target>,
+    /// `RedrivePolicy.maxReceiveCount`.
+    pub max_receive_count: Field<u64>,
+    /// `SqsManagedSseEnabled`.
+    pub is_encrypted_by_sqs: Field<bool>,
+    /// `KmsMasterKeyId`.
+    pub kms_key: Field<String>,
+}
+
+/// What SQS does if a template does not say otherwise.
+impl Queue {
+    pub(crate) const DEFAULT_VISIBILITY_TIMEOUT: Duration = Duration::from_secs(30);
+    pub(crate) const DEFAULT_RETENTION: Duration = Duration::from_secs(4 * 24 * 3600);
+    pub(crate) const LONGEST_RETENTION: Duration = Duration::from_secs(14 * 24 * 3600);
+    pub(crate) const LONGEST_VISIBILITY_TIMEOUT: Duration = Duration::from_secs(12 * 3600);
+
+    pub(crate) fn visibility(&self) -> Option<Duration> {
+        self.visibility_timeout.or(Self::DEFAULT_VISIBILITY_TIMEOUT)
+    }
+
+    pub(crate) fn retained(&self) -> Option<Duration> {
+        self.retention.or(Self::DEFAULT_RETENTION)
+    }
+}
+
+/// A DynamoDB table.
+#[derive(Debug, Clone)]
+pub struct Table {
+    /// What it is called.
+    pub site: Site,
+    /// The partition key's attribute.
+    pub partition_key: Field<String>,
+    /// Whether it has a sort key.
+    pub has_sort_key: bool,
+    /// The TTL attribute.
+    pub ttl_attribute: Field<String>,
+    /// Whether TTL is on.
+    pub ttl_is_enabled: Field<bool>,
+}
+
+/// A CloudWatch alarm.
+#[derive(Debug, Clone)]
+pub struct Alarm {
+    /// What it is called.
+    pub site: Site,
+    /// What it looks at: one metric, or those of an expression.
+    pub metrics: Vec<Metric>,
+}
+
+/// A metric that an alarm looks at.
+#[derive(Debug, Clone)]
+pub struct Metric {
+    /// Such as `AWS/SQS`.
+    pub namespace: Field<String>,
+    /// Such as `ApproximateNumberOfMessagesVisible`.
+    pub name: Field<String>,
+    /// The queue it is of, by its `QueueName` dimension.
+    pub queue: Field<Target>,
+}
+
+/// What sends to a queue on behalf of an AWS service.
+#[derive(Debug, Clone)]
+pub struct Sender {
+    /// What it is called.
+    pub site: Site,
+    /// Such as `SNS`.
+    pub service: &'static str,
+    /// The queue.
+    pub queue: Field<Target>,
+}
+
+/// A function, the queue it consumes, and what is between them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Consumer<'a> {
+    pub(crate) mapping: &'a Mapping,
+    pub(crate) function: Option<&'a Function>,
+    pub(crate) queue: Option<&'a Queue>,
+}
+
+impl Deployment {
+    /// The functions that consume queues, once for each queue.
+    pub(crate) fn consumers(&self) -> impl Iterator<Item = Consumer<'_>> {
+        self.mappings
+            .iter()
+            .filter(|mapping| mapping.is_enabled.known() != Some(&false))
+            .map(|mapping| Consumer {
+                mapping,
+                function: self.function(&mapping.function),
+                queue: self.queue(&mapping.queue),
+            })
+    }
+
+    /// The queues that functions consume, each with all of its consumers.
+    pub(crate) fn sources(&self) -> impl Iterator<Item = (&Queue, Vec<Consumer<'_>>)> {
+        self.queues.iter().filter_map(|queue| {
+            let consumers: Vec<_> = self
+                .consumers()
+                .filter(|consumer| consumer.queue.is_some_and(|of| of.site.id == queue.site.id))
+                .collect();
+            (!consumers.is_empty()).then_some((queue, consumers))
+        })
+    }
+
+    /// The queues that functions consume and that have a dead-letter queue here, with it.
+    pub(crate) fn redrives(&self) -> impl Iterator<Item = (&Queue, &Queue)> {
+        self.sources()
+            .filter_map(|(queue, _)| Some((queue, self.queue(&queue.dead_letter_queue)?)))
+    }
+
+    /// The functions that consume a queue, each once.
+    pub(crate) fn consuming_functions(&self) -> impl Iterator<Item = &Function> {
+        self.functions.iter().filter(|function| {
+            self.consumers()
+                .any(|consumer| consumer.function.is_some_and(|of| of.site == function.site))
+        })
+    }
+
+    /// The tables that hold the consumers' keys, with one function of each.
+    pub(crate) fn key_tables(&self) -> impl Iterator<Item = (&Table, &Function)> {
+        self.tables.iter().filter_map(|table| {
+            let function = self.functions.iter().find(|function| {
+                let table_of = function.reference("SQS_ONCE_TABLE");
+                table_of.known().is_some_and(|of| of.is(&table.site.id))
+            })?;
+            Some((table, function))
+        })
+    }
+
+    pub(crate) fn function(&self, target: &Field<Target>) -> Option<&Function> {
+        let target = target.known()?;
+        self.functions.iter().find(|it| target.is(&it.site.id))
+    }
+
+    pub(crate) fn queue(&self, target: &Field<Target>) -> Option<&Queue> {
+        let target = target.known()?;
+        self.queues.iter().find(|it| target.is(&it.site.id))
+    }
+}

@@ -1,0 +1,88 @@
+//! What to do about a problem, in the language of its deployment.
+
+use crate::field::{Field, Path, Step, below};
+use crate::model::{Format, Site};
+use crate::template::{Change, Style, snippet};
+use serde_json::Value;
+use std::path::PathBuf;
+
+/// What to do about a problem.
+#[derive(Debug, Clone)]
+pub(crate) enum Remedy {
+    /// Changes to the template, or the same for Terraform.
+    Deployment {
+        changes: Vec<Change>,
+        hcl: String,
+        /// Whether there is nothing to decide.
+        is_automatic: bool,
+    },
+    /// `panic = "unwind"` in a manifest.
+    Manifest { path: PathBuf, profile: String },
+}
+
+impl Remedy {
+    /// Gives a property of a resource a value, where it stands or else where the resource does.
+    pub(crate) fn set<T>(
+        field: &Field<T>,
+        site: &Site,
+        names: &[&str],
+        value: impl Into<Value>,
+        hcl: impl Into<String>,
+    ) -> Self {
+        let path = match field.place() {
+            Some(place) if !place.path.is_empty() => place.path.clone(),
+            _ => below(&site.properties, names),
+        };
+        let hcl = format!("# {}\n{}", site.id, hcl.into());
+        Self::changes(vec![Change::Set(path, value.into())], hcl)
+    }
+
+    pub(crate) fn changes(changes: Vec<Change>, hcl: impl Into<String>) -> Self {
+        // Of two branches of a condition only one would be changed.
+        let is_conditional = |change: &Change| {
+            let (Change::Set(path, _) | Change::Append(path, _)) = change;
+            path.contains(&Step::Key("Fn::If".into()))
+        };
+        Remedy::Deployment {
+            is_automatic: !changes.is_empty() && !changes.iter().any(is_conditional),
+            changes,
+            hcl: hcl.into(),
+        }
+    }
+
+    /// The same, but for somebody to decide.
+    pub(crate) fn by_hand(mut self) -> Self {
+        if let Remedy::Deployment { is_automatic, .. } = &mut self {
+            *is_automatic = false;
+        }
+        self
+    }
+
+    /// The remedy as text to copy.
+    pub(crate) fn snippet(&self, format: Format, style: Style) -> String {
+        match (self, format) {
+            (Remedy::Manifest { profile, .. }, _) => {
+                format!("[profile.{profile}]\npanic = \"unwind\"")
+            }
+            (Remedy::Deployment { hcl, .. }, Format::TerraformPlan) => hcl.clone(),
+            (Remedy::Deployment { changes, .. }, Format::Template) => {
+                let snippets: Vec<String> = changes
+                    .iter()
+                    .map(|change| match change {
+                        Change::Set(path, value) => snippet(path, value, style),
+                        Change::Append(path, value) => {
+                            snippet(path, &Value::Array(vec![value.clone()]), style)
+                        }
+                    })
+                    .collect();
+                snippets.join("\n")
+            }
+        }
+    }
+}
+
+/// A resource that is new in the template.
+pub(crate) fn resource(id: &str, value: Value) -> Change {
+    let path: Path = vec!["Resources".into(), id.into()];
+    Change::Set(path, value)
+}

@@ -1,0 +1,111 @@
+//! Who hears of messages that were given up on.
+
+use super::Problem;
+use crate::field::Field;
+use crate::model::{Deployment, Metric, Queue};
+use crate::remedy::{Remedy, resource};
+use serde_json::json;
+
+const RIGHT: &str = "ApproximateNumberOfMessagesVisible";
+/// What grows, or stays above zero, when SQS moves a message there.
+const ALL_RIGHT: [&str; 2] = [RIGHT, "ApproximateAgeOfOldestMessage"];
+
+/// The metrics that alarms look at of a queue; none if an alarm may look at it.
+fn watched<'a>(deployment: &'a Deployment, queue: &Queue) -> Option<Vec<&'a Metric>> {
+    let mut watched = Vec::new();
+    for metric in deployment.alarms.iter().flat_map(|alarm| &alarm.metrics) {
+        let is_sqs = metric.namespace.known().is_none_or(|of| of == "AWS/SQS");
+        match &metric.queue {
+            Field::Known(target, _) if target.is(&queue.site.id) => watched.push(metric),
+            Field::Unknown if is_sqs => return None,
+            _ => {}
+        }
+    }
+    Some(watched)
+}
+
+pub(super) fn missing(deployment: &Deployment) -> Vec<Problem> {
+    if deployment.has_more {
+        return Vec::new();
+    }
+    dead_letter_queues(deployment)
+        .filter(|queue| watched(deployment, queue).is_some_and(|watched| watched.is_empty()))
+        .map(|queue| {
+            let id = &queue.site.id;
+            let alarm = json!({
+                "Type": "AWS::CloudWatch::Alarm",
+                "Properties": {
+                    "AlarmDescription": "Messages were given up on: find the reason, fix it, redrive the queue.",
+                    "Namespace": "AWS/SQS",
+                    "MetricName": RIGHT,
+                    "Dimensions": [{ "Name": "QueueName", "Value": { "Fn::GetAtt": [id, "QueueName"] } }],
+                    "Statistic": "Maximum",
+                    "ComparisonOperator": "GreaterThanThreshold",
+                    "Threshold": 0,
+                    "Period": 60,
+                    "EvaluationPeriods": 1,
+                    "TreatMissingData": "notBreaching",
+                },
+            });
+            let hcl = format!(
+                "resource \"aws_cloudwatch_metric_alarm\" \"dead_letters\" {{\n  \
+                 alarm_name          = \"dead-letters\"\n  namespace           = \"AWS/SQS\"\n  \
+                 metric_name         = \"{RIGHT}\"\n  dimensions          = {{ QueueName = {id}.name }}\n  \
+                 statistic           = \"Maximum\"\n  comparison_operator = \"GreaterThanThreshold\"\n  \
+                 threshold           = 0\n  period              = 60\n  evaluation_periods  = 1\n  \
+                 treat_missing_data  = \"notBreaching\"\n}}"
+            );
+            Problem {
+                place: queue.site.place.clone(),
+                message: format!(
+                    "No alarm looks at the dead-letter queue {id}. Add the AlarmActions that wake somebody up."
+                ),
+                remedy: Remedy::changes(vec![resource(&format!("{id}Alarm"), alarm)], hcl),
+            }
+        })
+        .collect()
+}
+
+pub(super) fn wrong_metric(deployment: &Deployment) -> Vec<Problem> {
+    dead_letter_queues(deployment)
+        .filter_map(|queue| {
+            let watched = watched(deployment, queue)?;
+            let names: Option<Vec<&String>> =
+                watched.iter().map(|metric| metric.name.known()).collect();
+            let is_right = names?.iter().any(|name| ALL_RIGHT.contains(&name.as_str()));
+            let metric = watched.first().filter(|_| !is_right)?;
+            let Field::Known(name, place) = &metric.name else {
+                return None;
+            };
+            let alarm = deployment.alarms.iter().find(|alarm| {
+                alarm
+                    .metrics
+                    .iter()
+                    .any(|of| of.name.place() == Some(place))
+            })?;
+            Some(Problem {
+                place: place.clone(),
+                message: format!(
+                    "The alarm {} looks at {name} of the dead-letter queue {}.",
+                    alarm.site.id, queue.site.id
+                ),
+                remedy: Remedy::set(
+                    &metric.name,
+                    &alarm.site,
+                    &["MetricName"],
+                    RIGHT,
+                    format!("metric_name = \"{RIGHT}\""),
+                ),
+            })
+        })
+        .collect()
+}
+
+/// Each once, though several queues may share it.
+fn dead_letter_queues(deployment: &Deployment) -> impl Iterator<Item = &Queue> {
+    deployment.queues.iter().filter(|queue| {
+        deployment
+            .redrives()
+            .any(|(_, dead_letters)| dead_letters.site == queue.site)
+    })
+}

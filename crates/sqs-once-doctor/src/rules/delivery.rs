@@ -1,0 +1,183 @@
+//! How messages come to the function.
+
+use super::{Problem, words};
+use crate::model::{Consumer, Deployment, Queue};
+use crate::remedy::Remedy;
+use std::time::Duration;
+
+/// Lambda's own.
+const DEFAULT_FUNCTION_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// The consumer's timeout, and the visibility timeout that AWS advises for it.
+fn needed(consumer: &Consumer<'_>) -> Option<(Duration, Duration)> {
+    let timeout = consumer.function?.timeout.or(DEFAULT_FUNCTION_TIMEOUT)?;
+    let window = consumer.mapping.window.or(Duration::ZERO)?;
+    Some((timeout, timeout.checked_mul(6)?.checked_add(window)?))
+}
+
+pub(super) fn visibility_below_timeout(deployment: &Deployment) -> Vec<Problem> {
+    visibility(deployment, true)
+}
+
+pub(super) fn visibility_too_short(deployment: &Deployment) -> Vec<Problem> {
+    visibility(deployment, false)
+}
+
+fn visibility(deployment: &Deployment, below_timeout: bool) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for (queue, consumers) in deployment.sources() {
+        let slowest = consumers
+            .iter()
+            .filter_map(|consumer| Some((needed(consumer)?, consumer)))
+            .max_by_key(|((_, needed), _)| *needed);
+        let Some((((timeout, needed), consumer), visibility)) = slowest.zip(queue.visibility())
+        else {
+            continue;
+        };
+        if visibility >= needed || (visibility < timeout) != below_timeout {
+            continue;
+        }
+        let function = consumer.function.map_or("", |function| &function.site.id);
+        let message = format!(
+            "The queue {}'s visibility timeout is {}{}, the function {function}'s timeout {}{}: \
+             it should be {} at least.",
+            queue.site.id,
+            words(visibility),
+            if queue.visibility_timeout.is_missing() {
+                " (the default)"
+            } else {
+                ""
+            },
+            words(timeout),
+            match consumer.mapping.window.known() {
+                Some(window) if !window.is_zero() =>
+                    format!(" and the batching window {}", words(*window)),
+                _ => String::new(),
+            },
+            words(needed),
+        );
+        let remedy = Remedy::set(
+            &queue.visibility_timeout,
+            &queue.site,
+            &["VisibilityTimeout"],
+            needed.as_secs(),
+            format!("visibility_timeout_seconds = {}", needed.as_secs()),
+        );
+        // With the longest timeouts, six times is more than SQS can do.
+        let is_possible = needed <= Queue::LONGEST_VISIBILITY_TIMEOUT;
+        problems.push(Problem {
+            place: queue
+                .visibility_timeout
+                .place()
+                .unwrap_or(&queue.site.place)
+                .clone(),
+            message,
+            remedy: if is_possible {
+                remedy
+            } else {
+                remedy.by_hand()
+            },
+        });
+    }
+    problems
+}
+
+pub(super) fn partial_response_missing(deployment: &Deployment) -> Vec<Problem> {
+    deployment
+        .consumers()
+        .filter(|consumer| consumer.mapping.reports_failures.or(false) == Some(false))
+        .filter(|consumer| {
+            // A batch of one fails or succeeds as a whole, for who fails it by an error.
+            let is_alone = consumer.mapping.batch_size.known() == Some(&1);
+            let is_ours = consumer
+                .function
+                .is_some_and(|function| function.uses_sqs_once());
+            !is_alone || is_ours
+        })
+        .map(
+            |Consumer {
+                 mapping, function, ..
+             }| {
+                let remedy = Remedy::set(
+                    &mapping.reports_failures,
+                    &mapping.site,
+                    &["FunctionResponseTypes"],
+                    vec!["ReportBatchItemFailures"],
+                    "function_response_types = [\"ReportBatchItemFailures\"]",
+                );
+                // Whoever has never answered with failures may answer with something that Lambda would take for one.
+                let answers = function.is_some_and(|function| {
+                    let is_native = |runtime: &String| runtime.starts_with("provided");
+                    function.uses_sqs_once() || function.runtime.known().is_some_and(is_native)
+                });
+                Problem {
+                    place: mapping
+                        .reports_failures
+                        .place()
+                        .unwrap_or(&mapping.site.place)
+                        .clone(),
+                    message: format!(
+                        "The mapping {} does not take batch item failures.",
+                        mapping.site.id
+                    ),
+                    remedy: if answers { remedy } else { remedy.by_hand() },
+                }
+            },
+        )
+        .collect()
+}
+
+pub(super) fn not_encrypted(deployment: &Deployment) -> Vec<Problem> {
+    let sources = deployment.sources().map(|(queue, _)| queue);
+    let dead_letters = deployment.redrives().map(|(_, dead_letters)| dead_letters);
+    sources
+        .chain(dead_letters)
+        .filter(|queue| {
+            queue.is_encrypted_by_sqs.known() == Some(&false) && queue.kms_key.is_missing()
+        })
+        .map(|queue| Problem {
+            place: queue
+                .is_encrypted_by_sqs
+                .place()
+                .unwrap_or(&queue.site.place)
+                .clone(),
+            message: format!("The queue {} is not encrypted.", queue.site.id),
+            remedy: Remedy::set(
+                &queue.is_encrypted_by_sqs,
+                &queue.site,
+                &["SqsManagedSseEnabled"],
+                true,
+                "sqs_managed_sse_enabled = true",
+            ),
+        })
+        .collect()
+}
+
+pub(super) fn senders_shut_out(deployment: &Deployment) -> Vec<Problem> {
+    deployment
+        .senders
+        .iter()
+        .filter_map(|sender| {
+            let queue = deployment.queue(&sender.queue)?;
+            if queue.kms_key.known()? != "alias/aws/sqs" {
+                return None;
+            }
+            Some(Problem {
+                place: queue.kms_key.place()?.clone(),
+                message: format!(
+                    "{} ({}) can't send to the queue {}, whose key is alias/aws/sqs.",
+                    sender.service, sender.site.id, queue.site.id
+                ),
+                remedy: Remedy::set(
+                    &crate::field::Field::<bool>::Missing,
+                    &queue.site,
+                    &["SqsManagedSseEnabled"],
+                    true,
+                    "sqs_managed_sse_enabled = true # instead of kms_master_key_id",
+                )
+                // The key has to go, or become one of your own.
+                .by_hand(),
+            })
+        })
+        .collect()
+}

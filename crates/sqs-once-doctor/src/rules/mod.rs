@@ -1,0 +1,260 @@
+//! The rules: what loses or doubles messages.
+
+mod alarms;
+mod concurrency;
+mod dead_letters;
+mod delivery;
+mod permissions;
+mod settings;
+mod table;
+
+use crate::field::Place;
+use crate::finding::Severity;
+use crate::model::Deployment;
+use crate::remedy::Remedy;
+use std::time::Duration;
+
+/// Something that a deployment should be, or not be.
+#[derive(Debug)]
+pub struct Rule {
+    /// Its name.
+    pub id: &'static str,
+    /// How bad it is to break it.
+    pub severity: Severity,
+    /// What is found, in a few words.
+    pub title: &'static str,
+    /// Why it matters, in a sentence.
+    pub why: &'static str,
+    /// Where to read more.
+    pub url: &'static str,
+    pub(crate) check: fn(&Deployment) -> Vec<Problem>,
+}
+
+/// What a rule finds.
+pub(crate) struct Problem {
+    pub(crate) place: Place,
+    pub(crate) message: String,
+    pub(crate) remedy: Remedy,
+}
+
+const LAMBDA_SQS: &str = "https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html";
+const LAMBDA_ERRORS: &str =
+    "https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html";
+const LAMBDA_SCALING: &str =
+    "https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html";
+const SQS_DLQ: &str = "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-dead-letter-queues.html";
+const SQS_METRICS: &str = "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-available-cloudwatch-metrics.html";
+const SQS_ENCRYPTION: &str = "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-server-side-encryption.html";
+const SQS_KMS: &str = "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-key-management.html";
+const DYNAMODB_TTL: &str =
+    "https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/TTL.html";
+const IAM: &str = "https://docs.aws.amazon.com/lambda/latest/dg/lambda-intro-execution-role.html";
+const LAMBDA_TIMEOUT: &str =
+    "https://docs.aws.amazon.com/lambda/latest/dg/configuration-timeout.html";
+const PANIC: &str = "https://doc.rust-lang.org/cargo/reference/profiles.html#panic";
+
+/// All rules.
+pub static RULES: &[Rule] = &[
+    Rule {
+        id: "visibility-timeout-below-function-timeout",
+        severity: Severity::Error,
+        title: "The visibility timeout is shorter than the function's timeout",
+        why: "A message comes back, and is worked on a second time, while its first delivery still runs; Lambda refuses such a mapping when it is made.",
+        url: LAMBDA_SQS,
+        check: delivery::visibility_below_timeout,
+    },
+    Rule {
+        id: "visibility-timeout-too-short",
+        severity: Severity::Warning,
+        title: "The visibility timeout is shorter than six times the function's timeout plus the batching window",
+        why: "Lambda needs that time to retry a throttled batch; with less, messages come back while it still tries, and their receives count towards the dead-letter queue.",
+        url: LAMBDA_SQS,
+        check: delivery::visibility_too_short,
+    },
+    Rule {
+        id: "partial-batch-response-missing",
+        severity: Severity::Error,
+        title: "The mapping lacks ReportBatchItemFailures",
+        why: "Lambda ignores which records failed: it deletes them with the good ones, or delivers the good ones again.",
+        url: LAMBDA_ERRORS,
+        check: delivery::partial_response_missing,
+    },
+    Rule {
+        id: "expires-before-dead-letter-queue",
+        severity: Severity::Error,
+        title: "Messages expire before they reach the dead-letter queue",
+        why: "A message that keeps failing is deleted by its retention before it was received often enough to be moved.",
+        url: SQS_DLQ,
+        check: dead_letters::expires_before,
+    },
+    Rule {
+        id: "dead-letter-queue-missing",
+        severity: Severity::Error,
+        title: "The queue has no dead-letter queue",
+        why: "A message that always fails is delivered until its retention ends, and is then deleted without a trace.",
+        url: SQS_DLQ,
+        check: dead_letters::missing,
+    },
+    Rule {
+        id: "max-receive-count-too-low",
+        severity: Severity::Warning,
+        title: "maxReceiveCount is below 3",
+        why: "Throttling and the loss of one function instance count as receives, so good messages end in the dead-letter queue.",
+        url: LAMBDA_SQS,
+        check: dead_letters::max_receive_count,
+    },
+    Rule {
+        id: "dead-letter-retention-too-short",
+        severity: Severity::Error,
+        title: "The dead-letter queue keeps messages no longer than the source queue",
+        why: "A standard queue's message keeps its age when it is moved, so that it may be deleted hours after it arrived, or at once.",
+        url: SQS_DLQ,
+        check: dead_letters::retention,
+    },
+    Rule {
+        id: "fifo-with-standard-dead-letter-queue",
+        severity: Severity::Error,
+        title: "A FIFO queue has a standard dead-letter queue",
+        why: "SQS refuses it: a dead-letter queue must be of its source's type.",
+        url: SQS_DLQ,
+        check: dead_letters::fifo,
+    },
+    Rule {
+        id: "dead-letter-url-wrong",
+        severity: Severity::Error,
+        title: "SQS_ONCE_DLQ_URL is no dead-letter queue's URL",
+        why: "Records that can never succeed are sent there: to their own source they come back for ever, and an ARN is no URL.",
+        url: SQS_DLQ,
+        check: dead_letters::url,
+    },
+    Rule {
+        id: "dead-letter-alarm-missing",
+        severity: Severity::Warning,
+        title: "No alarm looks at the dead-letter queue",
+        why: "Nobody hears that messages were given up on before their retention deletes them.",
+        url: SQS_METRICS,
+        check: alarms::missing,
+    },
+    Rule {
+        id: "dead-letter-alarm-wrong-metric",
+        severity: Severity::Error,
+        title: "The dead-letter queue's alarm looks at a metric that does not count moved messages",
+        why: "Messages that SQS moves to a dead-letter queue are not sent to it: NumberOfMessagesSent stays at zero, and the alarm silent.",
+        url: SQS_METRICS,
+        check: alarms::wrong_metric,
+    },
+    Rule {
+        id: "reserved-concurrency-without-maximum",
+        severity: Severity::Warning,
+        title: "Reserved concurrency without MaximumConcurrency",
+        why: "Lambda's pollers take more messages than the function may run; the throttled ones count as received, and good messages end in the dead-letter queue.",
+        url: LAMBDA_SCALING,
+        check: concurrency::without_maximum,
+    },
+    Rule {
+        id: "maximum-concurrency-above-reserved",
+        severity: Severity::Warning,
+        title: "MaximumConcurrency is above the reserved concurrency",
+        why: "The difference is throttled; throttled messages count as received, and good ones end in the dead-letter queue.",
+        url: LAMBDA_SCALING,
+        check: concurrency::above_reserved,
+    },
+    Rule {
+        id: "deduplication-retention-too-short",
+        severity: Severity::Error,
+        title: "Keys are forgotten while their messages may still come back",
+        why: "A message that spent its time in both queues and is redriven finds no record of its key, and its effect is repeated.",
+        url: SQS_DLQ,
+        check: settings::retention,
+    },
+    Rule {
+        id: "deduplication-disabled",
+        severity: Severity::Error,
+        title: "SQS_ONCE_DISABLED is set",
+        why: "Every duplicate has its effect again.",
+        url: LAMBDA_ERRORS,
+        check: settings::disabled,
+    },
+    Rule {
+        id: "function-timeout-missing",
+        severity: Severity::Warning,
+        title: "The function has the default timeout of 3 s",
+        why: "Three seconds are for a whole batch: handlers are cancelled, and their messages come back.",
+        url: LAMBDA_TIMEOUT,
+        check: settings::timeout_missing,
+    },
+    Rule {
+        id: "deadline-margin-too-long",
+        severity: Severity::Error,
+        title: "The deadline margin leaves no time to work",
+        why: "Nothing starts within the margin before the deadline, so every message fails.",
+        url: LAMBDA_TIMEOUT,
+        check: settings::deadline_margin,
+    },
+    Rule {
+        id: "ttl-missing",
+        severity: Severity::Warning,
+        title: "The idempotency table has no TTL",
+        why: "Keys that no longer count are never deleted, and their storage is paid for ever.",
+        url: DYNAMODB_TTL,
+        check: table::ttl_missing,
+    },
+    Rule {
+        id: "ttl-attribute-wrong",
+        severity: Severity::Error,
+        title: "The idempotency table's TTL attribute is not the one that is written",
+        why: "Items say in `expiration` until when they count: with another attribute DynamoDB deletes none of them, or by something that is no such time.",
+        url: DYNAMODB_TTL,
+        check: table::ttl_attribute,
+    },
+    Rule {
+        id: "permission-missing",
+        severity: Severity::Error,
+        title: "The function's role lacks an action",
+        why: "Lambda can't poll the queue, or every record fails until its message is in the dead-letter queue.",
+        url: IAM,
+        check: permissions::missing,
+    },
+    Rule {
+        id: "permission-wildcard",
+        severity: Severity::Warning,
+        title: "The function's role allows more than it needs",
+        why: "Whoever takes over the function, or a mistake in it, can delete keys and messages of every queue and table that the wildcard is of.",
+        url: IAM,
+        check: permissions::wildcard,
+    },
+    Rule {
+        id: "queue-not-encrypted",
+        severity: Severity::Warning,
+        title: "The queue's encryption is switched off",
+        why: "Message bodies are stored as they are; SQS's own encryption costs nothing and needs no permission.",
+        url: SQS_ENCRYPTION,
+        check: delivery::not_encrypted,
+    },
+    Rule {
+        id: "aws-managed-key-shuts-senders-out",
+        severity: Severity::Error,
+        title: "A service can't send to a queue that is encrypted with the key alias/aws/sqs",
+        why: "That key's policy can't be changed to admit SNS or EventBridge, and what these can't deliver is lost.",
+        url: SQS_KMS,
+        check: delivery::senders_shut_out,
+    },
+    Rule {
+        id: "panic-abort",
+        severity: Severity::Error,
+        title: "A build profile sets panic = \"abort\"",
+        why: "One handler that panics ends the process and with it the whole batch, whose good records are delivered again.",
+        url: PANIC,
+        check: settings::panic_abort,
+    },
+];
+
+/// Such as `30 s` or `4 days`.
+fn words(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match (seconds / 86_400, seconds % 86_400) {
+        (1, 0) => "1 day".to_owned(),
+        (days, 0) if days > 0 => format!("{days} days"),
+        _ => format!("{seconds} s"),
+    }
+}

@@ -1,0 +1,176 @@
+//! What the function's role allows.
+
+use super::Problem;
+use crate::model::{Consumer, Deployment, Extend, Function, Scope};
+use crate::remedy::Remedy;
+use crate::template::Change;
+use serde_json::json;
+
+/// Lambda's poller works with the function's role.
+const POLLER: [&str; 3] = [
+    "sqs:ReceiveMessage",
+    "sqs:DeleteMessage",
+    "sqs:GetQueueAttributes",
+];
+/// What every consumer asks of its table: this is all that a transactional one does.
+const TABLE: [&str; 2] = ["dynamodb:UpdateItem", "dynamodb:BatchGetItem"];
+/// What claims and completions in batches ask as well.
+const BATCHES: [&str; 2] = ["dynamodb:PartiQLInsert", "dynamodb:PartiQLUpdate"];
+
+pub(super) fn missing(deployment: &Deployment) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for consumer in deployment.consumers() {
+        let Some(function) = consumer.function else {
+            continue;
+        };
+        for (resource, needed) in needed(deployment, &consumer, function) {
+            let missing: Vec<&str> = needed
+                .into_iter()
+                .filter(|action| !function.permissions.may(action, &resource))
+                .collect();
+            if !missing.is_empty() {
+                problems.push(problem(function, &resource, &missing));
+            }
+        }
+    }
+    problems
+}
+
+/// The resources of the deployment that a consumer works with, and the actions it needs on them.
+fn needed(
+    deployment: &Deployment,
+    consumer: &Consumer<'_>,
+    function: &Function,
+) -> Vec<(String, Vec<&'static str>)> {
+    let mut needed = Vec::new();
+    let dead_letters = deployment.queue(function.reference("SQS_ONCE_DLQ_URL"));
+    if let Some(queue) = consumer.queue {
+        let mut actions = POLLER.to_vec();
+        if function.environment.contains_key("SQS_ONCE_DLQ_URL") {
+            // The feature `sqs` is on, which keeps records away that are in progress elsewhere.
+            actions.push("sqs:ChangeMessageVisibility");
+        }
+        needed.push((queue.site.id.clone(), actions));
+    }
+    if let Some(queue) = dead_letters {
+        needed.push((queue.site.id.clone(), vec!["sqs:SendMessage"]));
+    }
+    let table = function.reference("SQS_ONCE_TABLE").known();
+    let table = table.and_then(|target| {
+        deployment
+            .tables
+            .iter()
+            .find(|table| target.is(&table.site.id))
+    });
+    if let Some(table) = table {
+        let mut actions = TABLE.to_vec();
+        let is_transactional = {
+            let mut granted: Vec<&str> = function.permissions.on(&table.site.id).collect();
+            granted.sort_unstable();
+            granted.dedup();
+            granted.len() == TABLE.len() && TABLE.iter().all(|action| granted.contains(action))
+        };
+        if !is_transactional {
+            actions.extend(BATCHES);
+        }
+        needed.push((table.site.id.clone(), actions));
+    }
+    needed
+}
+
+fn problem(function: &Function, resource: &str, missing: &[&str]) -> Problem {
+    let statement = json!({
+        "Effect": "Allow",
+        "Action": missing,
+        "Resource": { "Fn::GetAtt": [resource, "Arn"] },
+    });
+    let change = match &function.permissions.extend {
+        Some(Extend::Statements(path)) => Change::Append(path.clone(), statement),
+        Some(Extend::SamPolicies(path)) => Change::Append(
+            path.clone(),
+            json!({ "Version": "2012-10-17", "Statement": [statement] }),
+        ),
+        None => Change::Append(
+            crate::field::below(&function.site.properties, &["Policies"]),
+            json!({ "Version": "2012-10-17", "Statement": [statement] }),
+        ),
+    };
+    let actions: Vec<String> = missing
+        .iter()
+        .map(|action| format!("\"{action}\""))
+        .collect();
+    let hcl = format!(
+        "statement {{\n  actions   = [{}]\n  resources = [{resource}.arn]\n}}",
+        actions.join(", ")
+    );
+    let remedy = Remedy::changes(vec![change], hcl);
+    Problem {
+        place: function.site.place.clone(),
+        message: format!(
+            "The role of the function {} does not allow {} on {resource}.",
+            function.site.id,
+            missing.join(", ")
+        ),
+        remedy: if function.permissions.extend.is_some() {
+            remedy
+        } else {
+            remedy.by_hand()
+        },
+    }
+}
+
+pub(super) fn wildcard(deployment: &Deployment) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for function in deployment.consuming_functions() {
+        for statement in function
+            .permissions
+            .statements
+            .iter()
+            .filter(|it| it.allows)
+        {
+            let of_data = |action: &&String| {
+                let action = action.to_ascii_lowercase();
+                ["sqs:", "dynamodb:"]
+                    .iter()
+                    .any(|service| action.starts_with(service))
+                    || action == "*"
+            };
+            let actions: Vec<&String> = statement.actions.iter().filter(of_data).collect();
+            let wide = actions.iter().find(|action| {
+                ["*", "sqs:*", "dynamodb:*"].contains(&action.to_ascii_lowercase().as_str())
+            });
+            // These have no resource.
+            let lists = |action: &String| {
+                action.starts_with("sqs:List") || action.starts_with("dynamodb:List")
+            };
+            let on_everything = statement.resources.contains(&Scope::Everything)
+                && actions.iter().any(|action| !lists(action));
+            let what = match (wide, on_everything) {
+                (Some(action), true) => format!("{action} on every resource"),
+                (Some(action), false) => action.to_string(),
+                (None, true) => format!("{} on every resource", actions[0]),
+                (None, false) => continue,
+            };
+            let path = crate::field::below(&function.site.properties, &["Policies"]);
+            let table = json!({ "Version": "2012-10-17", "Statement": [
+                { "Effect": "Allow", "Action": POLLER, "Resource": "ARN of the queue" },
+                { "Effect": "Allow", "Action": ([TABLE, BATCHES].concat()), "Resource": "ARN of the table" },
+            ] });
+            let hcl = format!(
+                "statement {{\n  actions   = {POLLER:?}\n  resources = [\"ARN of the queue\"]\n}}\nstatement {{\n  \
+                 actions   = {:?}\n  resources = [\"ARN of the table\"]\n}}",
+                [TABLE, BATCHES].concat()
+            );
+            problems.push(Problem {
+                place: statement.place.clone(),
+                message: format!(
+                    "The role of the function {} allows {what}.",
+                    function.site.id
+                ),
+                // What else the function needs is not for us to say.
+                remedy: Remedy::changes(vec![Change::Append(path, table)], hcl).by_hand(),
+            });
+        }
+    }
+    problems
+}

@@ -1,0 +1,81 @@
+//! The table that holds the keys.
+
+use super::Problem;
+use crate::field::below;
+use crate::model::{Deployment, Table};
+use crate::remedy::Remedy;
+use crate::template::Change;
+use serde_json::json;
+
+/// What the library writes, unless the code describes another layout.
+const KEY: &str = "id";
+const EXPIRATION: &str = "expiration";
+
+/// The tables whose layout is the library's own: one with another key has other attributes as well.
+fn tables(deployment: &Deployment) -> impl Iterator<Item = &Table> {
+    deployment
+        .key_tables()
+        .map(|(table, _)| table)
+        .filter(|table| {
+            table.partition_key.known().is_some_and(|key| key == KEY) && !table.has_sort_key
+        })
+}
+
+pub(super) fn ttl_missing(deployment: &Deployment) -> Vec<Problem> {
+    tables(deployment)
+        .filter(|table| {
+            let is_off = table.ttl_is_enabled.known() == Some(&false);
+            is_off || (table.ttl_is_enabled.is_missing() && table.ttl_attribute.is_missing())
+        })
+        .map(|table| {
+            let path =
+                |name: &str| below(&table.site.properties, &["TimeToLiveSpecification", name]);
+            let attribute = Change::Set(path("AttributeName"), EXPIRATION.into());
+            let enabled = match table.ttl_is_enabled.place() {
+                Some(place) => Change::Set(place.path.clone(), true.into()),
+                None => Change::Set(path("Enabled"), true.into()),
+            };
+            let hcl = format!(
+                "# {}\nttl {{\n  attribute_name = \"{EXPIRATION}\"\n  enabled        = true\n}}",
+                table.site.id
+            );
+            // One whose TTL is off may have its reason, but not in what the attribute is called.
+            let changes = match table.ttl_attribute.is_missing() {
+                true => vec![attribute, enabled],
+                false => vec![enabled],
+            };
+            Problem {
+                place: table
+                    .ttl_is_enabled
+                    .place()
+                    .unwrap_or(&table.site.place)
+                    .clone(),
+                message: format!("The idempotency table {} deletes nothing.", table.site.id),
+                remedy: Remedy::changes(changes, hcl),
+            }
+        })
+        .collect()
+}
+
+pub(super) fn ttl_attribute(deployment: &Deployment) -> Vec<Problem> {
+    tables(deployment)
+        .filter_map(|table| {
+            let attribute = table.ttl_attribute.known()?;
+            (attribute != EXPIRATION && table.ttl_is_enabled.or(true)?).then(|| Problem {
+                place: table.ttl_attribute.place().unwrap_or(&table.site.place).clone(),
+                message: format!(
+                    "The idempotency table {} deletes by `{attribute}`, and its items expire by `{EXPIRATION}`. On a \
+                     table that exists, TTL has to be switched off before its attribute can be another one.",
+                    table.site.id
+                ),
+                remedy: Remedy::set(
+                    &table.ttl_attribute,
+                    &table.site,
+                    &["TimeToLiveSpecification", "AttributeName"],
+                    json!(EXPIRATION),
+                    format!("ttl {{\n  attribute_name = \"{EXPIRATION}\"\n  enabled        = true\n}}"),
+                ),
+            })
+        })
+        .collect()
+}

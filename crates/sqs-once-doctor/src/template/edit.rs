@@ -1,0 +1,250 @@
+//! Changes to a template's text that leave the rest of it as it is: its comments, its order, its layout.
+
+use super::node::{Kind, Node};
+use super::write::{Style, block, entry, flow};
+use crate::field::{Path, Step};
+use serde_json::{Map, Value, json};
+
+/// A change to a template.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Change {
+    /// The value there is this, whatever it was; mappings on the way are made.
+    Set(Path, Value),
+    /// The list there, which is made if it is not there, has one value more.
+    Append(Path, Value),
+}
+
+/// The text with the changes; none if they can't all be made so that everything else says what it said before.
+pub(crate) fn apply(text: &str, changes: &[Change]) -> Option<String> {
+    changes.iter().try_fold(text.to_owned(), |text, change| {
+        let root = Node::parse(&text).ok()?;
+        let edited = edit(&text, &root, change)?;
+        let expected = expected(root.to_json(), change)?;
+        let is_exact = Node::parse(&edited).ok()?.to_json() == expected;
+        is_exact.then_some(edited)
+    })
+}
+
+/// What the document says after the change.
+fn expected(mut document: Value, change: &Change) -> Option<Value> {
+    let (Change::Set(path, value) | Change::Append(path, value)) = change;
+    let value = texts(value);
+    let mut at = &mut document;
+    for step in path {
+        at = match step {
+            Step::Key(key) => at
+                .as_object_mut()?
+                .entry(key.as_str())
+                .or_insert_with(|| json!({})),
+            Step::Index(index) => at.as_array_mut()?.get_mut(*index)?,
+        };
+    }
+    match change {
+        Change::Set(..) => *at = value,
+        Change::Append(..) => match at {
+            Value::Array(items) => items.push(value),
+            // Just made.
+            at => *at = json!([value]),
+        },
+    }
+    Some(document)
+}
+
+/// The value as `Node::to_json` would have it.
+fn texts(value: &Value) -> Value {
+    match value {
+        Value::Object(entries) => {
+            let entries: Map<String, Value> = entries
+                .iter()
+                .map(|(key, value)| (key.clone(), texts(value)))
+                .collect();
+            Value::Object(entries)
+        }
+        Value::Array(items) => items.iter().map(texts).collect(),
+        Value::String(text) => Value::String(text.clone()),
+        other => Value::String(other.to_string()),
+    }
+}
+
+fn edit(text: &str, root: &Node, change: &Change) -> Option<String> {
+    let (Change::Set(path, value) | Change::Append(path, value)) = change;
+    let style = match text.trim_start().starts_with('{') {
+        true => Style::Json,
+        false => Style::Yaml,
+    };
+    let mut node = root;
+    let mut depth = 0;
+    while let Some(next) = path.get(depth).and_then(|step| node.step(step)) {
+        node = next;
+        depth += 1;
+    }
+    let editor = Editor { text, style };
+    if depth == path.len() {
+        return match change {
+            Change::Set(..) => editor.replace(node, value),
+            Change::Append(..) => editor.append(node, value),
+        };
+    }
+    let mut value = match change {
+        Change::Set(..) => value.clone(),
+        Change::Append(..) => json!([value]),
+    };
+    for step in path[depth + 1..].iter().rev() {
+        let Step::Key(key) = step else { return None };
+        value = json!({ key.as_str(): value });
+    }
+    let Step::Key(key) = &path[depth] else {
+        return None;
+    };
+    editor.insert(node, key, &value, path.len() == 2)
+}
+
+struct Editor<'a> {
+    text: &'a str,
+    style: Style,
+}
+
+impl Editor<'_> {
+    /// Another value for what stands on one line.
+    fn replace(&self, node: &Node, value: &Value) -> Option<String> {
+        let is_block = match &node.kind {
+            Kind::Scalar { .. } => false,
+            Kind::Sequence { is_flow, .. } | Kind::Mapping { is_flow, .. } => !is_flow,
+        };
+        let old = &self.text[node.span.clone()];
+        if is_block || old.contains('\n') || old.is_empty() {
+            return None;
+        }
+        let value = match self.style {
+            Style::Yaml => flow(value),
+            Style::Json => value.to_string(),
+        };
+        // A tag stands in front of what it is about.
+        let mut start = node.span.start;
+        if node.intrinsic().is_some() && !old.starts_with(['{', '!']) {
+            start = self.text[..start].trim_end().rfind('!')?;
+        }
+        Some(self.splice(start, node.span.end, &value))
+    }
+
+    /// One more entry of a mapping.
+    fn insert(&self, node: &Node, key: &str, value: &Value, is_resource: bool) -> Option<String> {
+        let Kind::Mapping { entries, is_flow } = &node.kind else {
+            return None;
+        };
+        if node.intrinsic().is_some() {
+            return None;
+        }
+        if !is_flow {
+            let last = entries.last()?;
+            let indent = entries.first()?.column;
+            let margin = " ".repeat(indent);
+            let gap = if is_resource { "\n\n" } else { "\n" };
+            let lines = format!("{gap}{margin}{}", entry(key, value, indent));
+            let end = self.end_of_line(self.end(&last.value).max(last.key_span.end));
+            return Some(self.splice(end, end, &lines));
+        }
+        let open = node.span.start + 1;
+        // What is between the brace and the first entry is between any two.
+        let gap = match entries.first() {
+            Some(first) => &self.text[open..first.key_span.start],
+            None => "",
+        };
+        if !gap.trim().is_empty() {
+            return None;
+        }
+        let value = match self.style {
+            Style::Yaml => flow(value),
+            Style::Json => self.pretty(value, gap),
+        };
+        let key = match self.style {
+            Style::Yaml => key.to_owned(),
+            Style::Json => Value::from(key).to_string(),
+        };
+        let added = match entries.is_empty() {
+            true => format!("{key}: {value}"),
+            false if gap.is_empty() => format!("{key}: {value}, "),
+            false => format!("{key}: {value},{gap}"),
+        };
+        let at = open + gap.len();
+        Some(self.splice(at, at, &added))
+    }
+
+    /// One more item of a list.
+    fn append(&self, node: &Node, value: &Value) -> Option<String> {
+        let Kind::Sequence { items, is_flow } = &node.kind else {
+            return None;
+        };
+        let last = items.last()?;
+        if *is_flow {
+            let end = self.end(last);
+            let first = items.first()?;
+            let gap = self.text.get(node.span.start + 1..first.span.start)?;
+            if !gap.trim().is_empty() {
+                return None;
+            }
+            let value = match self.style {
+                Style::Yaml => flow(value),
+                Style::Json => self.pretty(value, gap),
+            };
+            let gap = if gap.is_empty() { " " } else { gap };
+            return Some(self.splice(end, end, &format!(",{gap}{value}")));
+        }
+        let line = self.text[..last.span.start]
+            .rfind('\n')
+            .map_or(0, |at| at + 1);
+        let dash = self.text[line..last.span.start].rfind('-')?;
+        let margin = &self.text[line..line + dash];
+        if !margin.trim().is_empty() {
+            return None;
+        }
+        let lines = format!("\n{margin}- {}", block(value, margin.len() + 2));
+        let end = self.end_of_line(self.end(last));
+        Some(self.splice(end, end, &lines))
+    }
+
+    /// JSON on several lines, where the lines around it are.
+    fn pretty(&self, value: &Value, gap: &str) -> String {
+        match gap.rfind('\n') {
+            Some(at) => serde_json::to_string_pretty(value)
+                .unwrap_or_default()
+                .replace('\n', &format!("\n{}", &gap[at + 1..])),
+            None => value.to_string(),
+        }
+    }
+
+    /// Where the text of a value ends, without what follows it.
+    fn end(&self, node: &Node) -> usize {
+        let last = match &node.kind {
+            Kind::Sequence {
+                items,
+                is_flow: false,
+            } => items.last(),
+            Kind::Mapping {
+                entries,
+                is_flow: false,
+            } => entries.last().map(|entry| &entry.value),
+            _ => None,
+        };
+        match last {
+            Some(last) => self.end(last),
+            None => self.text[..node.span.end].trim_end().len(),
+        }
+    }
+
+    fn end_of_line(&self, at: usize) -> usize {
+        let line = self.text[at..]
+            .find('\n')
+            .map_or(self.text.len(), |end| at + end);
+        let without_return = self.text[at..line].trim_end_matches('\r').len();
+        at + without_return
+    }
+
+    fn splice(&self, start: usize, end: usize, new: &str) -> String {
+        let new = match self.text.contains("\r\n") {
+            true => new.replace("\r\n", "\n").replace('\n', "\r\n"),
+            false => new.to_owned(),
+        };
+        [&self.text[..start], &new, &self.text[end..]].concat()
+    }
+}

@@ -1,0 +1,266 @@
+//! What can be said of a template's values before it is deployed.
+//!
+//! A value becomes its canonical text: what refers to something stands there as `${Name}` or `${Name.Attribute}`,
+//! as in `Fn::Sub`. Parameters are such names as well, since a deployment may set them to anything.
+
+use super::node::{Kind, Node};
+use crate::field::{Field, Path, Place, Step};
+use crate::model::Target;
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+
+/// What a template's texts are evaluated by.
+pub(crate) struct Evaluator<'a> {
+    /// The resources, by logical id.
+    pub(crate) resources: BTreeMap<&'a str, &'a Node>,
+    /// Physical names that resources are given, as canonical texts.
+    names: BTreeMap<String, String>,
+}
+
+/// A place in the template that may be empty.
+#[derive(Debug, Clone)]
+pub(crate) enum View<'a> {
+    Missing,
+    Unknown,
+    Node(&'a Node, Path),
+}
+
+impl<'a> Evaluator<'a> {
+    pub(crate) fn new(root: &'a Node) -> Self {
+        let resources: BTreeMap<&str, &Node> = root
+            .get("Resources")
+            .map(Node::entries)
+            .unwrap_or_default()
+            .iter()
+            .map(|entry| (&*entry.key, &entry.value))
+            .collect();
+        let mut evaluator = Self {
+            resources,
+            names: BTreeMap::new(),
+        };
+        let mut names = BTreeMap::new();
+        for (id, resource) in &evaluator.resources {
+            for property in ["QueueName", "TableName", "FunctionName", "RoleName"] {
+                let name = resource.get("Properties").and_then(|it| it.get(property));
+                if let Some(name) = name.and_then(|name| evaluator.text(name)) {
+                    names.insert(name, (*id).to_owned());
+                }
+            }
+        }
+        evaluator.names = names;
+        evaluator
+    }
+
+    /// The value below `view` called `name`.
+    pub(crate) fn get(&self, view: &View<'a>, name: &str) -> View<'a> {
+        let View::Node(node, path) = view else {
+            return view.clone();
+        };
+        if node.intrinsic().is_some() {
+            return View::Unknown;
+        }
+        match (node.get(name), &node.kind) {
+            (Some(value), _) => {
+                let mut path = path.clone();
+                path.push(name.into());
+                self.resolve(value, path)
+            }
+            // A macro or an include may put anything there.
+            (None, Kind::Mapping { .. })
+                if node
+                    .entries()
+                    .iter()
+                    .any(|entry| entry.key.starts_with("Fn::")) =>
+            {
+                View::Unknown
+            }
+            (None, Kind::Mapping { .. }) => View::Missing,
+            (None, _) => View::Unknown,
+        }
+    }
+
+    /// The value below `view` at the end of a way.
+    pub(crate) fn dig(&self, view: &View<'a>, names: &[&str]) -> View<'a> {
+        names
+            .iter()
+            .fold(view.clone(), |view, name| self.get(&view, name))
+    }
+
+    /// The values of a list; a single value is a list of one. Unknown if the list is, or one of its values.
+    pub(crate) fn list(&self, view: &View<'a>) -> Field<Vec<View<'a>>> {
+        let View::Node(node, path) = view else {
+            return match view {
+                View::Missing => Field::Missing,
+                _ => Field::Unknown,
+            };
+        };
+        let Kind::Sequence { items, .. } = &node.kind else {
+            return Field::Known(vec![view.clone()], place(node, path));
+        };
+        let items = items
+            .iter()
+            .enumerate()
+            .map(|(index, item)| {
+                let mut path = path.clone();
+                path.push(Step::Index(index));
+                self.resolve(item, path)
+            })
+            .filter(|item| !matches!(item, View::Missing))
+            .collect();
+        Field::Known(items, place(node, path))
+    }
+
+    /// What a value stands for where a condition decides, if it decides nothing.
+    pub(crate) fn resolve(&self, node: &'a Node, path: Path) -> View<'a> {
+        if node.is_null() {
+            return View::Missing;
+        }
+        match node.intrinsic() {
+            Some(("Ref", to)) if to.scalar() == Some("AWS::NoValue") => View::Missing,
+            Some(("Fn::If", arguments)) => match &arguments.kind {
+                Kind::Sequence { items, .. } if items.len() == 3 => {
+                    if items[1].to_json() == items[2].to_json() {
+                        let mut path = path;
+                        path.extend(["Fn::If".into(), Step::Index(1)]);
+                        self.resolve(&items[1], path)
+                    } else {
+                        View::Unknown
+                    }
+                }
+                _ => View::Unknown,
+            },
+            _ => View::Node(node, path),
+        }
+    }
+
+    /// A value by its canonical text.
+    pub(crate) fn field<T>(
+        &self,
+        view: &View<'a>,
+        parse: impl FnOnce(&str) -> Option<T>,
+    ) -> Field<T> {
+        match view {
+            View::Missing => Field::Missing,
+            View::Unknown => Field::Unknown,
+            View::Node(node, path) => match self.text(node).as_deref().and_then(parse) {
+                Some(value) => Field::Known(value, place(node, path)),
+                None => Field::Unknown,
+            },
+        }
+    }
+
+    /// A text without anything that only the deployment knows.
+    pub(crate) fn literal(&self, view: &View<'a>) -> Field<String> {
+        self.field(view, |text| (!text.contains("${")).then(|| text.to_owned()))
+    }
+
+    /// What a value refers to.
+    pub(crate) fn target(&self, view: &View<'a>) -> Field<Target> {
+        self.field(view, |text| self.target_of(text))
+    }
+
+    /// What a name, an ARN or a URL refers to.
+    pub(crate) fn target_of(&self, text: &str) -> Option<Target> {
+        let own = |text: &str| {
+            let inside = text.strip_prefix("${")?.strip_suffix('}')?;
+            let id = inside.split('.').next()?;
+            self.resources
+                .contains_key(id)
+                .then(|| Target::Own(id.to_owned()))
+        };
+        if let Some(target) = own(text) {
+            return Some(target);
+        }
+        // A name stands at the end of ARNs and URLs, unless it is one by itself.
+        let is_long = text.starts_with("arn:") || text.starts_with("http");
+        let name = match is_long {
+            true => name_at_the_end(text),
+            false => text,
+        };
+        if let Some(target) = own(name) {
+            return Some(target);
+        }
+        if let Some(id) = self.names.get(name) {
+            return Some(Target::Own(id.clone()));
+        }
+        // It may be the name of anything here.
+        (!name.contains("${")).then(|| Target::Other(text.to_owned()))
+    }
+
+    /// The canonical text of a scalar or an intrinsic function; none if it can't be known.
+    pub(crate) fn text(&self, node: &Node) -> Option<String> {
+        if let Some(text) = node.scalar() {
+            return (!text.contains("{{resolve:")).then(|| text.to_owned());
+        }
+        let (function, argument) = node.intrinsic()?;
+        let list = match &argument.kind {
+            Kind::Sequence { items, .. } => items.as_slice(),
+            _ => &[],
+        };
+        match function {
+            "Ref" => Some(format!("${{{}}}", argument.scalar()?)),
+            "Fn::GetAtt" => match list {
+                [resource, attribute] => Some(format!(
+                    "${{{}.{}}}",
+                    resource.scalar()?,
+                    attribute.scalar()?
+                )),
+                _ => Some(format!("${{{}}}", argument.scalar()?)),
+            },
+            "Fn::Sub" => match list {
+                [text, variables] => {
+                    let mut text = text.scalar()?.to_owned();
+                    for variable in variables.entries() {
+                        let value = self.text(&variable.value)?;
+                        text = text.replace(&format!("${{{}}}", variable.key), &value);
+                    }
+                    Some(text)
+                }
+                _ => Some(argument.scalar()?.to_owned()),
+            },
+            "Fn::Join" => match list {
+                [separator, parts] => {
+                    let Kind::Sequence { items, .. } = &parts.kind else {
+                        return None;
+                    };
+                    let parts: Option<Vec<String>> =
+                        items.iter().map(|part| self.text(part)).collect();
+                    Some(parts?.join(separator.scalar()?))
+                }
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}
+
+/// `orders` of `arn:aws:sqs:${AWS::Region}:${AWS::AccountId}:orders`; a `:` or `/` inside of `${…}` ends nothing.
+fn name_at_the_end(text: &str) -> &str {
+    let mut depth = 0usize;
+    let mut start = 0;
+    for (at, char) in text.char_indices() {
+        match char {
+            '{' => depth += 1,
+            '}' => depth = depth.saturating_sub(1),
+            ':' | '/' if depth == 0 => start = at + 1,
+            _ => {}
+        }
+    }
+    &text[start..]
+}
+
+pub(crate) fn place(node: &Node, path: &Path) -> Place {
+    place_at(path, node.line, node.column)
+}
+
+pub(crate) fn place_at(path: &Path, line: usize, column: usize) -> Place {
+    let resource = match path.get(1) {
+        Some(Step::Key(id)) => id.clone(),
+        _ => String::new(),
+    };
+    Place {
+        resource,
+        position: NonZeroUsize::new(line).zip(NonZeroUsize::new(column + 1)),
+        path: path.clone(),
+    }
+}

@@ -1,0 +1,412 @@
+//! SAM and CloudFormation templates, in YAML and JSON.
+
+mod edit;
+mod evaluate;
+mod node;
+mod permissions;
+mod write;
+
+use crate::error::ReadError;
+use crate::field::{Field, Path};
+use crate::model::{
+    Alarm, Deployment, Function, Mapping, Metric, Queue, Sender, Site, Table, Target,
+};
+pub(crate) use edit::{Change, apply};
+use evaluate::{Evaluator, View, place_at};
+use node::{Entry, Node};
+use std::time::Duration;
+pub(crate) use write::{Style, snippet};
+
+/// Reads a template.
+pub(crate) fn read(text: &str) -> Result<Deployment, ReadError> {
+    let root = Node::parse(text)?;
+    if root
+        .get("Resources")
+        .is_none_or(|resources| resources.entries().is_empty())
+    {
+        return Err(ReadError::NoResources);
+    }
+    let template = Template {
+        evaluator: Evaluator::new(&root),
+        root: &root,
+    };
+    Ok(template.deployment())
+}
+
+struct Template<'a> {
+    evaluator: Evaluator<'a>,
+    root: &'a Node,
+}
+
+/// A resource, or an event of a SAM function.
+struct Resource<'a> {
+    site: Site,
+    kind: &'a str,
+    properties: View<'a>,
+}
+
+impl<'a> Template<'a> {
+    fn deployment(&self) -> Deployment {
+        let mut deployment = Deployment::default();
+        let entries = self.root.get("Resources").map(Node::entries);
+        for entry in entries.unwrap_or_default() {
+            let path: Path = vec!["Resources".into(), (&*entry.key).into()];
+            let Some(resource) = self.resource(entry, &entry.key, path) else {
+                // `Fn::ForEach::…` makes resources that nobody can see here.
+                deployment.has_more = true;
+                continue;
+            };
+            match resource.kind {
+                "AWS::Lambda::Function" => deployment.functions.push(self.function(&resource)),
+                "AWS::Serverless::Function" => {
+                    deployment.functions.push(self.function(&resource));
+                    self.events(entry, &resource, &mut deployment);
+                }
+                "AWS::Lambda::EventSourceMapping" => {
+                    let function = self.target(&resource, "FunctionName");
+                    let queue = self.target(&resource, "EventSourceArn");
+                    if may_be_sqs(&queue, &self.evaluator) {
+                        deployment
+                            .mappings
+                            .push(self.mapping(resource, function, queue));
+                    }
+                }
+                "AWS::SQS::Queue" => deployment.queues.push(self.queue(resource)),
+                "AWS::DynamoDB::Table" => deployment.tables.push(self.table(resource)),
+                "AWS::CloudWatch::Alarm" => deployment.alarms.push(self.alarm(resource)),
+                "AWS::SNS::Subscription" => {
+                    let protocol = self.text(&resource, &["Protocol"]);
+                    if protocol.known().is_some_and(|protocol| protocol == "sqs") {
+                        let queue = self.target(&resource, "Endpoint");
+                        deployment.senders.push(sender(resource.site, "SNS", queue));
+                    }
+                }
+                "AWS::Events::Rule" => {
+                    let targets = self.evaluator.get(&resource.properties, "Targets");
+                    for target in self.evaluator.list(&targets).known().into_iter().flatten() {
+                        let queue = self.evaluator.target(&self.evaluator.get(target, "Arn"));
+                        let rule = sender(resource.site.clone(), "EventBridge", queue);
+                        deployment.senders.push(rule);
+                    }
+                }
+                "AWS::CloudFormation::Stack" | "AWS::Serverless::Application" => {
+                    deployment.has_more = true;
+                }
+                kind if kind.ends_with("::MODULE") => deployment.has_more = true,
+                _ => {}
+            }
+        }
+        deployment.has_more |= self.has_macros();
+        deployment
+    }
+
+    /// Whether anything but SAM rewrites the template.
+    fn has_macros(&self) -> bool {
+        let transforms = match self.root.get("Transform") {
+            Some(transform) => transform.to_json(),
+            None => return false,
+        };
+        let is_known = |transform: &serde_json::Value| {
+            transform.as_str().is_some_and(|name| {
+                name.starts_with("AWS::Serverless-") || name == "AWS::LanguageExtensions"
+            })
+        };
+        match &transforms {
+            serde_json::Value::Array(all) => !all.iter().all(is_known),
+            one => !is_known(one),
+        }
+    }
+
+    fn resource(&self, entry: &'a Entry, id: &str, path: Path) -> Option<Resource<'a>> {
+        let kind = entry.value.get("Type")?.scalar()?;
+        let here = View::Node(&entry.value, path.clone());
+        let mut properties = path.clone();
+        properties.push("Properties".into());
+        Some(Resource {
+            site: Site {
+                id: id.to_owned(),
+                place: place_at(&path, entry.line, entry.column),
+                properties,
+            },
+            kind,
+            properties: self.evaluator.get(&here, "Properties"),
+        })
+    }
+
+    fn at(&self, resource: &Resource<'a>, names: &[&str]) -> View<'a> {
+        // Without properties, every property is missing.
+        self.evaluator.dig(&resource.properties, names)
+    }
+
+    fn text(&self, resource: &Resource<'a>, names: &[&str]) -> Field<String> {
+        self.evaluator.literal(&self.at(resource, names))
+    }
+
+    fn number(&self, resource: &Resource<'a>, names: &[&str]) -> Field<u64> {
+        self.evaluator
+            .field(&self.at(resource, names), |text| text.parse().ok())
+    }
+
+    fn seconds(&self, resource: &Resource<'a>, names: &[&str]) -> Field<Duration> {
+        self.number(resource, names)
+            .and_then(|seconds| Some(Duration::from_secs(seconds)))
+    }
+
+    fn flag(&self, resource: &Resource<'a>, names: &[&str]) -> Field<bool> {
+        self.evaluator.field(&self.at(resource, names), flag)
+    }
+
+    fn target(&self, resource: &Resource<'a>, name: &str) -> Field<Target> {
+        self.evaluator.target(&self.at(resource, &[name]))
+    }
+
+    /// A function's property, which SAM's `Globals` may give.
+    fn function_property(&self, resource: &Resource<'a>, name: &str) -> View<'a> {
+        match self.at(resource, &[name]) {
+            View::Missing if resource.kind == "AWS::Serverless::Function" => {
+                self.globals(&["Function", name])
+            }
+            given => given,
+        }
+    }
+
+    fn globals(&self, names: &[&str]) -> View<'a> {
+        match self.root.get("Globals") {
+            Some(globals) => {
+                let globals = View::Node(globals, vec!["Globals".into()]);
+                self.evaluator.dig(&globals, names)
+            }
+            None => View::Missing,
+        }
+    }
+
+    fn function(&self, resource: &Resource<'a>) -> Function {
+        let evaluator = &self.evaluator;
+        let property = |name| self.function_property(resource, name);
+        let mut function = Function {
+            site: resource.site.clone(),
+            timeout: evaluator
+                .field(&property("Timeout"), |text| text.parse().ok())
+                .and_then(|seconds| Some(Duration::from_secs(seconds))),
+            runtime: evaluator.literal(&property("Runtime")),
+            reserved_concurrency: evaluator
+                .field(&property("ReservedConcurrentExecutions"), |text| {
+                    text.parse().ok()
+                }),
+            environment: Default::default(),
+            references: Default::default(),
+            has_async_dead_letters: ["DeadLetterQueue", "DeadLetterConfig", "EventInvokeConfig"]
+                .into_iter()
+                .any(|name| !matches!(property(name), View::Missing)),
+            permissions: permissions::of_function(
+                evaluator,
+                resource,
+                self.globals(&["Function", "Policies"]),
+            ),
+        };
+        let own = self.at(resource, &["Environment", "Variables"]);
+        let shared = match resource.kind {
+            "AWS::Serverless::Function" => self.globals(&["Function", "Environment", "Variables"]),
+            _ => View::Missing,
+        };
+        for variables in [shared, own] {
+            let View::Node(node, _) = &variables else {
+                continue;
+            };
+            for entry in node.entries().iter().filter(|_| node.intrinsic().is_none()) {
+                let view = evaluator.get(&variables, &entry.key);
+                let name = || entry.key.clone();
+                let text = evaluator.field(&view, |text| Some(text.to_owned()));
+                function.environment.insert(name(), text);
+                function.references.insert(name(), evaluator.target(&view));
+            }
+        }
+        function
+    }
+
+    /// The queues that a SAM function names as its events.
+    fn events(&self, entry: &'a Entry, function: &Resource<'a>, deployment: &mut Deployment) {
+        let View::Node(events, path) = self.at(function, &["Events"]) else {
+            return;
+        };
+        for event in events.entries() {
+            let mut path = path.clone();
+            path.push((&*event.key).into());
+            let id = format!("{}.{}", entry.key, event.key);
+            let Some(event) = self.resource(event, &id, path) else {
+                continue;
+            };
+            match event.kind {
+                "SQS" => {
+                    let name = function.site.id.clone();
+                    let function = Field::Known(Target::Own(name), event.site.place.clone());
+                    let queue = self.target(&event, "Queue");
+                    deployment
+                        .mappings
+                        .push(self.mapping(event, function, queue));
+                }
+                // SAM makes the queue and the mapping between topic and function by itself.
+                "SNS" if !matches!(self.at(&event, &["SqsSubscription"]), View::Missing) => {
+                    deployment.has_more = true;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn mapping(
+        &self,
+        resource: Resource<'a>,
+        function: Field<Target>,
+        queue: Field<Target>,
+    ) -> Mapping {
+        let types = self.at(&resource, &["FunctionResponseTypes"]);
+        let reports_failures = match self.evaluator.list(&types) {
+            Field::Missing => Field::Missing,
+            Field::Unknown => Field::Unknown,
+            Field::Known(types, place) => {
+                let types: Vec<Option<String>> = types
+                    .iter()
+                    .map(|name| self.evaluator.literal(name).known().cloned())
+                    .collect();
+                let reports = Some("ReportBatchItemFailures".to_owned());
+                match types.contains(&reports) {
+                    true => Field::Known(true, place),
+                    false if types.contains(&None) => Field::Unknown,
+                    false => Field::Known(false, place),
+                }
+            }
+        };
+        Mapping {
+            reports_failures,
+            batch_size: self.number(&resource, &["BatchSize"]),
+            window: self.seconds(&resource, &["MaximumBatchingWindowInSeconds"]),
+            maximum_concurrency: self.number(&resource, &["ScalingConfig", "MaximumConcurrency"]),
+            is_enabled: self.flag(&resource, &["Enabled"]),
+            site: resource.site,
+            function,
+            queue,
+        }
+    }
+
+    fn queue(&self, resource: Resource<'a>) -> Queue {
+        Queue {
+            is_fifo: self.flag(&resource, &["FifoQueue"]),
+            visibility_timeout: self.seconds(&resource, &["VisibilityTimeout"]),
+            retention: self.seconds(&resource, &["MessageRetentionPeriod"]),
+            dead_letter_queue: self
+                .evaluator
+                .target(&self.at(&resource, &["RedrivePolicy", "deadLetterTargetArn"])),
+            max_receive_count: self.number(&resource, &["RedrivePolicy", "maxReceiveCount"]),
+            is_encrypted_by_sqs: self.flag(&resource, &["SqsManagedSseEnabled"]),
+            kms_key: self.text(&resource, &["KmsMasterKeyId"]),
+            site: resource.site,
+        }
+    }
+
+    fn table(&self, resource: Resource<'a>) -> Table {
+        let schema = self.evaluator.list(&self.at(&resource, &["KeySchema"]));
+        let key = |kind: &str| {
+            let keys = schema.known()?;
+            let key = keys.iter().find(|key| {
+                let kind_of = self.evaluator.literal(&self.evaluator.get(key, "KeyType"));
+                kind_of.known().is_some_and(|of| of == kind)
+            })?;
+            Some(
+                self.evaluator
+                    .literal(&self.evaluator.get(key, "AttributeName")),
+            )
+        };
+        Table {
+            partition_key: key("HASH").unwrap_or(Field::Unknown),
+            has_sort_key: key("RANGE").is_some(),
+            ttl_attribute: self.text(&resource, &["TimeToLiveSpecification", "AttributeName"]),
+            ttl_is_enabled: self.flag(&resource, &["TimeToLiveSpecification", "Enabled"]),
+            site: resource.site,
+        }
+    }
+
+    fn alarm(&self, resource: Resource<'a>) -> Alarm {
+        let evaluator = &self.evaluator;
+        let mut metrics = Vec::new();
+        let own = &resource.properties;
+        let several = evaluator.get(own, "Metrics");
+        match evaluator.list(&several) {
+            Field::Missing => metrics.push(self.metric(own)),
+            Field::Unknown => metrics.push(Metric {
+                namespace: Field::Unknown,
+                name: Field::Unknown,
+                queue: Field::Unknown,
+            }),
+            Field::Known(several, _) => {
+                for metric in several {
+                    let metric = evaluator.dig(&metric, &["MetricStat", "Metric"]);
+                    if !matches!(metric, View::Missing) {
+                        metrics.push(self.metric(&metric));
+                    }
+                }
+            }
+        }
+        Alarm {
+            site: resource.site,
+            metrics,
+        }
+    }
+
+    fn metric(&self, view: &View<'a>) -> Metric {
+        let evaluator = &self.evaluator;
+        let dimensions = evaluator.list(&evaluator.get(view, "Dimensions"));
+        let queue = match dimensions {
+            Field::Missing => Field::Missing,
+            Field::Unknown => Field::Unknown,
+            Field::Known(dimensions, _) => dimensions
+                .iter()
+                .find_map(|dimension| {
+                    let name = evaluator.literal(&evaluator.get(dimension, "Name"));
+                    match name.known() {
+                        Some(name) if name != "QueueName" => None,
+                        Some(_) => Some(evaluator.target(&evaluator.get(dimension, "Value"))),
+                        None => Some(Field::Unknown),
+                    }
+                })
+                .unwrap_or(Field::Missing),
+        };
+        Metric {
+            namespace: evaluator.literal(&evaluator.get(view, "Namespace")),
+            name: evaluator.literal(&evaluator.get(view, "MetricName")),
+            queue,
+        }
+    }
+}
+
+fn sender(site: Site, service: &'static str, queue: Field<Target>) -> Sender {
+    Sender {
+        site,
+        service,
+        queue,
+    }
+}
+
+/// Whether the source may be a queue: Kinesis and others have mappings, too.
+fn may_be_sqs(source: &Field<Target>, evaluator: &Evaluator<'_>) -> bool {
+    match source.known() {
+        Some(Target::Own(id)) => {
+            evaluator
+                .resources
+                .get(&**id)
+                .and_then(|resource| resource.get("Type")?.scalar())
+                == Some("AWS::SQS::Queue")
+        }
+        Some(Target::Other(arn)) => arn.contains(":sqs:"),
+        None => false,
+    }
+}
+
+/// YAML 1.1 has more words for it, and SAM reads YAML 1.1.
+fn flag(text: &str) -> Option<bool> {
+    match &*text.to_ascii_lowercase() {
+        "true" | "yes" | "on" => Some(true),
+        "false" | "no" | "off" => Some(false),
+        _ => None,
+    }
+}

@@ -1,0 +1,284 @@
+//! A YAML or JSON document as a tree that knows where each of its values stands.
+
+use crate::error::ReadError;
+use crate::field::Step;
+use saphyr_parser::{Event, Parser, ScalarStyle, Span, StrInput, Tag};
+use serde_json::{Map, Value};
+use std::collections::HashMap;
+use std::ops::Range;
+
+/// Deeper than any template; recursion stays shallow.
+const DEEPEST: usize = 100;
+/// More than any template has: CloudFormation takes 1 MB. Aliases may multiply what little text says.
+const MOST_NODES: usize = 500_000;
+
+/// A value of the document.
+#[derive(Debug, Clone)]
+pub(crate) struct Node {
+    pub(crate) kind: Kind,
+    /// In bytes of the text, without a tag.
+    pub(crate) span: Range<usize>,
+    /// From 1.
+    pub(crate) line: usize,
+    /// From 0, in characters.
+    pub(crate) column: usize,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Kind {
+    Scalar { text: String, is_plain: bool },
+    Sequence { items: Vec<Node>, is_flow: bool },
+    Mapping { entries: Vec<Entry>, is_flow: bool },
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Entry {
+    pub(crate) key: String,
+    pub(crate) key_span: Range<usize>,
+    pub(crate) line: usize,
+    pub(crate) column: usize,
+    pub(crate) value: Node,
+}
+
+impl Node {
+    /// Reads the first document of a text.
+    pub(crate) fn parse(text: &str) -> Result<Self, ReadError> {
+        let mut reader = Reader {
+            parser: Parser::new_from_str(text),
+            text,
+            offsets: text
+                .char_indices()
+                .map(|(offset, _)| offset)
+                .chain([text.len()])
+                .collect(),
+            anchors: HashMap::new(),
+            nodes: 0,
+        };
+        loop {
+            let (event, span) = reader.next()?;
+            match event {
+                Event::StreamStart | Event::DocumentStart(_) | Event::Nothing => {}
+                Event::StreamEnd | Event::DocumentEnd => return Err(ReadError::NoResources),
+                event => return reader.node(event, span, 0),
+            }
+        }
+    }
+
+    pub(crate) fn entry(&self, key: &str) -> Option<&Entry> {
+        self.entries().iter().find(|entry| entry.key == key)
+    }
+
+    pub(crate) fn get(&self, key: &str) -> Option<&Node> {
+        Some(&self.entry(key)?.value)
+    }
+
+    pub(crate) fn entries(&self) -> &[Entry] {
+        match &self.kind {
+            Kind::Mapping { entries, .. } => entries,
+            _ => &[],
+        }
+    }
+
+    pub(crate) fn step(&self, step: &Step) -> Option<&Node> {
+        match (step, &self.kind) {
+            (Step::Key(key), _) => self.get(key),
+            (Step::Index(index), Kind::Sequence { items, .. }) => items.get(*index),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn scalar(&self) -> Option<&str> {
+        match &self.kind {
+            Kind::Scalar { text, .. } => Some(text),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn is_null(&self) -> bool {
+        matches!(&self.kind, Kind::Scalar { text, is_plain: true } if matches!(&**text, "" | "~" | "null"))
+    }
+
+    /// The intrinsic function that this value is, by its long name, with its argument.
+    pub(crate) fn intrinsic(&self) -> Option<(&str, &Node)> {
+        match self.entries() {
+            [only]
+                if only.key == "Ref" || only.key == "Condition" || only.key.starts_with("Fn::") =>
+            {
+                Some((&only.key, &only.value))
+            }
+            _ => None,
+        }
+    }
+
+    /// The value as JSON whose scalars are all texts, to compare documents by.
+    pub(crate) fn to_json(&self) -> Value {
+        match &self.kind {
+            Kind::Scalar { text, .. } => Value::String(text.clone()),
+            Kind::Sequence { items, .. } => items.iter().map(Node::to_json).collect(),
+            Kind::Mapping { entries, .. } => {
+                let entries: Map<String, Value> = entries
+                    .iter()
+                    .map(|entry| (entry.key.clone(), entry.value.to_json()))
+                    .collect();
+                Value::Object(entries)
+            }
+        }
+    }
+}
+
+struct Reader<'a> {
+    parser: Parser<'a, StrInput<'a>>,
+    text: &'a str,
+    /// Of each character, where it begins in bytes.
+    offsets: Vec<usize>,
+    anchors: HashMap<usize, Node>,
+    nodes: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn next(&mut self) -> Result<(Event<'a>, Span), ReadError> {
+        match self.parser.next() {
+            Some(next) => next.map_err(|source| ReadError::Yaml(Box::new(source))),
+            None => Err(ReadError::NoResources),
+        }
+    }
+
+    fn node(&mut self, event: Event<'a>, span: Span, depth: usize) -> Result<Node, ReadError> {
+        self.nodes += 1;
+        if depth > DEEPEST || self.nodes > MOST_NODES {
+            return Err(ReadError::TooLarge);
+        }
+        let range = self.range(span);
+        let node = |kind, span: Range<usize>| Node {
+            kind,
+            span,
+            line: 0,
+            column: 0,
+        };
+        let (mut read, anchor, tag) = match event {
+            Event::Alias(anchor) => {
+                let read = self
+                    .anchors
+                    .get(&anchor)
+                    .cloned()
+                    .ok_or(ReadError::TooLarge)?;
+                self.nodes += size(&read);
+                return Ok(read);
+            }
+            Event::Scalar(text, style, anchor, tag) => {
+                let is_plain = style == ScalarStyle::Plain;
+                let text = text.into_owned();
+                (node(Kind::Scalar { text, is_plain }, range), anchor, tag)
+            }
+            Event::SequenceStart(anchor, tag) => {
+                let mut items = Vec::new();
+                let end = loop {
+                    match self.next()? {
+                        (Event::SequenceEnd, end) => break self.range(end).end,
+                        (event, span) => items.push(self.node(event, span, depth + 1)?),
+                    }
+                };
+                let is_flow = self.text[range.start..].starts_with('[');
+                let kind = Kind::Sequence { items, is_flow };
+                (node(kind, range.start..end.max(range.start)), anchor, tag)
+            }
+            Event::MappingStart(anchor, tag) => {
+                let mut entries = Vec::new();
+                let end = loop {
+                    let (key, key_span) = match self.next()? {
+                        (Event::MappingEnd, end) => break self.range(end).end,
+                        (event, span) => (self.node(event, span, depth + 1)?, span),
+                    };
+                    let (event, span) = self.next()?;
+                    let value = self.node(event, span, depth + 1)?;
+                    entries.push(Entry {
+                        key: key.scalar().unwrap_or_default().to_owned(),
+                        key_span: self.range(key_span),
+                        line: key.line,
+                        column: key.column,
+                        value,
+                    });
+                };
+                let is_flow = self.text[range.start..].starts_with('{');
+                let kind = Kind::Mapping { entries, is_flow };
+                (node(kind, range.start..end.max(range.start)), anchor, tag)
+            }
+            _ => return Err(ReadError::NoResources),
+        };
+        read.line = span.start.line();
+        read.column = span.start.col();
+        let read = match tag {
+            Some(tag) => long_form(read, &tag),
+            None => read,
+        };
+        if anchor > 0 {
+            self.anchors.insert(anchor, read.clone());
+        }
+        Ok(read)
+    }
+
+    fn range(&self, span: Span) -> Range<usize> {
+        let offset = |index: usize| *self.offsets.get(index).unwrap_or(&self.text.len());
+        let start = offset(span.start.index());
+        start..offset(span.end.index()).max(start)
+    }
+}
+
+fn size(node: &Node) -> usize {
+    match &node.kind {
+        Kind::Scalar { .. } => 1,
+        Kind::Sequence { items, .. } => 1 + items.iter().map(size).sum::<usize>(),
+        Kind::Mapping { entries, .. } => {
+            1 + entries
+                .iter()
+                .map(|entry| size(&entry.value))
+                .sum::<usize>()
+        }
+    }
+}
+
+/// `!GetAtt Queue.Arn` is `{"Fn::GetAtt": ["Queue", "Arn"]}`.
+fn long_form(node: Node, tag: &Tag) -> Node {
+    if tag.handle != "!" || tag.suffix.is_empty() {
+        return node;
+    }
+    let key = match &*tag.suffix {
+        "Ref" | "Condition" => tag.suffix.clone(),
+        name => format!("Fn::{name}"),
+    };
+    let (span, line, column) = (node.span.clone(), node.line, node.column);
+    let mut value = node;
+    if key == "Fn::GetAtt"
+        && let Kind::Scalar { text, .. } = &value.kind
+        && let Some((resource, attribute)) = text.split_once('.')
+    {
+        let part = |text: &str| Node {
+            kind: Kind::Scalar {
+                text: text.to_owned(),
+                is_plain: true,
+            },
+            ..value.clone()
+        };
+        let items = vec![part(resource), part(attribute)];
+        value.kind = Kind::Sequence {
+            items,
+            is_flow: true,
+        };
+    }
+    let entry = Entry {
+        key,
+        key_span: span.clone(),
+        line,
+        column,
+        value,
+    };
+    Node {
+        kind: Kind::Mapping {
+            entries: vec![entry],
+            is_flow: true,
+        },
+        span,
+        line,
+        column,
+    }
+}

@@ -1,0 +1,127 @@
+//! Values as YAML and JSON, as people write them in templates.
+
+use crate::field::{Path, Step};
+use serde_json::{Map, Value, json};
+
+/// How the text around a value is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Style {
+    Yaml,
+    Json,
+}
+
+/// What a value in its place looks like, for somebody to copy.
+pub(crate) fn snippet(path: &Path, value: &Value, style: Style) -> String {
+    // From the resource on; what SAM nests deeper shows its function as well.
+    let from = usize::from(path.first() == Some(&"Resources".into()));
+    let mut nested = value.clone();
+    for step in path.iter().skip(from).rev() {
+        nested = match step {
+            Step::Key(key) => json!({ key.as_str(): nested }),
+            Step::Index(_) => json!([nested]),
+        };
+    }
+    match style {
+        Style::Yaml => block(&nested, 0),
+        Style::Json => serde_json::to_string_pretty(&nested).unwrap_or_default(),
+    }
+}
+
+/// The lines of a value that stands below its key, the first one without its indentation.
+pub(crate) fn block(value: &Value, indent: usize) -> String {
+    let margin = " ".repeat(indent);
+    match value {
+        Value::Object(entries) if !entries.is_empty() && short_form(value).is_none() => {
+            // A resource says first what it is.
+            let (first, rest): (Vec<_>, Vec<_>) =
+                entries.iter().partition(|(key, _)| *key == "Type");
+            let lines: Vec<String> = first
+                .into_iter()
+                .chain(rest)
+                .map(|(key, value)| entry(key, value, indent))
+                .collect();
+            lines.join(&format!("\n{margin}"))
+        }
+        Value::Array(items) if !is_short(value) => {
+            let lines: Vec<String> = items
+                .iter()
+                .map(|item| format!("- {}", block(item, indent + 2)))
+                .collect();
+            lines.join(&format!("\n{margin}"))
+        }
+        value => flow(value),
+    }
+}
+
+/// `Key: value`, on as many lines as it takes.
+pub(crate) fn entry(key: &str, value: &Value, indent: usize) -> String {
+    let deeper = indent + 2;
+    let margin = " ".repeat(deeper);
+    if is_short(value) {
+        format!("{}: {}", scalar(key), flow(value))
+    } else {
+        format!("{}:\n{margin}{}", scalar(key), block(value, deeper))
+    }
+}
+
+/// Whether a value fits behind its key.
+fn is_short(value: &Value) -> bool {
+    match value {
+        Value::Object(entries) => entries.is_empty() || short_form(value).is_some(),
+        Value::Array(items) => items
+            .iter()
+            .all(|item| !item.is_array() && is_short(item) && flow(item).len() < 40),
+        _ => true,
+    }
+}
+
+/// A value on one line of YAML.
+pub(crate) fn flow(value: &Value) -> String {
+    if let Some(short) = short_form(value) {
+        return short;
+    }
+    match value {
+        Value::Object(entries) => {
+            let entries: Vec<String> = entries
+                .iter()
+                .map(|(key, value)| format!("{}: {}", scalar(key), flow(value)))
+                .collect();
+            format!("{{ {} }}", entries.join(", "))
+        }
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(flow).collect();
+            format!("[{}]", items.join(", "))
+        }
+        Value::String(text) => scalar(text),
+        other => other.to_string(),
+    }
+}
+
+/// `!Ref Queue` and `!GetAtt Queue.Arn`.
+fn short_form(value: &Value) -> Option<String> {
+    let entries: &Map<String, Value> = value.as_object().filter(|entries| entries.len() == 1)?;
+    if let Some(id) = entries.get("Ref") {
+        return Some(format!("!Ref {}", id.as_str()?));
+    }
+    let [id, attribute] = entries.get("Fn::GetAtt")?.as_array()?.as_slice() else {
+        return None;
+    };
+    Some(format!("!GetAtt {}.{}", id.as_str()?, attribute.as_str()?))
+}
+
+/// A text, quoted where it would be something else without.
+fn scalar(text: &str) -> String {
+    let is_plain = text.starts_with(|first: char| first.is_ascii_alphabetic() || first == '/')
+        && text
+            .chars()
+            .all(|char| char.is_ascii_alphanumeric() || "_-./:".contains(char))
+        && !text.ends_with(':')
+        && !matches!(
+            &*text.to_ascii_lowercase(),
+            "true" | "false" | "yes" | "no" | "on" | "off" | "null" | "y" | "n"
+        );
+    match is_plain {
+        true => text.to_owned(),
+        false => Value::from(text).to_string(),
+    }
+}

@@ -1,0 +1,311 @@
+//! What `terraform show -json` says of a plan.
+//!
+//! Its values are those that the plan knows; what only the apply will know is found, where it refers to a resource of
+//! the same module, in the configuration that the plan carries.
+
+mod policies;
+mod resources;
+
+use crate::field::{Field, Place};
+use crate::model::{
+    Alarm, Deployment, Format, Function, Mapping, Metric, Queue, Sender, Site, Table, Target,
+};
+use resources::{Resource, Resources};
+use serde_json::Value;
+use std::time::Duration;
+
+/// Reads a plan; none if the text is something else.
+pub(crate) fn read(text: &str) -> Option<Deployment> {
+    let plan: Value = serde_json::from_str(text).ok()?;
+    plan.get("planned_values")?;
+    let resources = Resources::of(&plan);
+    let mut deployment = Deployment {
+        format: Format::TerraformPlan,
+        ..Deployment::default()
+    };
+    for resource in &resources.all {
+        let of = Reader {
+            resources: &resources,
+            resource,
+        };
+        match resource.kind {
+            "aws_lambda_function" => deployment.functions.push(of.function()),
+            "aws_lambda_event_source_mapping" => deployment.mappings.extend(of.mapping()),
+            "aws_sqs_queue" => deployment.queues.push(of.queue()),
+            "aws_dynamodb_table" => deployment.tables.push(of.table()),
+            "aws_cloudwatch_metric_alarm" => deployment.alarms.push(of.alarm()),
+            "aws_sns_topic_subscription" => deployment.senders.extend(of.sender()),
+            _ => {}
+        }
+    }
+    // Some say it in a resource of their own.
+    for resource in &resources.all {
+        if resource.kind != "aws_sqs_queue_redrive_policy" {
+            continue;
+        }
+        let of = Reader {
+            resources: &resources,
+            resource,
+        };
+        let queue = of.target(&["queue_url"]);
+        let (target, count) = of.redrive();
+        for it in &mut deployment.queues {
+            match queue.known() {
+                Some(queue) if queue.is(&it.site.id) => {
+                    it.dead_letter_queue = target.clone();
+                    it.max_receive_count = count.clone();
+                }
+                // It may be this one's.
+                None if it.dead_letter_queue.is_missing() => it.dead_letter_queue = Field::Unknown,
+                _ => {}
+            }
+        }
+    }
+    Some(deployment)
+}
+
+/// Reads one resource.
+pub(crate) struct Reader<'a> {
+    pub(crate) resources: &'a Resources<'a>,
+    pub(crate) resource: &'a Resource<'a>,
+}
+
+impl Reader<'_> {
+    fn site(&self) -> Site {
+        Site {
+            id: self.resource.address.to_owned(),
+            place: self.place(),
+            properties: Vec::new(),
+        }
+    }
+
+    pub(crate) fn place(&self) -> Place {
+        Place {
+            resource: self.resource.address.to_owned(),
+            position: None,
+            path: Vec::new(),
+        }
+    }
+
+    /// A planned value. Blocks are lists: their first one counts.
+    pub(crate) fn field<T>(
+        &self,
+        path: &[&str],
+        parse: impl FnOnce(&Value) -> Option<T>,
+    ) -> Field<T> {
+        let mut value = self.resource.values;
+        for (depth, name) in path.iter().enumerate() {
+            if let Value::Array(blocks) = value {
+                match blocks.first() {
+                    Some(block) => value = block,
+                    None => return Field::Missing,
+                }
+            }
+            value = match value.get(name) {
+                Some(value) => value,
+                // What is known to be nothing is null; what is not known is left out.
+                None if self.resource.is_unknown(&path[..=depth]) => return Field::Unknown,
+                None => return Field::Missing,
+            };
+        }
+        match value {
+            Value::Null => Field::Missing,
+            value => match parse(value) {
+                Some(value) => Field::Known(value, self.place()),
+                None => Field::Unknown,
+            },
+        }
+    }
+
+    pub(crate) fn text(&self, path: &[&str]) -> Field<String> {
+        self.field(path, |value| match value {
+            Value::String(text) => Some(text.clone()),
+            Value::Bool(_) | Value::Number(_) => Some(value.to_string()),
+            _ => None,
+        })
+    }
+
+    fn number(&self, path: &[&str]) -> Field<u64> {
+        self.field(path, |value| match value {
+            Value::String(text) => text.parse().ok(),
+            value => value.as_u64(),
+        })
+    }
+
+    fn seconds(&self, path: &[&str]) -> Field<Duration> {
+        self.number(path)
+            .and_then(|seconds| Some(Duration::from_secs(seconds)))
+    }
+
+    fn flag(&self, path: &[&str]) -> Field<bool> {
+        self.field(path, Value::as_bool)
+    }
+
+    /// What a value refers to: by what it is, or by what the configuration says it comes from.
+    pub(crate) fn target(&self, path: &[&str]) -> Field<Target> {
+        match self.text(path) {
+            Field::Missing => Field::Missing,
+            Field::Known(text, place) => Field::Known(self.resources.named(&text), place),
+            Field::Unknown => match self.resources.referred(self.resource, path) {
+                Some(address) => Field::Known(Target::Own(address), self.place()),
+                None => Field::Unknown,
+            },
+        }
+    }
+
+    fn function(&self) -> Function {
+        let variables = ["environment", "variables"];
+        let mut function = Function {
+            site: self.site(),
+            timeout: self.seconds(&["timeout"]),
+            runtime: self.text(&["runtime"]),
+            // -1 is none.
+            reserved_concurrency: match self
+                .field(&["reserved_concurrent_executions"], Value::as_i64)
+            {
+                Field::Known(number, _) if number < 0 => Field::Missing,
+                other => other.and_then(|number| u64::try_from(number).ok()),
+            },
+            environment: Default::default(),
+            references: Default::default(),
+            has_async_dead_letters: !self
+                .text(&["dead_letter_config", "target_arn"])
+                .is_missing(),
+            permissions: policies::of_function(self),
+        };
+        let known = self.field(&variables, |value| value.as_object().cloned());
+        for (name, _) in known.known().into_iter().flatten() {
+            let path = [variables[0], variables[1], name];
+            function.environment.insert(name.clone(), self.text(&path));
+            if let Some(value) = self.text(&path).known() {
+                let target = Field::Known(self.resources.named(value), self.place());
+                function.references.insert(name.clone(), target);
+            }
+        }
+        // What is unknown is only in what the plan says of unknown values; which of the references it is, nobody says.
+        for name in self.resource.unknown_keys(&variables) {
+            function.environment.insert(name.clone(), Field::Unknown);
+            let kind = match &*name {
+                "SQS_ONCE_TABLE" => "aws_dynamodb_table",
+                "SQS_ONCE_DLQ_URL" => "aws_sqs_queue",
+                _ => continue,
+            };
+            let only = self
+                .resources
+                .only_referred(self.resource, &["environment"], kind);
+            let target = match only {
+                Some(address) => Field::Known(Target::Own(address), self.place()),
+                None => Field::Unknown,
+            };
+            function.references.insert(name, target);
+        }
+        function
+    }
+
+    fn mapping(&self) -> Option<Mapping> {
+        let queue = self.target(&["event_source_arn"]);
+        let is_sqs = match queue.known()? {
+            Target::Own(address) => self.resources.kind(address) == Some("aws_sqs_queue"),
+            Target::Other(arn) => arn.contains(":sqs:"),
+        };
+        is_sqs.then(|| Mapping {
+            site: self.site(),
+            function: self.target(&["function_name"]),
+            queue,
+            reports_failures: self.field(&["function_response_types"], |value| {
+                let types = value.as_array()?;
+                Some(types.iter().any(|name| name == "ReportBatchItemFailures"))
+            }),
+            batch_size: self.number(&["batch_size"]),
+            window: self.seconds(&["maximum_batching_window_in_seconds"]),
+            maximum_concurrency: self.number(&["scaling_config", "maximum_concurrency"]),
+            is_enabled: self.flag(&["enabled"]),
+        })
+    }
+
+    /// The queue's redrive policy, which is JSON in a text.
+    fn redrive(&self) -> (Field<Target>, Field<u64>) {
+        match self.text(&["redrive_policy"]) {
+            Field::Missing => (Field::Missing, Field::Missing),
+            Field::Unknown => (self.target(&["redrive_policy"]), Field::Unknown),
+            Field::Known(text, place) => {
+                let Ok(policy) = serde_json::from_str::<Value>(&text) else {
+                    // Such as an empty text, which is none.
+                    return (Field::Missing, Field::Missing);
+                };
+                let target = policy.get("deadLetterTargetArn").and_then(Value::as_str);
+                let count = policy.get("maxReceiveCount").and_then(|count| match count {
+                    Value::String(text) => text.parse().ok(),
+                    count => count.as_u64(),
+                });
+                let known = |place: &Place| place.clone();
+                (
+                    target.map_or(Field::Unknown, |arn| {
+                        Field::Known(self.resources.named(arn), known(&place))
+                    }),
+                    count.map_or(Field::Unknown, |count| Field::Known(count, known(&place))),
+                )
+            }
+        }
+    }
+
+    fn queue(&self) -> Queue {
+        let (dead_letter_queue, max_receive_count) = self.redrive();
+        Queue {
+            site: self.site(),
+            is_fifo: self.flag(&["fifo_queue"]),
+            visibility_timeout: self.seconds(&["visibility_timeout_seconds"]),
+            retention: self.seconds(&["message_retention_seconds"]),
+            dead_letter_queue,
+            max_receive_count,
+            is_encrypted_by_sqs: self.flag(&["sqs_managed_sse_enabled"]),
+            kms_key: self.text(&["kms_master_key_id"]),
+        }
+    }
+
+    fn table(&self) -> Table {
+        Table {
+            site: self.site(),
+            partition_key: self.text(&["hash_key"]),
+            has_sort_key: !self.text(&["range_key"]).is_missing(),
+            ttl_attribute: match self.text(&["ttl", "attribute_name"]) {
+                Field::Known(name, _) if name.is_empty() => Field::Missing,
+                other => other,
+            },
+            ttl_is_enabled: self.flag(&["ttl", "enabled"]),
+        }
+    }
+
+    fn alarm(&self) -> Alarm {
+        let queries = self.field(&["metric_query"], |value| value.as_array().cloned());
+        let is_single = queries.known().is_none_or(Vec::is_empty);
+        let mut metrics = Vec::new();
+        if is_single {
+            metrics.push(Metric {
+                namespace: self.text(&["namespace"]),
+                name: self.text(&["metric_name"]),
+                queue: self.target(&["dimensions", "QueueName"]),
+            });
+        } else {
+            // Which of its metrics are of which queue is not worth a guess.
+            metrics.push(Metric {
+                namespace: Field::Unknown,
+                name: Field::Unknown,
+                queue: Field::Unknown,
+            });
+        }
+        Alarm {
+            site: self.site(),
+            metrics,
+        }
+    }
+
+    fn sender(&self) -> Option<Sender> {
+        let protocol = self.text(&["protocol"]);
+        (protocol.known()? == "sqs").then(|| Sender {
+            site: self.site(),
+            service: "SNS",
+            queue: self.target(&["endpoint"]),
+        })
+    }
+}

@@ -1,0 +1,138 @@
+//! What a plan lets a function do.
+
+use super::Reader;
+use crate::field::Field;
+use crate::iam;
+use crate::model::{Permissions, Scope, Statement, Target};
+use serde_json::Value;
+
+/// What the policies of the function's role allow, as far as the plan knows.
+pub(super) fn of_function(function: &Reader<'_>) -> Permissions {
+    let mut permissions = Permissions {
+        is_complete: true,
+        ..Permissions::default()
+    };
+    let role = function.target(&["role"]);
+    let Some(Target::Own(role)) = role.known() else {
+        return Permissions::default();
+    };
+    for resource in &function.resources.all {
+        let of = Reader {
+            resources: function.resources,
+            resource,
+        };
+        let is_on_role = || match of.target(&["role"]) {
+            Field::Known(target, _) => Some(target.is(role)),
+            _ => None,
+        };
+        match resource.kind {
+            "aws_iam_role" if resource.address == role => {
+                let managed = of.field(&["managed_policy_arns"], |value| value.as_array().cloned());
+                for arn in managed.known().into_iter().flatten() {
+                    self::managed(&of, arn.as_str().unwrap_or_default(), &mut permissions);
+                }
+                permissions.is_complete &= !matches!(managed, Field::Unknown);
+                let inline = of.field(&["inline_policy"], |value| value.as_array().cloned());
+                permissions.is_complete &= !matches!(inline, Field::Unknown);
+                for policy in inline.known().into_iter().flatten() {
+                    let document = policy.get("policy").and_then(Value::as_str);
+                    self::document(&of, document, &mut permissions);
+                }
+            }
+            "aws_iam_role_policy" => match is_on_role() {
+                Some(true) => {
+                    let policy = of.text(&["policy"]);
+                    document(&of, policy.known().map(String::as_str), &mut permissions);
+                }
+                Some(false) => {}
+                None => permissions.is_complete = false,
+            },
+            "aws_iam_role_policy_attachment" => match is_on_role() {
+                Some(true) => attached(&of, &mut permissions),
+                Some(false) => {}
+                None => permissions.is_complete = false,
+            },
+            "aws_iam_policy_attachment" | "aws_iam_role_policies_exclusive" => {
+                permissions.is_complete = false;
+            }
+            _ => {}
+        }
+    }
+    permissions
+}
+
+fn attached(attachment: &Reader<'_>, permissions: &mut Permissions) {
+    match attachment.target(&["policy_arn"]) {
+        Field::Known(Target::Own(address), _) => {
+            let policy = attachment
+                .resources
+                .all
+                .iter()
+                .find(|it| it.address == address);
+            let Some(resource) = policy else {
+                permissions.is_complete = false;
+                return;
+            };
+            let policy = Reader {
+                resources: attachment.resources,
+                resource,
+            };
+            let text = policy.text(&["policy"]);
+            document(&policy, text.known().map(String::as_str), permissions);
+        }
+        Field::Known(Target::Other(arn), _) => managed(attachment, &arn, permissions),
+        _ => permissions.is_complete = false,
+    }
+}
+
+fn managed(of: &Reader<'_>, arn: &str, permissions: &mut Permissions) {
+    match iam::managed_policy(arn) {
+        Some([]) => {}
+        Some(actions) => {
+            let is_wide = actions.iter().any(|action| action.contains('*'));
+            permissions.statements.push(Statement {
+                place: of.place(),
+                allows: true,
+                actions: actions.iter().map(|&action| action.to_owned()).collect(),
+                resources: vec![if is_wide {
+                    Scope::Everything
+                } else {
+                    Scope::Unknown
+                }],
+            });
+        }
+        None => permissions.is_complete = false,
+    }
+}
+
+fn document(of: &Reader<'_>, text: Option<&str>, permissions: &mut Permissions) {
+    let document: Option<Value> = text.and_then(|text| serde_json::from_str(text).ok());
+    let Some(document) = document else {
+        permissions.is_complete = false;
+        return;
+    };
+    for statement in one_or_many(&document["Statement"]) {
+        if statement.get("Action").is_none() {
+            permissions.is_complete = false;
+            continue;
+        }
+        let texts = |name: &str| one_or_many(&statement[name]).filter_map(Value::as_str);
+        permissions.statements.push(Statement {
+            place: of.place(),
+            allows: statement["Effect"] == "Allow",
+            actions: texts("Action").map(str::to_owned).collect(),
+            resources: texts("Resource")
+                .map(|text| iam::scope(text, |text| Some(of.resources.named(text))))
+                .collect(),
+        });
+    }
+}
+
+fn one_or_many(value: &Value) -> impl Iterator<Item = &Value> {
+    match value {
+        Value::Array(all) => all.iter().collect(),
+        Value::Null => Vec::new(),
+        one => vec![one],
+    }
+    .into_iter()
+}

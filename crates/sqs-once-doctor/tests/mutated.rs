@@ -1,0 +1,108 @@
+//! Templates and plans that somebody has damaged: whatever is left of them, they are examined and fixed, or refused.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test that says its seed"
+)]
+
+use fastrand::Rng;
+use sqs_once_doctor::{Source, sarif};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const ROUNDS: usize = 400;
+
+fn files() -> Vec<PathBuf> {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let mut files = Vec::new();
+    for folder in fs::read_dir(tests.join("rules")).unwrap() {
+        files.push(folder.unwrap().path().join("bad.yaml"));
+    }
+    for plan in fs::read_dir(tests.join("plans")).unwrap() {
+        files.push(plan.unwrap().path());
+    }
+    files.sort();
+    files
+}
+
+/// A line is lost, doubled, moved or cut, or gets what does not belong there.
+fn damage(text: &str, rng: &mut Rng) -> String {
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    for _ in 0..rng.usize(1..4) {
+        let at = rng.usize(..lines.len());
+        let other = rng.usize(..lines.len());
+        match rng.u8(..8) {
+            0 if lines.len() > 1 => drop(lines.remove(at)),
+            1 => lines.insert(at, lines[other].clone()),
+            2 => lines.swap(at, other),
+            3 => {
+                let end = rng.usize(..=lines[at].chars().count());
+                lines[at] = lines[at].chars().take(end).collect();
+            }
+            4 => lines[at].insert_str(0, "  "),
+            5 => lines[at] = lines[at].replace(": ", ": !If [A, B, "),
+            6 => {
+                let odd = [
+                    "{",
+                    "]",
+                    "!",
+                    "&a",
+                    "*a",
+                    "'",
+                    "\u{0}",
+                    "é🦀",
+                    "- ",
+                    ": ",
+                    "null",
+                    "|",
+                    ">-",
+                    "\t",
+                    "18446744073709551615",
+                ];
+                lines[at].push_str(odd[rng.usize(..odd.len())]);
+            }
+            _ => {
+                lines[at] =
+                    lines[at].replace(|char: char| char.is_ascii_digit(), "9999999999999999999")
+            }
+        }
+    }
+    lines.join("\n")
+}
+
+#[test]
+fn damaged_deployments_are_examined_and_fixed_or_refused_but_nothing_panics() {
+    let seed = match std::env::var("SEED") {
+        Ok(seed) => seed.parse().unwrap(),
+        Err(_) => fastrand::u64(..),
+    };
+    println!("SEED={seed}");
+    let mut rng = Rng::with_seed(seed);
+    let texts: Vec<String> = files()
+        .iter()
+        .map(|file| fs::read_to_string(file).unwrap())
+        .collect();
+    let (mut examined, mut fixed) = (0, 0);
+    for _ in 0..ROUNDS {
+        let text = damage(&texts[rng.usize(..texts.len())], &mut rng);
+        let source = Source::new(Path::new("/nowhere/template.yaml"), text);
+        let Ok(findings) = source.examine() else {
+            continue;
+        };
+        examined += 1;
+        sarif(&findings);
+        let Ok(fixes) = source.fix() else { continue };
+        let Some((path, text)) = fixes.files.first() else {
+            continue;
+        };
+        fixed += 1;
+        // What was written is a template still, and needs no fix.
+        let again = Source::new(path, text.as_str()).fix().unwrap();
+        assert!(again.files.is_empty(), "{text}");
+    }
+    assert!(
+        examined > ROUNDS / 4 && fixed > ROUNDS / 10,
+        "{examined} examined, {fixed} fixed"
+    );
+}

@@ -1,0 +1,203 @@
+//! Each rule on a template that breaks it and on one that keeps it: `tests/rules/ID/bad.yaml` and `good.yaml`.
+//!
+//! In a bad one `# finding: ID` stands on every line at which something is found. A good one has nothing to be found at
+//! all, though it comes close.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use sqs_once_doctor::{Finding, RULES, Source};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A template in a folder of its own, with its manifest if it has one.
+struct Case {
+    folder: tempfile::TempDir,
+}
+
+impl Case {
+    fn new(rule: &str, name: &str) -> Self {
+        let from = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("tests/rules")
+            .join(rule);
+        let case = Self {
+            folder: tempfile::tempdir().unwrap(),
+        };
+        let template = from.join(format!("{name}.yaml"));
+        assert!(template.exists(), "the rule {rule} has no {name}.yaml");
+        fs::copy(template, case.template()).unwrap();
+        // So that no manifest above counts.
+        let manifest = from.join(format!("{name}.toml"));
+        if manifest.exists() {
+            fs::copy(manifest, case.manifest()).unwrap();
+        } else {
+            fs::write(case.manifest(), "[workspace]\n").unwrap();
+        }
+        case
+    }
+
+    fn template(&self) -> PathBuf {
+        self.folder.path().join("template.yaml")
+    }
+
+    fn manifest(&self) -> PathBuf {
+        self.folder.path().join("Cargo.toml")
+    }
+
+    fn source(&self) -> Source {
+        Source::read(&self.template()).unwrap()
+    }
+
+    /// File, line and rule of all findings.
+    fn findings(&self) -> Vec<(String, usize, String)> {
+        let findings = self.source().examine().unwrap();
+        let mut found: Vec<_> = findings.iter().map(|finding| self.row(finding)).collect();
+        found.sort();
+        found
+    }
+
+    fn row(&self, finding: &Finding) -> (String, usize, String) {
+        let file = finding.file.strip_prefix(self.folder.path()).unwrap();
+        let (line, _) = finding.place.position.unwrap();
+        (
+            file.display().to_string(),
+            line.get(),
+            finding.rule.id.to_owned(),
+        )
+    }
+
+    /// The same, as the files themselves say.
+    fn marked(&self) -> Vec<(String, usize, String)> {
+        let mut marked = Vec::new();
+        for file in [self.template(), self.manifest()] {
+            let text = fs::read_to_string(&file).unwrap();
+            let name = file.file_name().unwrap().to_str().unwrap();
+            for (index, line) in text.lines().enumerate() {
+                let ids = line.split_once("# finding: ").map_or("", |(_, ids)| ids);
+                marked.extend(
+                    ids.split_whitespace()
+                        .map(|id| (name.to_owned(), index + 1, id.to_owned())),
+                );
+            }
+        }
+        marked.sort();
+        marked
+    }
+
+    fn fix(&self) -> Vec<&'static str> {
+        let fixes = self.source().fix().unwrap();
+        fixes.write().unwrap();
+        fixes.fixed.iter().map(|finding| finding.rule.id).collect()
+    }
+}
+
+#[test]
+fn every_rule_finds_what_breaks_it_where_it_is_and_nothing_else() {
+    for rule in RULES {
+        let case = Case::new(rule.id, "bad");
+        assert_eq!(case.findings(), case.marked(), "{}", rule.id);
+        let is_found = case.marked().iter().any(|(_, _, id)| id == rule.id);
+        assert!(
+            is_found,
+            "the rule {} has no finding in its own template",
+            rule.id
+        );
+    }
+}
+
+#[test]
+fn no_rule_finds_anything_in_a_template_that_keeps_it() {
+    for rule in RULES {
+        let case = Case::new(rule.id, "good");
+        assert_eq!(case.findings(), [], "{}", rule.id);
+    }
+}
+
+#[test]
+fn no_template_is_of_a_rule_that_is_not_there() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/rules");
+    for entry in fs::read_dir(folder).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        assert!(RULES.iter().any(|rule| rule.id == name), "{name}");
+    }
+}
+
+#[test]
+fn what_is_fixed_is_found_no_more_and_fixing_again_changes_nothing() {
+    for rule in RULES {
+        let case = Case::new(rule.id, "bad");
+        let before = case.source().examine().unwrap();
+        let is_fixable = before
+            .iter()
+            .any(|it| it.rule.id == rule.id && it.is_fixable);
+        let fixed = case.fix();
+        let texts = || {
+            let read = |path| fs::read_to_string(path).unwrap();
+            (read(case.template()), read(case.manifest()))
+        };
+        let left = case.source().examine().unwrap();
+        assert_eq!(fixed.contains(&rule.id), is_fixable, "{}", rule.id);
+        if is_fixable {
+            assert!(
+                left.iter().all(|it| it.rule.id != rule.id),
+                "{}:\n{}",
+                rule.id,
+                texts().0
+            );
+        }
+        assert!(
+            left.iter().all(|it| !it.is_fixable),
+            "{}:\n{}",
+            rule.id,
+            texts().0
+        );
+        let once = texts();
+        assert!(case.fix().is_empty(), "{}", rule.id);
+        assert_eq!(texts(), once, "{}", rule.id);
+    }
+}
+
+#[test]
+fn a_fix_keeps_every_line_that_it_is_not_about() {
+    for rule in RULES {
+        let case = Case::new(rule.id, "bad");
+        let before = fs::read_to_string(case.template()).unwrap();
+        case.fix();
+        let after = fs::read_to_string(case.template()).unwrap();
+        let mut rest = after.lines();
+        let lost: Vec<&str> = before
+            .lines()
+            .filter(|line| !rest.clone().any(|it| it == *line) || !rest.any(|it| it == *line))
+            .collect();
+        // A value that is replaced changes its line.
+        assert!(lost.len() <= 1, "{}: {lost:#?}\n{after}", rule.id);
+    }
+}
+
+#[test]
+fn every_finding_has_a_snippet_and_every_rule_its_words() {
+    for rule in RULES {
+        assert!(
+            rule.why.ends_with('.') && rule.url.starts_with("https://"),
+            "{}",
+            rule.id
+        );
+        for finding in Case::new(rule.id, "bad").source().examine().unwrap() {
+            assert!(!finding.snippet.is_empty(), "{}", finding.message);
+            assert!(finding.message.ends_with('.'), "{}", finding.message);
+        }
+    }
+}
+
+#[test]
+fn the_page_lists_every_rule() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/doctor.md");
+    let page = fs::read_to_string(page).unwrap();
+    let listed: Vec<&str> = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split_once("` | "))
+        .filter(|(id, _)| RULES.iter().any(|rule| rule.id == *id))
+        .map(|(_, rest)| rest.split(" | ").next().unwrap())
+        .collect();
+    let titles: Vec<&str> = RULES.iter().map(|rule| rule.title).collect();
+    assert_eq!(listed, titles);
+}

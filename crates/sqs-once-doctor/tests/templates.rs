@@ -1,0 +1,256 @@
+//! How templates are read and changed, beyond what the rules' own templates show.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use sqs_once_doctor::{ReadError, Source};
+use std::path::Path;
+
+fn source(text: &str) -> Source {
+    // A folder without a manifest.
+    Source::new(Path::new("/nowhere/template.yaml"), text)
+}
+
+fn rules(text: &str) -> Vec<&'static str> {
+    let findings = source(text).examine().unwrap();
+    findings.iter().map(|finding| finding.rule.id).collect()
+}
+
+/// The text that fixing makes of a text.
+fn fixed(text: &str) -> String {
+    let fixes = source(text).fix().unwrap();
+    fixes
+        .files
+        .into_iter()
+        .next()
+        .map_or(text.to_owned(), |(_, text)| text)
+}
+
+/// A consumer whose queue has these properties, and nothing else to be found.
+fn consumer(queue: &str) -> String {
+    format!(
+        "Parameters:
+  Seconds: {{ Type: Number, Default: 1 }}
+Conditions:
+  Fast: !Equals [!Ref Seconds, 1]
+Resources:
+  Charge:
+    Type: AWS::Serverless::Function
+    Properties:
+      Timeout: 30
+      Events:
+        Orders:
+          Type: SQS
+          Properties:
+            Queue: !GetAtt Orders.Arn
+            FunctionResponseTypes: [ReportBatchItemFailures]
+  Orders:
+    Type: AWS::SQS::Queue
+    Properties:
+      RedrivePolicy: {{ deadLetterTargetArn: !ImportValue Dead, maxReceiveCount: 5 }}
+{queue}"
+    )
+}
+
+#[test]
+fn what_only_the_deployment_knows_is_no_finding() {
+    for unknown in [
+        "!Ref Seconds",
+        "!FindInMap [Timeouts, !Ref AWS::Region, Orders]",
+        "!If [Fast, 10, 20]",
+        "!If [Fast, 10, !Ref AWS::NoValue]",
+        "'{{resolve:ssm:/orders/seconds}}'",
+        "!Sub '${Seconds}'",
+        "!Select [0, [10]]",
+        "{ Ref: Seconds }",
+        "{ 'Fn::ImportValue': Seconds }",
+    ] {
+        let text = consumer(&format!("      VisibilityTimeout: {unknown}\n"));
+        assert_eq!(rules(&text), <[&str; 0]>::default(), "{unknown}");
+    }
+}
+
+#[test]
+fn what_is_known_in_every_case_is_a_finding() {
+    for known in [
+        "10",
+        "'10'",
+        "\"10\"",
+        "!If [Fast, 10, 10]",
+        "!Sub '10'",
+        "!Join ['', [1, 0]]",
+    ] {
+        let text = consumer(&format!("      VisibilityTimeout: {known}\n"));
+        assert_eq!(
+            rules(&text),
+            ["visibility-timeout-below-function-timeout"],
+            "{known}"
+        );
+    }
+    let removed = consumer("      VisibilityTimeout: !Ref AWS::NoValue\n");
+    assert_eq!(rules(&removed), ["visibility-timeout-too-short"]);
+}
+
+#[test]
+fn a_switched_off_mapping_consumes_nothing() {
+    let text = consumer("").replace(
+        "            Queue:",
+        "            Enabled: false\n            Queue:",
+    );
+    assert_eq!(rules(&text), <[&str; 0]>::default());
+}
+
+#[test]
+fn a_queue_is_recognised_however_it_is_named() {
+    let text = consumer("      QueueName: !Sub ${AWS::StackName}-orders\n");
+    for arn in [
+        "{ 'Fn::GetAtt': [Orders, Arn] }",
+        "!Sub ${Orders.Arn}",
+        "!Sub 'arn:aws:sqs:${AWS::Region}:${AWS::AccountId}:${Orders.QueueName}'",
+        "!Sub 'arn:aws:sqs:${AWS::Region}:${AWS::AccountId}:${AWS::StackName}-orders'",
+        "!Join [':', [arn, aws, sqs, !Ref AWS::Region, !Ref AWS::AccountId, !GetAtt Orders.QueueName]]",
+        "!Sub ['arn:aws:sqs:eu-central-1:1:${Name}', { Name: !GetAtt Orders.QueueName }]",
+    ] {
+        let text = text.replace("!GetAtt Orders.Arn", arn);
+        assert_eq!(rules(&text), ["visibility-timeout-too-short"], "{arn}");
+    }
+}
+
+const JSON: &str = r#"{
+    "Resources": {
+        "Charge": {
+            "Type": "AWS::Lambda::Function",
+            "Properties": { "Timeout": 10 }
+        },
+        "Mapping": {
+            "Type": "AWS::Lambda::EventSourceMapping",
+            "Properties": {
+                "FunctionName": { "Ref": "Charge" },
+                "EventSourceArn": { "Fn::GetAtt": ["Orders", "Arn"] },
+                "FunctionResponseTypes": ["ReportBatchItemFailures"]
+            }
+        },
+        "Orders": {
+            "Type": "AWS::SQS::Queue",
+            "Properties": {
+                "QueueName": "orders",
+                "VisibilityTimeout": 10
+            }
+        }
+    }
+}
+"#;
+
+#[test]
+fn json_stays_json_as_people_write_it() {
+    assert_eq!(
+        rules(JSON),
+        ["dead-letter-queue-missing", "visibility-timeout-too-short"]
+    );
+    let fixed = fixed(JSON);
+    serde_json::from_str::<serde_json::Value>(&fixed).unwrap();
+    assert!(fixed.contains("\"VisibilityTimeout\": 60\n"), "{fixed}");
+    let added = "            \"Properties\": {
+                \"RedrivePolicy\": {
+                  \"maxReceiveCount\": 5,
+                  \"deadLetterTargetArn\": {";
+    assert!(fixed.contains(added), "{fixed}");
+    assert_eq!(rules(&fixed), <[&str; 0]>::default());
+}
+
+#[test]
+fn a_fix_keeps_comments_order_and_line_ends() {
+    let before = consumer(
+        "      # As long as six charges take. # Really.
+      VisibilityTimeout: 20   # was 10
+      # The end.
+Outputs: {} # nothing
+",
+    );
+    let after = before.replace("VisibilityTimeout: 20 ", "VisibilityTimeout: 180 ");
+    assert_eq!(fixed(&before), after);
+    assert_eq!(
+        fixed(&before.replace('\n', "\r\n")),
+        after.replace('\n', "\r\n")
+    );
+
+    let before = consumer("      # First.\n      QueueName: orders # its name\n\nOutputs: {}\n");
+    let after = before.replace("its name\n", "its name\n      VisibilityTimeout: 180\n");
+    assert_eq!(fixed(&before), after);
+    assert_eq!(
+        fixed(&before.replace('\n', "\r\n")),
+        after.replace('\n', "\r\n")
+    );
+}
+
+#[test]
+fn what_stands_in_an_anchor_or_a_condition_is_not_changed_for_all_who_share_it() {
+    let shared = consumer("      VisibilityTimeout: !If [Fast, 10, 10]\n");
+    assert_eq!(fixed(&shared), shared);
+    let aliased = consumer("      VisibilityTimeout: *seconds\n")
+        .replace("Default: 1", "Default: &seconds 10");
+    assert_eq!(
+        rules(&aliased),
+        ["visibility-timeout-below-function-timeout"]
+    );
+    assert_eq!(fixed(&aliased), aliased);
+}
+
+#[test]
+fn a_fix_that_would_change_anything_else_is_not_made() {
+    let shared = consumer("      VisibilityTimeout: 10\n").replace(
+        "Queue\n    Properties:\n",
+        "Queue\n    Properties: &properties\n",
+    ) + "  Others:\n    Type: AWS::SQS::Queue\n    Properties: *properties\n";
+    assert_eq!(
+        rules(&shared),
+        ["visibility-timeout-below-function-timeout"]
+    );
+    assert_eq!(fixed(&shared), shared);
+}
+
+#[test]
+fn functions_that_may_answer_anything_are_not_told_to_report_failures_by_a_fix() {
+    let python = consumer("      VisibilityTimeout: 180\n")
+        .replace(
+            "            FunctionResponseTypes: [ReportBatchItemFailures]\n",
+            "",
+        )
+        .replace("      Timeout", "      Runtime: python3.13\n      Timeout");
+    assert_eq!(rules(&python), ["partial-batch-response-missing"]);
+    assert_eq!(fixed(&python), python);
+}
+
+#[test]
+fn the_old_dead_letter_queue_of_a_fifo_queue_stays() {
+    let text = consumer("      VisibilityTimeout: 180\n      FifoQueue: true\n")
+        .replace("!ImportValue Dead", "!GetAtt Dead.Arn")
+        + "  Dead:\n    Type: AWS::SQS::Queue\n    Properties: { MessageRetentionPeriod: 1209600 }\n";
+    let fixed = fixed(&text);
+    assert!(fixed.contains("  Dead:\n    Type: AWS::SQS::Queue\n    Properties: { MessageRetentionPeriod: 1209600 }\n"), "{fixed}");
+    assert!(
+        fixed.contains("deadLetterTargetArn: !GetAtt OrdersFifoDeadLetterQueue.Arn"),
+        "{fixed}"
+    );
+    assert!(
+        fixed.contains("      FifoQueue: true\n      MessageRetentionPeriod: 1209600\n"),
+        "{fixed}"
+    );
+    assert_eq!(rules(&fixed), <[&str; 0]>::default());
+}
+
+#[test]
+fn a_text_that_is_no_deployment_says_so() {
+    assert!(matches!(source("").examine(), Err(ReadError::NoResources)));
+    assert!(matches!(
+        source("a: 1").examine(),
+        Err(ReadError::NoResources)
+    ));
+    assert!(matches!(source("a: [").examine(), Err(ReadError::Yaml(_))));
+    let deep = format!("Resources: {}{}", "[".repeat(5000), "]".repeat(5000));
+    assert!(source(&deep).examine().is_err());
+    let mut bomb = "a0: &a0 [x, x]\n".to_owned();
+    for level in 1..40 {
+        bomb += &format!("a{level}: &a{level} [*a{0}, *a{0}]\n", level - 1);
+    }
+    assert!(matches!(source(&bomb).examine(), Err(ReadError::TooLarge)));
+}

@@ -1,0 +1,103 @@
+//! Plans as `terraform show -json` writes them.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use sqs_once_doctor::{FixError, Source, WriteError};
+use std::path::Path;
+
+fn plan(name: &str) -> Source {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/plans");
+    Source::read(&folder.join(format!("{name}.json"))).unwrap()
+}
+
+/// Rule and address of all findings.
+fn findings(name: &str) -> Vec<(&'static str, String)> {
+    let findings = plan(name).examine().unwrap();
+    let mut found: Vec<_> = findings
+        .into_iter()
+        .map(|finding| (finding.rule.id, finding.place.resource))
+        .collect();
+    found.sort();
+    found
+}
+
+#[test]
+fn a_sound_plan_has_no_findings_though_the_apply_alone_knows_the_arns() {
+    assert_eq!(findings("good"), []);
+}
+
+#[test]
+fn what_refers_to_what_is_read_from_the_configuration() {
+    let found = findings("bad");
+    let found: Vec<_> = found
+        .iter()
+        .map(|(rule, at)| (*rule, at.as_str()))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            (
+                "dead-letter-alarm-wrong-metric",
+                "aws_cloudwatch_metric_alarm.dead"
+            ),
+            ("dead-letter-retention-too-short", "aws_sqs_queue.dead"),
+            (
+                "partial-batch-response-missing",
+                "aws_lambda_event_source_mapping.orders"
+            ),
+            ("permission-wildcard", "aws_iam_role_policy.charge"),
+            (
+                "reserved-concurrency-without-maximum",
+                "aws_lambda_function.charge"
+            ),
+            ("ttl-missing", "aws_dynamodb_table.keys"),
+            ("visibility-timeout-too-short", "aws_sqs_queue.orders"),
+        ]
+    );
+}
+
+#[test]
+fn what_an_earlier_apply_made_is_known_by_its_arn() {
+    let found = findings("known");
+    assert_eq!(
+        found,
+        [(
+            "max-receive-count-too-low",
+            "aws_sqs_queue.orders".to_owned()
+        )]
+    );
+}
+
+#[test]
+fn instances_of_a_module_are_told_apart_and_what_a_variable_brings_in_is_unknown() {
+    let found = findings("modules");
+    let at = "module.consumer.aws_sqs_queue.orders[\"us\"]".to_owned();
+    assert_eq!(found, [("visibility-timeout-below-function-timeout", at)]);
+}
+
+#[test]
+fn the_snippets_are_of_terraforms_language() {
+    let findings = plan("bad").examine().unwrap();
+    let visibility = findings
+        .iter()
+        .find(|it| it.rule.id == "visibility-timeout-too-short")
+        .unwrap();
+    assert_eq!(
+        visibility.snippet,
+        "# aws_sqs_queue.orders\nvisibility_timeout_seconds = 180"
+    );
+    assert!(
+        findings
+            .iter()
+            .all(|finding| !finding.is_fixable && finding.place.position.is_none())
+    );
+}
+
+#[test]
+fn a_plan_is_not_fixed() {
+    let refused = plan("bad").fix().unwrap_err();
+    assert!(
+        matches!(refused, FixError::Write(WriteError::Plan)),
+        "{refused}"
+    );
+}

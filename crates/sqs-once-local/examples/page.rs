@@ -1,0 +1,209 @@
+//! The web page of a run that is told what to do, a command a line: what the browser test drives.
+//!
+//! `cargo run -p sqs-once-local --example page`, then open what it prints and type, for example, `send m-1 {}`, `take`,
+//! `answer m-1=processed`.
+
+#![allow(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "an example that is driven through its input and output"
+)]
+
+use sqs_once_local::{
+    Answer, Happening, Limits, LocalSqs, NewMessage, Observer, Outcome, Page, QueueSettings,
+    Queues, Received, RecordLine, Redrive, Story,
+};
+use std::error::Error;
+use std::io::BufRead;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+const QUEUE: &str = "orders";
+const DEAD_LETTERS: &str = "orders-dlq";
+const HELP: &str = "send ID BODY | many COUNT | take | log LINE | answer ID=OUTCOME... | crash | back | report FILE";
+
+/// The function, which does as it is told.
+struct Run {
+    sqs: Arc<LocalSqs>,
+    story: Story,
+    tell: Observer,
+    requests: u32,
+    /// The number of the environment that runs or ran last, and whether it runs.
+    environment: u32,
+    runs: bool,
+    /// What the function has, and what it gave back.
+    batch: Vec<Received>,
+    returned: Vec<Received>,
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let story = Story::new(QUEUE, Some(DEAD_LETTERS), Limits::default());
+    let mut queues = Queues::default();
+    queues.observe(story.observer());
+    let redrive = Redrive {
+        to: DEAD_LETTERS.to_owned(),
+        max_receive_count: 2,
+    };
+    queues.create(DEAD_LETTERS, QueueSettings::default())?;
+    queues.create(
+        QUEUE,
+        QueueSettings {
+            redrive: Some(redrive),
+            visibility_timeout: Duration::from_secs(3600),
+            ..QueueSettings::default()
+        },
+    )?;
+    let sqs = Arc::new(LocalSqs::start(queues).await?);
+    let page = Page::start(story.clone(), Some(Arc::clone(&sqs)), 0).await?;
+    println!("{}", page.url());
+    let mut run = Run {
+        sqs,
+        tell: story.observer(),
+        story,
+        requests: 0,
+        environment: 0,
+        runs: false,
+        batch: Vec::new(),
+        returned: Vec::new(),
+    };
+    tokio::task::spawn_blocking(move || {
+        for line in std::io::stdin().lock().lines() {
+            match run.command(&line.unwrap_or_default()) {
+                Ok(()) => println!("ok"),
+                Err(error) => println!("{error}; {HELP}"),
+            }
+        }
+    })
+    .await?;
+    Ok(())
+}
+
+impl Run {
+    fn tell(&self, happening: &Happening) {
+        (self.tell)(SystemTime::now(), happening);
+    }
+
+    fn command(&mut self, line: &str) -> Result<(), Box<dyn Error>> {
+        let (command, rest) = line.split_once(' ').unwrap_or((line, ""));
+        match command {
+            "send" => {
+                let (id, body) = rest.split_once(' ').ok_or("send what?")?;
+                self.send(NewMessage::new(id, body))
+            }
+            "many" => (1..=rest.parse()?).try_for_each(|number: u32| {
+                let body = format!(r#"{{"order_id": "o-{number}"}}"#);
+                self.send(NewMessage::new(format!("many-{number}"), body))
+            }),
+            "take" => self.take(),
+            "log" => {
+                let line = rest.to_owned();
+                let environment = self.environment;
+                self.tell(&Happening::Logged { environment, line });
+                Ok(())
+            }
+            "answer" => self.answer(rest),
+            "crash" => {
+                self.runs = false;
+                let reason = "killed by signal 9".to_owned();
+                self.tell(&Happening::EnvironmentEnded {
+                    environment: self.environment,
+                    reason: reason.clone(),
+                });
+                self.answered(Answer::Failed { reason });
+                self.returned.append(&mut self.batch);
+                Ok(())
+            }
+            // What was returned can be received again at once.
+            "back" => self.returned.drain(..).try_for_each(|received| {
+                let handle = &received.receipt_handle;
+                let mut queues = self.sqs.queues();
+                queues.change_visibility(QUEUE, handle, Duration::ZERO, SystemTime::now())?;
+                Ok(())
+            }),
+            "report" => Ok(std::fs::write(rest, self.story.report())?),
+            _ => Err("no such command".into()),
+        }
+    }
+
+    fn send(&self, message: NewMessage) -> Result<(), Box<dyn Error>> {
+        self.sqs.queues().send(QUEUE, message, SystemTime::now())?;
+        Ok(())
+    }
+
+    fn request_id(&self) -> String {
+        format!("request-{}", self.requests)
+    }
+
+    fn take(&mut self) -> Result<(), Box<dyn Error>> {
+        self.batch = self.sqs.queues().receive(QUEUE, 10, SystemTime::now())?;
+        if !self.runs {
+            self.runs = true;
+            self.environment += 1;
+            self.tell(&Happening::EnvironmentStarted {
+                environment: self.environment,
+            });
+        }
+        self.requests += 1;
+        let ids = self.batch.iter().map(|one| one.message.id.clone());
+        let message_ids: Vec<_> = ids.collect();
+        self.tell(&Happening::Invoked {
+            environment: self.environment,
+            request_id: self.request_id(),
+            queue: QUEUE.to_owned(),
+            message_ids: message_ids.clone(),
+        });
+        let mut lines = vec![r#"{"level":"INFO","message":"a batch has come"}"#.to_owned()];
+        lines.extend(message_ids.iter().map(|id| {
+            format!(r#"{{"level":"INFO","message":"charging the card","message_id":"{id}","cents":1250}}"#)
+        }));
+        for line in lines {
+            self.tell(&Happening::Logged {
+                environment: self.environment,
+                line,
+            });
+        }
+        Ok(())
+    }
+
+    /// `ID=OUTCOME` of messages; what is not named was processed.
+    fn answer(&mut self, said: &str) -> Result<(), Box<dyn Error>> {
+        let mut failures = Vec::new();
+        for received in std::mem::take(&mut self.batch) {
+            let id = received.message.id.clone();
+            let mut named = said.split(' ').filter_map(|one| one.split_once('='));
+            let named = named.find(|(name, _)| *name == id);
+            let outcome: Outcome =
+                serde_json::from_value(named.map_or("processed", |one| one.1).into())?;
+            let failed = !matches!(outcome, Outcome::Processed | Outcome::Duplicate);
+            self.tell(&Happening::Record {
+                environment: self.environment,
+                record: RecordLine {
+                    message_id: id.clone(),
+                    outcome,
+                    duration_ms: Some(12.5),
+                    reason: failed.then(|| "the card was <b>declined</b>".to_owned()),
+                    key: Some("orders#5d41402a".to_owned()),
+                    receive_count: Some(received.receive_count.into()),
+                },
+            });
+            if failed {
+                failures.push(id);
+                self.returned.push(received);
+            } else {
+                let mut queues = self.sqs.queues();
+                queues.delete(QUEUE, &received.receipt_handle, SystemTime::now())?;
+            }
+        }
+        self.answered(Answer::Read { failures });
+        Ok(())
+    }
+
+    fn answered(&self, answer: Answer) {
+        self.tell(&Happening::Answered {
+            environment: self.environment,
+            request_id: self.request_id(),
+            answer,
+        });
+    }
+}

@@ -1,0 +1,120 @@
+//! One execution environment: a process, and what is told of it.
+
+use super::Observers;
+use crate::function::Function;
+use crate::happening::Happening;
+use crate::launch::Launch;
+use std::error::Error;
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// How long the record lines of an answered invocation are waited for: they come by another way than the answer.
+const LINES_LIMIT: Duration = Duration::from_millis(50);
+
+pub(super) struct Environment {
+    pub(super) number: u32,
+    /// Which build of the function it runs.
+    pub(super) generation: u64,
+    pub(super) function: Function,
+    observers: Observers,
+    /// The messages that record lines have named.
+    records: mpsc::UnboundedReceiver<String>,
+}
+
+impl Environment {
+    /// Starts a process and waits until it asks for its first event; says why if it does not.
+    pub(super) async fn start(
+        number: u32,
+        generation: u64,
+        launch: Launch,
+        observers: Observers,
+    ) -> Result<Self, String> {
+        let (named, records) = mpsc::unbounded_channel();
+        let (of_lines, of_records) = (observers.clone(), observers.clone());
+        let launch = launch
+            .on_line(move |line| {
+                of_lines.tell(&Happening::Logged {
+                    environment: number,
+                    line: line.to_owned(),
+                });
+            })
+            .on_record(move |record| {
+                // An environment that has ended waits for no record lines.
+                let _ = named.send(record.message_id.clone());
+                of_records.tell(&Happening::Record {
+                    environment: number,
+                    record,
+                });
+            });
+        let ended = |reason: String| Happening::EnvironmentEnded {
+            environment: number,
+            reason,
+        };
+        observers.tell(&Happening::EnvironmentStarted {
+            environment: number,
+        });
+        let function = match launch.start().await {
+            Ok(function) => function,
+            Err(error) => {
+                let reason = with_causes(&error);
+                observers.tell(&ended(reason.clone()));
+                return Err(reason);
+            }
+        };
+        if let Err(error) = function.ready().await {
+            let reason = with_causes(&error);
+            function.stop().await;
+            observers.tell(&ended(format!("it did not start: {reason}")));
+            return Err(reason);
+        }
+        Ok(Self {
+            number,
+            generation,
+            function,
+            observers,
+            records,
+        })
+    }
+
+    /// Kills the process and waits until it has ended.
+    pub(super) async fn end(self, reason: &str) {
+        self.function.stop().await;
+        self.observers.tell(&Happening::EnvironmentEnded {
+            environment: self.number,
+            reason: reason.to_owned(),
+        });
+    }
+
+    /// Forgets the record lines of the invocation before.
+    pub(super) fn forget_records(&mut self) {
+        while self.records.try_recv().is_ok() {}
+    }
+
+    /// Waits until a record line has come for each of these messages, for a moment: there may be none.
+    pub(super) async fn wait_for_records(&mut self, mut message_ids: Vec<String>) {
+        let all = async {
+            while !message_ids.is_empty() {
+                let Some(named) = self.records.recv().await else {
+                    return;
+                };
+                if let Some(index) = message_ids.iter().position(|id| *id == named) {
+                    message_ids.swap_remove(index);
+                }
+            }
+        };
+        // That they don't come is as good: nobody has to write any.
+        let _ = tokio::time::timeout(LINES_LIMIT, all).await;
+    }
+}
+
+/// An error and what it is because of, in one line.
+pub(super) fn with_causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}

@@ -1,0 +1,28 @@
+//! Lambda's poller and execution environments on one machine: a queue drives the function's real binary.
+
+mod delivery;
+mod environment;
+mod faults;
+mod poller;
+mod settings;
+mod warm;
+
+pub use faults::{Faults, Percent, PercentError};
+pub use poller::{Poller, PollerControls, PollerError};
+pub use settings::PollerSettings;
+
+use crate::happening::{Happening, Observer};
+use std::time::SystemTime;
+
+/// Everybody who is told of what happens.
+#[derive(Clone, Default)]
+struct Observers(Vec<Observer>);
+
+impl Observers {
+    fn tell(&self, happening: &Happening) {
+        let now = SystemTime::now();
+        for observer in &self.0 {
+            observer(now, happening);
+        }
+    }
+}

@@ -1,0 +1,410 @@
+//! The poller: gathers batches and hands them to execution environments.
+
+use super::Observers;
+use super::delivery::{Item, Shared, copy};
+use super::environment::Environment;
+use super::faults::{Fate, Faults};
+use super::settings::PollerSettings;
+use super::warm::{Build, Warm};
+use crate::happening::Observer;
+use crate::launch::Launch;
+use crate::queue::{Received, Source, event};
+use std::collections::VecDeque;
+use std::error::Error;
+use std::num::NonZeroU32;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::Instant;
+
+/// How long the poller waits when its queue had nothing.
+const IDLE: Duration = Duration::from_millis(20);
+/// How long a queue may wait for the first message of a batch.
+const LONG_POLL: Duration = Duration::from_secs(2);
+/// The most messages that SQS gives at once.
+const MOST_AT_ONCE: u32 = 10;
+/// The largest event that Lambda hands to a function.
+const LARGEST_EVENT: usize = 6 * 1024 * 1024;
+/// How long after a failed start the next one is tried; each further one waits twice as long.
+const FIRST_BACKOFF: Duration = Duration::from_millis(500);
+const LONGEST_BACKOFF: Duration = Duration::from_secs(30);
+
+/// Polls a queue for a function, as Lambda's event source mapping does, and runs the function's binary in as many
+/// execution environments as needed.
+///
+/// An environment is a process that handles one batch at a time. There is never more than one without work, so they start
+/// as the load grows, and they are kept. A process that takes longer than the timeout is killed, and one that ends is
+/// replaced. Messages are received only when an environment is ready for them: a function that can't start takes none.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use sqs_once_local::{
+///     Launch, LocalQueue, LocalSqs, NewMessage, Poller, PollerSettings, QueueSettings, Queues,
+/// };
+/// use std::time::SystemTime;
+///
+/// let mut queues = Queues::default();
+/// queues.create("orders", QueueSettings::default())?;
+/// queues.send("orders", NewMessage::new("m-1", r#"{"order_id": "o-1"}"#), SystemTime::now())?;
+/// let sqs = LocalSqs::start(queues).await?;
+///
+/// let settings = PollerSettings { until_empty: true, ..PollerSettings::default() };
+/// Poller::new(LocalQueue::new(&sqs, "orders"), Launch::new("target/debug/orders"), settings)
+///     .run()
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
+pub struct Poller<S> {
+    source: S,
+    settings: PollerSettings,
+    observers: Observers,
+    faults: Faults,
+    warm: Warm,
+    stop: watch::Sender<bool>,
+}
+
+/// What changes a [`Poller`] that runs.
+#[derive(Clone)]
+pub struct PollerControls {
+    build: watch::Sender<Build>,
+    stop: watch::Sender<bool>,
+}
+
+impl PollerControls {
+    /// Runs another binary from now on: environments that are at work are replaced when they have answered.
+    pub fn replace(&self, launch: Launch) {
+        self.build.send_modify(|build| {
+            *build = Build {
+                generation: build.generation + 1,
+                launch,
+            };
+        });
+    }
+
+    /// Stops polling. The poller ends when the invocations under way have.
+    pub fn stop(&self) {
+        self.stop.send_replace(true);
+    }
+}
+
+impl<S: Source> Poller<S> {
+    /// A poller of `source` for the function that `launch` starts. What `launch` does with log lines is replaced.
+    pub fn new(source: S, launch: Launch, settings: PollerSettings) -> Self {
+        Self {
+            source,
+            settings,
+            observers: Observers::default(),
+            faults: Faults::default(),
+            warm: Warm::new(launch),
+            stop: watch::Sender::new(false),
+        }
+    }
+
+    /// Tells `observer` what happens to the function. What happens to messages is told by
+    /// [`Queues::observe`](crate::Queues::observe).
+    #[must_use]
+    pub fn observe(mut self, observer: Observer) -> Self {
+        self.observers.0.push(observer);
+        self
+    }
+
+    /// Does faults on the way.
+    #[must_use]
+    pub fn faults(mut self, faults: Faults) -> Self {
+        self.faults = faults;
+        self
+    }
+
+    /// What changes it while it runs.
+    pub fn controls(&self) -> PollerControls {
+        PollerControls {
+            build: self.warm.build.clone(),
+            stop: self.stop.clone(),
+        }
+    }
+
+    /// Polls until it is stopped, or with [`PollerSettings::until_empty`] until there is nothing left. Dropping it
+    /// kills what runs.
+    ///
+    /// # Errors
+    /// [`PollerError::Source`] if the queue fails, and with `until_empty` [`PollerError::Start`] if the function can't
+    /// be started.
+    pub async fn run(self) -> Result<(), PollerError<S::Error>> {
+        let arn = self.source.arn();
+        let running = Running {
+            slots: Arc::new(Semaphore::new(permits(self.settings.concurrency))),
+            shared: Arc::new(Shared {
+                source: self.source,
+                arn,
+                settings: self.settings,
+                observers: self.observers,
+                fate: Fate::new(self.faults),
+                warm: self.warm,
+                copies: Mutex::new(VecDeque::new()),
+            }),
+            deliveries: JoinSet::new(),
+            stop: self.stop,
+        };
+        running.run().await
+    }
+}
+
+/// A poller that runs.
+struct Running<S: Source> {
+    slots: Arc<Semaphore>,
+    shared: Arc<Shared<S>>,
+    deliveries: JoinSet<Result<(), S::Error>>,
+    stop: watch::Sender<bool>,
+}
+
+/// What a look at the queue came to.
+enum Gathered {
+    Batch(Vec<Received>),
+    /// What is delivered for the second time while the first is under way.
+    Copies(Vec<Received>),
+    Nothing,
+}
+
+impl<S: Source> Running<S> {
+    async fn run(mut self) -> Result<(), PollerError<S::Error>> {
+        let mut failed_starts = 0;
+        while let Some(slot) = self.slot().await? {
+            let build = self.shared.warm.build.subscribe();
+            let environment = match self.environment().await {
+                Ok(environment) => environment,
+                Err(reason) if self.shared.settings.until_empty => {
+                    return Err(PollerError::Start { reason });
+                }
+                Err(_) => {
+                    failed_starts += 1;
+                    self.back_off(failed_starts, build).await;
+                    continue;
+                }
+            };
+            failed_starts = 0;
+            match self.gather().await.map_err(PollerError::Source)? {
+                Gathered::Batch(messages) => {
+                    let batch = self.with_fate(messages);
+                    self.dispatch(slot, environment, batch);
+                }
+                Gathered::Copies(messages) => {
+                    let batch = messages.iter().map(copy).collect();
+                    self.dispatch(slot, environment, batch);
+                }
+                Gathered::Nothing => {
+                    self.shared.warm.put(environment);
+                    if self.shared.settings.until_empty && self.is_done().await? {
+                        break;
+                    }
+                    self.wait(IDLE).await;
+                }
+            }
+        }
+        while let Some(delivered) = self.deliveries.join_next().await {
+            settled(delivered)?;
+        }
+        self.shared.warm.end_all().await;
+        Ok(())
+    }
+
+    /// Waits until an invocation may start; `None` when none may any more.
+    async fn slot(&mut self) -> Result<Option<OwnedSemaphorePermit>, PollerError<S::Error>> {
+        let mut stop = self.stop.subscribe();
+        loop {
+            while let Some(delivered) = self.deliveries.try_join_next() {
+                settled(delivered)?;
+            }
+            tokio::select! {
+                biased;
+                _ = stop.wait_for(|stop| *stop) => return Ok(None),
+                // It is never closed.
+                Ok(slot) = Arc::clone(&self.slots).acquire_owned() => return Ok(Some(slot)),
+                Some(delivered) = self.deliveries.join_next() => settled(delivered)?,
+            }
+        }
+    }
+
+    /// An environment that runs the current build; or why there is none.
+    async fn environment(&self) -> Result<Environment, String> {
+        let warm = &self.shared.warm;
+        match warm.take().await {
+            Some(environment) => Ok(environment),
+            None => warm.start(&self.shared.observers).await,
+        }
+    }
+
+    /// Waits after a start that failed, unless there is another build sooner.
+    async fn back_off(&self, failed_starts: u32, mut build: watch::Receiver<Build>) {
+        let longer = FIRST_BACKOFF * (1 << failed_starts.clamp(1, 10).saturating_sub(1));
+        tokio::select! {
+            () = self.wait(longer.min(LONGEST_BACKOFF)) => {}
+            _ = build.changed() => {}
+        }
+    }
+
+    /// Waits for a while, or until it is to stop.
+    async fn wait(&self, time: Duration) {
+        let mut stop = self.stop.subscribe();
+        tokio::select! {
+            () = tokio::time::sleep(time) => {}
+            _ = stop.wait_for(|stop| *stop) => {}
+        }
+    }
+
+    /// Receives a batch, if there are messages: until it is full or its window is over.
+    async fn gather(&self) -> Result<Gathered, S::Error> {
+        let Shared {
+            settings, source, ..
+        } = &*self.shared;
+        if let Some(copies) = self.shared.copies().pop_front() {
+            return Ok(Gathered::Copies(copies));
+        }
+        let mut batch = Batch::new(settings.batch_size);
+        let (mut until, mut wait) = (None, LONG_POLL);
+        while let Some(room) = batch.room() {
+            let received = source.receive(room, wait).await?;
+            let is_empty = received.is_empty();
+            let too_much = batch.add(received, &self.shared.arn);
+            if !too_much.is_empty() {
+                source.give_back(&too_much).await?;
+                break;
+            }
+            if batch.messages.is_empty() {
+                return Ok(Gathered::Nothing);
+            }
+            let now = Instant::now();
+            let until = *until.get_or_insert(now + settings.window);
+            let is_over = now >= until;
+            // Without a window a batch is what is there now, in as many requests as that takes.
+            if *self.stop.borrow() || is_over && (is_empty || !settings.window.is_zero()) {
+                break;
+            }
+            if is_empty {
+                self.wait(IDLE.min(until - now)).await;
+            }
+            wait = until.saturating_duration_since(Instant::now());
+        }
+        Ok(Gathered::Batch(batch.messages))
+    }
+
+    /// Decides which messages are delivered twice.
+    fn with_fate(&self, messages: Vec<Received>) -> Vec<Item> {
+        let Shared { fate, arn, .. } = &*self.shared;
+        let mut copies = Vec::new();
+        let batch = messages
+            .into_iter()
+            .map(|received| {
+                let is_duplicate = fate.duplicates();
+                // Two environments never have messages of one group.
+                let at_once = is_duplicate && !arn.ends_with(".fifo") && fate.at_once();
+                if at_once {
+                    copies.push(received.clone());
+                }
+                Item {
+                    received,
+                    again: is_duplicate && !at_once,
+                }
+            })
+            .collect();
+        if !copies.is_empty() {
+            let copied = copies.iter().map(|one| one.message.id.clone()).collect();
+            self.shared.done_to("delivered twice at a time", copied);
+            self.shared.copies().push_back(copies);
+        }
+        batch
+    }
+
+    fn dispatch(&mut self, slot: OwnedSemaphorePermit, environment: Environment, batch: Vec<Item>) {
+        let shared = Arc::clone(&self.shared);
+        self.deliveries.spawn(async move {
+            let delivered = shared.deliver(environment, batch).await;
+            drop(slot);
+            delivered
+        });
+    }
+
+    /// Whether nothing is left and nothing is under way.
+    async fn is_done(&self) -> Result<bool, PollerError<S::Error>> {
+        let Shared {
+            settings, source, ..
+        } = &*self.shared;
+        // The poller itself has a slot.
+        if self.slots.available_permits() + 1 < permits(settings.concurrency) {
+            return Ok(false);
+        }
+        source.is_empty().await.map_err(PollerError::Source)
+    }
+}
+
+fn permits(concurrency: NonZeroU32) -> usize {
+    let concurrency = usize::try_from(concurrency.get()).unwrap_or(usize::MAX);
+    concurrency.min(Semaphore::MAX_PERMITS)
+}
+
+/// What came of a delivery. One that panicked is this library's mistake, and goes on to the caller.
+fn settled<E: Error + 'static>(
+    delivered: Result<Result<(), E>, JoinError>,
+) -> Result<(), PollerError<E>> {
+    match delivered {
+        Ok(delivered) => delivered.map_err(PollerError::Source),
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // Nobody cancels a delivery but the end of everything.
+            Err(_) => Ok(()),
+        },
+    }
+}
+
+/// A batch that is being gathered.
+struct Batch {
+    size: NonZeroU32,
+    messages: Vec<Received>,
+    bytes: usize,
+}
+
+impl Batch {
+    fn new(size: NonZeroU32) -> Self {
+        Self {
+            size,
+            messages: Vec::new(),
+            bytes: 0,
+        }
+    }
+
+    /// How many messages to ask for, unless it is full.
+    fn room(&self) -> Option<NonZeroU32> {
+        let held = u32::try_from(self.messages.len()).unwrap_or(u32::MAX);
+        NonZeroU32::new(self.size.get().saturating_sub(held).min(MOST_AT_ONCE))
+    }
+
+    /// Adds what there is room for in an event, and gives the rest.
+    fn add(&mut self, received: Vec<Received>, arn: &str) -> Vec<Received> {
+        let mut received = received.into_iter();
+        for message in received.by_ref() {
+            let bytes = self.bytes + event(std::slice::from_ref(&message), arn).len();
+            if bytes > LARGEST_EVENT && !self.messages.is_empty() {
+                return std::iter::once(message).chain(received).collect();
+            }
+            self.bytes = bytes;
+            self.messages.push(message);
+        }
+        Vec::new()
+    }
+}
+
+/// Why a [`Poller`] ended.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PollerError<E: Error + 'static> {
+    /// The queue failed.
+    #[error("the queue can't be polled")]
+    Source(#[source] E),
+    /// The function could not be started.
+    #[error("the function can't be started: {reason}")]
+    Start {
+        /// Why.
+        reason: String,
+    },
+}

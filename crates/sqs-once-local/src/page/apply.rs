@@ -1,0 +1,323 @@
+//! What a happening changes in a story.
+
+use super::kept::Kept;
+use super::limits::Limits;
+use super::message::{Message, State, What, millis, shortened};
+use crate::happening::{Answer, Happening};
+use crate::log::{Outcome, RecordLine};
+use serde::Deserialize;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+use std::time::SystemTime;
+use uuid::Uuid;
+
+/// Environments that are remembered: lines of one that has ended may still come.
+const ENVIRONMENTS: usize = 1024;
+
+/// All that a story knows.
+pub(super) struct Told {
+    /// Tells this story from any other.
+    pub(super) run: Arc<str>,
+    pub(super) queue: Arc<str>,
+    pub(super) dead_letters: HashSet<Arc<str>>,
+    pub(super) kept: Kept,
+    environments: BTreeMap<u32, Environment>,
+    /// When something happened last.
+    pub(super) at: u64,
+}
+
+#[derive(Default)]
+struct Environment {
+    current: Option<u64>,
+    /// What it logged may be read after it was given the next batch.
+    previous: Option<u64>,
+    has_ended: bool,
+}
+
+/// What a log line in JSON may say of where it belongs.
+#[derive(Deserialize)]
+struct Names<'a> {
+    #[serde(borrow)]
+    message_id: Option<Cow<'a, str>>,
+    // The second name is the one of `lambda_runtime`.
+    #[serde(borrow, rename = "function_request_id", alias = "requestId")]
+    request_id: Option<Cow<'a, str>>,
+}
+
+impl Told {
+    pub(super) fn new(queue: &str, dead_letters: Option<&str>, limits: Limits) -> Self {
+        Self {
+            run: Arc::from(Uuid::new_v4().simple().to_string()),
+            queue: Arc::from(queue),
+            dead_letters: dead_letters.into_iter().map(Arc::from).collect(),
+            kept: Kept::new(limits),
+            environments: BTreeMap::new(),
+            at: 0,
+        }
+    }
+
+    /// Environments that run.
+    pub(super) fn running(&self) -> usize {
+        let all = self.environments.values();
+        all.filter(|environment| !environment.has_ended).count()
+    }
+
+    pub(super) fn apply(&mut self, at: SystemTime, happening: &Happening) {
+        let at = millis(at);
+        self.at = self.at.max(at);
+        match happening {
+            Happening::Sent { .. }
+            | Happening::Received { .. }
+            | Happening::VisibilityChanged { .. }
+            | Happening::Deleted { .. }
+            | Happening::DeadLettered { .. }
+            | Happening::Redriven { .. }
+            | Happening::Purged { .. }
+            | Happening::Expired { .. } => self.queue_did(at, happening),
+            Happening::EnvironmentStarted { environment } => {
+                let environment = *environment;
+                self.environments
+                    .insert(environment, Environment::default());
+                if self.environments.len() > ENVIRONMENTS {
+                    self.environments.pop_first();
+                }
+                self.kept
+                    .note_function(at, What::EnvironmentStarted { environment });
+            }
+            Happening::EnvironmentEnded {
+                environment,
+                reason,
+            } => self.ended(at, *environment, reason),
+            Happening::Invoked {
+                environment,
+                request_id,
+                queue,
+                message_ids,
+            } => self.invoked(at, *environment, request_id, queue, message_ids),
+            Happening::Record {
+                environment,
+                record,
+            } => self.record(at, *environment, record),
+            Happening::Logged { environment, line } => self.logged(at, *environment, line),
+            Happening::Answered {
+                environment,
+                request_id,
+                answer,
+            } => self.answered(at, *environment, request_id, answer),
+            Happening::Fault { what, message_ids } => {
+                let text = shortened(what);
+                for id in message_ids {
+                    let latest = self.kept.of_id(id).map(|message| message.number).max();
+                    if let Some(number) = latest {
+                        let text = Arc::clone(&text);
+                        self.kept.note(number, at, What::Fault { text });
+                    }
+                }
+            }
+        }
+        self.kept.make_room();
+    }
+
+    /// The message of a queue that an id means: of several that are not finished the one that fits best, by the least
+    /// `rank`, and of those the oldest. One that is not known begins here.
+    pub(super) fn find<R: Ord>(
+        &mut self,
+        at: u64,
+        queue: &str,
+        id: &str,
+        rank: impl Fn(&Message) -> R,
+    ) -> u64 {
+        let open = self
+            .kept
+            .of_id(id)
+            .filter(|message| *message.queue == *queue && !message.state.is_finished());
+        if let Some(message) = open.min_by_key(|message| rank(message)) {
+            return message.number;
+        }
+        let message = self.unknown(queue, id, at);
+        let number = self.kept.insert(message);
+        self.kept.note(number, at, What::SeenFirst);
+        number
+    }
+
+    fn invoked(
+        &mut self,
+        at: u64,
+        environment: u32,
+        request_id: &str,
+        queue: &str,
+        message_ids: &[String],
+    ) {
+        if message_ids.is_empty() {
+            return;
+        }
+        let request_id = shortened(request_id);
+        let (mut numbers, mut taken) = (Vec::new(), HashSet::new());
+        for id in message_ids {
+            // Two records of one id in a batch are two messages.
+            let number = self.find(at, queue, id, |message| {
+                let is_taken = taken.contains(&message.number);
+                let has_invocation = message.invocation.is_some();
+                (is_taken, message.state != State::InFlight, has_invocation)
+            });
+            numbers.push(number);
+            taken.insert(number);
+        }
+        for number in &numbers {
+            let mut is_noted = false;
+            self.kept.change(*number, |message| {
+                if message.invocation.is_some() {
+                    return;
+                }
+                let mut entries = message.entries.iter_mut().rev();
+                let received = entries.find_map(|entry| match &mut entry.what {
+                    What::Received {
+                        environment,
+                        request_id,
+                        ..
+                    } => Some((environment, request_id)),
+                    _ => None,
+                });
+                if let Some((of, request)) = received {
+                    *of = Some(environment);
+                    *request = Some(Arc::clone(&request_id));
+                    is_noted = true;
+                }
+            });
+            if !is_noted {
+                let request_id = Arc::clone(&request_id);
+                let invoked = What::Invoked {
+                    environment,
+                    request_id,
+                };
+                self.kept.note(*number, at, invoked);
+            }
+        }
+        let invocation = self.kept.invoke(request_id, &numbers);
+        let environment = self.environments.entry(environment).or_default();
+        environment.previous = environment.current.replace(invocation);
+    }
+
+    /// The invocations that a line of an environment may be of: first the one that is likely.
+    fn invocations(&self, environment: u32) -> impl Iterator<Item = u64> + use<> {
+        let environment = self.environments.get(&environment);
+        let both = environment.map_or([None, None], |one| [one.current, one.previous]);
+        both.into_iter().flatten()
+    }
+
+    /// The message of these invocations that an id means, else the last of all that have it.
+    fn named(&self, environment: u32, id: &str, unless: impl Fn(&Message) -> bool) -> Option<u64> {
+        let in_invocation = self.invocations(environment).find_map(|invocation| {
+            let of_id = self.kept.of_id(id);
+            let mut there = of_id.filter(|one| one.invocation == Some(invocation));
+            there.find(|message| !unless(message)).map(|one| one.number)
+        });
+        in_invocation.or_else(|| self.kept.of_id(id).last().map(|message| message.number))
+    }
+
+    fn record(&mut self, at: u64, environment: u32, record: &RecordLine) {
+        let Some(number) = self.named(environment, &record.message_id, |one| one.reported) else {
+            return;
+        };
+        let short = |text: &Option<String>| text.as_deref().map(|text| shortened(text).to_string());
+        let record = RecordLine {
+            reason: short(&record.reason),
+            key: short(&record.key),
+            ..record.clone()
+        };
+        self.kept.change(number, |message| {
+            message.outcome = Some(record.outcome);
+            message.reported = true;
+            if let Some(key) = &record.key {
+                message.key = Some(Arc::from(key.as_str()));
+            }
+        });
+        self.kept.note(number, at, What::Record { record });
+    }
+
+    fn logged(&mut self, at: u64, environment: u32, line: &str) {
+        let names = match line.starts_with('{') {
+            true => serde_json::from_str::<Names<'_>>(line).ok(),
+            false => None,
+        };
+        let message_id = names.as_ref().and_then(|names| names.message_id.as_deref());
+        let request_id = names.as_ref().and_then(|names| names.request_id.as_deref());
+        let line = shortened(line);
+        if let Some(number) = message_id.and_then(|id| self.named(environment, id, |_| false)) {
+            self.kept.note(number, at, What::Logged { line, own: true });
+            return;
+        }
+        let of_request = request_id.and_then(|id| self.kept.of_request(id));
+        let open = self.invocations(environment).next().filter(|number| {
+            let invocation = self.kept.invocations.get(number);
+            invocation.is_some_and(|invocation| invocation.is_open)
+        });
+        let logged = What::Logged { line, own: false };
+        match of_request.or(open) {
+            Some(invocation) => self.kept.note_invocation(invocation, at, logged),
+            None => self.kept.note_function(at, logged),
+        }
+    }
+
+    fn answered(&mut self, at: u64, environment: u32, request_id: &str, answer: &Answer) {
+        let Some(number) = self.kept.of_request(request_id) else {
+            return;
+        };
+        let Some(invocation) = self.kept.invocations.get_mut(&number) else {
+            return;
+        };
+        invocation.is_open = false;
+        let messages = invocation.messages.clone();
+        let (failures, reason) = match answer {
+            Answer::Read { failures } => {
+                let failures = failures.iter().map(String::as_str);
+                (Some(failures.collect::<HashSet<_>>()), None)
+            }
+            Answer::Failed { reason } => (None, Some(shortened(reason))),
+        };
+        for message in messages {
+            let Some(one) = self.kept.messages.get(&message) else {
+                continue;
+            };
+            let returned = match &failures {
+                Some(failures) => failures.contains(&*one.id),
+                None => true,
+            };
+            let is_here = one.state == State::InFlight && one.invocation == Some(number);
+            if returned && is_here {
+                self.kept.change(message, |one| {
+                    one.state = State::Returned;
+                    // What was not said of it, the answer says.
+                    if !one.reported {
+                        one.outcome = Some(Outcome::Failed);
+                    }
+                });
+            }
+            let answered = What::Answered {
+                environment,
+                returned,
+                reason: reason.clone(),
+            };
+            self.kept.note(message, at, answered);
+        }
+    }
+
+    fn ended(&mut self, at: u64, environment: u32, reason: &str) {
+        let reason = shortened(reason);
+        let what = || What::EnvironmentEnded {
+            environment,
+            reason: Arc::clone(&reason),
+        };
+        for invocation in self.invocations(environment) {
+            let invocation = self.kept.invocations.get(&invocation);
+            let open = invocation.filter(|invocation| invocation.is_open);
+            let messages = open.map(|invocation| invocation.messages.clone());
+            for number in messages.unwrap_or_default() {
+                self.kept.note(number, at, what());
+            }
+        }
+        self.environments.entry(environment).or_default().has_ended = true;
+        self.kept.note_function(at, what());
+    }
+}

@@ -1,0 +1,274 @@
+//! The messages and invocations of a story, kept within its limits.
+
+use super::limits::Limits;
+use super::message::{Entry, Invocation, Message, State, What};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+
+/// About what a message takes beside its texts.
+const MESSAGE: usize = 512;
+/// Entries of the function's own log: what it says outside of invocations.
+const FUNCTION_LINES: usize = 200;
+
+/// What a story does not know any more.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub(super) struct Forgotten {
+    pub(super) done: u64,
+    pub(super) redriven: u64,
+    pub(super) purged: u64,
+    pub(super) expired: u64,
+    /// Messages that were not finished: too many were open at once.
+    pub(super) unfinished: u64,
+}
+
+pub(super) struct Kept {
+    limits: Limits,
+    /// Grows with every change of anything.
+    pub(super) sequence: u64,
+    next: u64,
+    pub(super) messages: BTreeMap<u64, Message>,
+    ids: HashMap<Arc<str>, Vec<u64>>,
+    /// Every message by its last change.
+    changes: BTreeMap<u64, u64>,
+    /// The finished messages by when that was.
+    finished: BTreeSet<(u64, u64)>,
+    pub(super) invocations: HashMap<u64, Invocation>,
+    requests: HashMap<Arc<str>, u64>,
+    /// The numbers of forgotten messages by when that was; from `removed_since` on those are all.
+    removed: VecDeque<(u64, u64)>,
+    removed_since: u64,
+    pub(super) forgotten: Forgotten,
+    pub(super) function: VecDeque<Entry>,
+    pub(super) function_changed: u64,
+    bytes: usize,
+}
+
+impl Kept {
+    pub(super) fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            sequence: 0,
+            next: 1,
+            messages: BTreeMap::new(),
+            ids: HashMap::new(),
+            changes: BTreeMap::new(),
+            finished: BTreeSet::new(),
+            invocations: HashMap::new(),
+            requests: HashMap::new(),
+            removed: VecDeque::new(),
+            removed_since: 0,
+            forgotten: Forgotten::default(),
+            function: VecDeque::new(),
+            function_changed: 0,
+            bytes: 0,
+        }
+    }
+
+    fn tick(&mut self) -> u64 {
+        self.sequence += 1;
+        self.sequence
+    }
+
+    /// Takes a message in, and gives the number that it has from now on.
+    pub(super) fn insert(&mut self, mut message: Message) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        let attributes = message.attributes.iter();
+        let attributes: usize = attributes
+            .map(|(name, value)| name.len() + value.to_string().len())
+            .sum();
+        message.number = number;
+        message.bytes = MESSAGE + message.id.len() + message.body.len() + attributes;
+        message.changed = self.tick();
+        self.bytes += message.bytes;
+        self.changes.insert(message.changed, number);
+        let of_this_id = self.ids.entry(Arc::clone(&message.id)).or_default();
+        of_this_id.push(number);
+        self.messages.insert(number, message);
+        number
+    }
+
+    /// The messages that have this id, the oldest first.
+    pub(super) fn of_id(&self, id: &str) -> impl Iterator<Item = &Message> {
+        let numbers = self.ids.get(id).map_or(&[][..], Vec::as_slice);
+        numbers
+            .iter()
+            .filter_map(|number| self.messages.get(number))
+    }
+
+    pub(super) fn change(&mut self, number: u64, how: impl FnOnce(&mut Message)) {
+        let now = self.tick();
+        let Some(message) = self.messages.get_mut(&number) else {
+            return;
+        };
+        self.changes.remove(&message.changed);
+        self.changes.insert(now, number);
+        message.changed = now;
+        how(message);
+        if message.finished.is_none() && message.state.is_finished() {
+            message.finished = Some(now);
+            self.finished.insert((now, number));
+        }
+    }
+
+    /// Adds to a message's timeline.
+    pub(super) fn note(&mut self, number: u64, at: u64, what: What) {
+        let order = self.tick();
+        let entry = Entry { at, order, what };
+        let most = self.limits.lines.get();
+        let (mut more, mut less) = (0, 0);
+        self.change(number, |message| {
+            message.at = at;
+            more = entry.cost();
+            message.entries.push_back(entry);
+            if message.entries.len() > most {
+                less = message.entries.pop_front().map_or(0, |entry| entry.cost());
+                message.entries_forgotten += 1;
+            }
+            message.bytes = (message.bytes + more).saturating_sub(less);
+        });
+        self.bytes = (self.bytes + more).saturating_sub(less);
+    }
+
+    /// Opens an invocation for these messages.
+    pub(super) fn invoke(&mut self, request_id: Arc<str>, of: &[u64]) -> u64 {
+        let number = self.tick();
+        self.requests.insert(Arc::clone(&request_id), number);
+        let invocation = Invocation {
+            request_id,
+            messages: of.to_vec(),
+            is_open: true,
+            lines: VecDeque::new(),
+            lines_forgotten: 0,
+            told_by: of.len(),
+            bytes: 0,
+        };
+        self.invocations.insert(number, invocation);
+        let most = self.limits.lines.get();
+        for message in of {
+            let mut dropped = None;
+            self.change(*message, |message| {
+                message.invocation = Some(number);
+                message.reported = false;
+                message.invocations.push_back(number);
+                if message.invocations.len() > most {
+                    dropped = message.invocations.pop_front();
+                }
+            });
+            if let Some(dropped) = dropped {
+                self.release(dropped);
+            }
+        }
+        number
+    }
+
+    pub(super) fn of_request(&self, request_id: &str) -> Option<u64> {
+        self.requests.get(request_id).copied()
+    }
+
+    /// Adds to an invocation's timeline, which is part of that of each of its messages.
+    pub(super) fn note_invocation(&mut self, number: u64, at: u64, what: What) {
+        let order = self.tick();
+        let entry = Entry { at, order, what };
+        let most = self.limits.lines.get();
+        let Some(invocation) = self.invocations.get_mut(&number) else {
+            return;
+        };
+        let mut bytes = invocation.bytes + entry.cost();
+        invocation.lines.push_back(entry);
+        if invocation.lines.len() > most {
+            let oldest = invocation.lines.pop_front();
+            bytes = bytes.saturating_sub(oldest.map_or(0, |entry| entry.cost()));
+            invocation.lines_forgotten += 1;
+        }
+        self.bytes = (self.bytes + bytes).saturating_sub(invocation.bytes);
+        invocation.bytes = bytes;
+    }
+
+    /// Adds to what the function does outside of invocations.
+    pub(super) fn note_function(&mut self, at: u64, what: What) {
+        let order = self.tick();
+        self.function_changed = order;
+        self.function.push_back(Entry { at, order, what });
+        if self.function.len() > FUNCTION_LINES {
+            self.function.pop_front();
+        }
+    }
+
+    /// Forgets what is over the limits.
+    pub(super) fn make_room(&mut self) {
+        let (messages, bytes) = (self.limits.messages.get(), self.limits.bytes.get());
+        while self.messages.len() > messages || (self.bytes > bytes && self.messages.len() > 1) {
+            let finished = self.finished.first().map(|(_, number)| *number);
+            let oldest = self.messages.keys().next().copied();
+            let Some(number) = finished.or(oldest) else {
+                return;
+            };
+            self.forget(number);
+        }
+    }
+
+    fn forget(&mut self, number: u64) {
+        let Some(message) = self.messages.remove(&number) else {
+            return;
+        };
+        self.bytes = self.bytes.saturating_sub(message.bytes);
+        self.changes.remove(&message.changed);
+        if let Some(finished) = message.finished {
+            self.finished.remove(&(finished, number));
+        }
+        if let Some(of_this_id) = self.ids.get_mut(&message.id) {
+            of_this_id.retain(|other| *other != number);
+            if of_this_id.is_empty() {
+                self.ids.remove(&message.id);
+            }
+        }
+        for invocation in message.invocations {
+            self.release(invocation);
+        }
+        let count = match message.state {
+            State::Done => &mut self.forgotten.done,
+            State::Redriven => &mut self.forgotten.redriven,
+            State::Purged => &mut self.forgotten.purged,
+            State::Expired => &mut self.forgotten.expired,
+            _ => &mut self.forgotten.unfinished,
+        };
+        *count += 1;
+        let now = self.tick();
+        self.removed.push_back((now, number));
+        if self.removed.len() > self.limits.messages.get() {
+            let oldest = self.removed.pop_front();
+            self.removed_since = oldest.map_or(now, |(at, _)| at);
+        }
+    }
+
+    /// One message less tells of an invocation.
+    fn release(&mut self, number: u64) {
+        let Some(invocation) = self.invocations.get_mut(&number) else {
+            return;
+        };
+        invocation.told_by = invocation.told_by.saturating_sub(1);
+        if invocation.told_by == 0
+            && let Some(invocation) = self.invocations.remove(&number)
+        {
+            self.requests.remove(&invocation.request_id);
+            self.bytes = self.bytes.saturating_sub(invocation.bytes);
+        }
+    }
+
+    /// The messages that changed after `since`; or `None` if it is not known any more which were forgotten since.
+    pub(super) fn changed(&self, since: u64) -> Option<(Vec<&Message>, Vec<u64>)> {
+        if since < self.removed_since {
+            return None;
+        }
+        let changed = self.changes.range(since + 1..);
+        let changed = changed.filter_map(|(_, number)| self.messages.get(number));
+        let removed = self.removed.iter().rev();
+        let removed = removed.take_while(|(at, _)| *at > since);
+        Some((
+            changed.collect(),
+            removed.map(|(_, number)| *number).collect(),
+        ))
+    }
+}

@@ -1,0 +1,17 @@
+//! What happened, told on a web page on loopback, and in a file that shows the same.
+
+mod act;
+mod apply;
+mod apply_queue;
+mod guard;
+mod html;
+mod kept;
+mod limits;
+mod message;
+mod server;
+mod story;
+mod view;
+
+pub use limits::Limits;
+pub use server::{Page, PageError};
+pub use story::Story;

@@ -1,0 +1,253 @@
+//! The page's server on loopback.
+
+use super::act::{self, ActError, Done};
+use super::guard::{Guard, Refused};
+use super::html;
+use super::story::Story;
+use crate::queue::LocalSqs;
+use axum::extract::rejection::JsonRejection;
+use axum::extract::{Path, Query, Request, State};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{Html, IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use serde::Deserialize;
+use serde_json::json;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use uuid::Uuid;
+
+/// How long a request waits for something to happen.
+const WAIT: Duration = Duration::from_secs(20);
+
+/// A [`Story`] as a web page on 127.0.0.1, which shows it as it goes on.
+///
+/// With a [`LocalSqs`] the page has buttons to send a message, to have one delivered twice, and to move what is in
+/// the dead-letter queue back.
+///
+/// It is for the browsers of this machine: a request under another name than `127.0.0.1` or `localhost` is refused,
+/// one from another site too, and what changes anything must show the token that is in the page. It stops when it is
+/// dropped.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use sqs_once_local::{Limits, LocalSqs, Page, QueueSettings, Queues, Story};
+/// use std::sync::Arc;
+///
+/// let story = Story::new("orders", None, Limits::default());
+/// let mut queues = Queues::default();
+/// queues.observe(story.observer());
+/// queues.create("orders", QueueSettings::default())?;
+/// let sqs = Arc::new(LocalSqs::start(queues).await?);
+///
+/// let page = Page::start(story, Some(Arc::clone(&sqs)), 0).await?;
+/// println!("see {}", page.url());
+/// # Ok(())
+/// # }
+/// ```
+pub struct Page {
+    address: SocketAddr,
+    server: JoinHandle<()>,
+}
+
+/// The page can't be served.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PageError {
+    /// The port can't be had.
+    #[error("the web page can't have port {port} of 127.0.0.1: choose another, or 0 for any")]
+    Listen {
+        /// The port that was asked for.
+        port: u16,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// What the routes have in common.
+struct Shared {
+    story: Story,
+    sqs: Option<Arc<LocalSqs>>,
+    guard: Guard,
+}
+
+impl Page {
+    /// Serves a story on a port, where 0 is any that is free. Without `sqs` the page only shows.
+    ///
+    /// # Errors
+    /// [`PageError::Listen`] if the port can't be had.
+    pub async fn start(
+        story: Story,
+        sqs: Option<Arc<LocalSqs>>,
+        port: u16,
+    ) -> Result<Self, PageError> {
+        let listen = |source| PageError::Listen { port, source };
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await;
+        let listener = listener.map_err(listen)?;
+        let address = listener.local_addr().map_err(listen)?;
+        let guard = Guard::new(address.port(), Uuid::new_v4().simple().to_string());
+        let shared = Arc::new(Shared { story, sqs, guard });
+        let routes = Router::new()
+            .route("/", get(page))
+            .route("/story", get(story_since))
+            .route("/message/{number}", get(message))
+            .route("/report", get(report))
+            .route("/send", post(send))
+            .route("/duplicate", post(duplicate))
+            .route("/redrive", post(redrive))
+            .layer(middleware::from_fn_with_state(Arc::clone(&shared), admit))
+            .with_state(shared);
+        let server = tokio::spawn(async move {
+            // It never returns: it tries failed accepts again.
+            let _ = axum::serve(listener, routes).await;
+        });
+        Ok(Self { address, server })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What to open in a browser, such as `http://127.0.0.1:40001/`.
+    pub fn url(&self) -> String {
+        format!("http://{}/", self.address)
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+/// What holds for every request and every answer.
+async fn admit(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
+    let acts = request.method() == axum::http::Method::POST;
+    let headers = request.headers();
+    let admitted = shared.guard.admit(headers);
+    let admitted = admitted.and_then(|()| match acts {
+        true => shared.guard.may_act(headers),
+        false => Ok(()),
+    });
+    let mut response = match admitted {
+        Ok(()) => next.run(request).await,
+        Err(refused) => refused.into_response(),
+    };
+    let headers = response.headers_mut();
+    for (name, value) in [
+        (header::CACHE_CONTROL, "no-store"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::X_FRAME_OPTIONS, "DENY"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (
+            header::HeaderName::from_static("cross-origin-resource-policy"),
+            "same-origin",
+        ),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        let Self(status, why) = self;
+        (status, Json(json!({"error": why}))).into_response()
+    }
+}
+
+async fn page(State(shared): State<Arc<Shared>>) -> Response {
+    let page = html::live(shared.guard.token(), shared.sqs.is_some());
+    let policy = format!("{}; frame-ancestors 'none'", page.policy);
+    let headers = [(header::CONTENT_SECURITY_POLICY, policy)];
+    (headers, Html(page.text)).into_response()
+}
+
+#[derive(Deserialize)]
+struct Since {
+    #[serde(default)]
+    since: u64,
+    /// The story that this is a place in.
+    #[serde(default)]
+    run: String,
+}
+
+/// What changed, as soon as anything did.
+async fn story_since(
+    State(shared): State<Arc<Shared>>,
+    Query(Since { since, run }): Query<Since>,
+) -> Response {
+    let since = if run == *shared.story.run() { since } else { 0 };
+    // Whoever knows nothing yet is told at once that there is nothing.
+    if since > 0 {
+        let _ = tokio::time::timeout(WAIT, shared.story.changed(since)).await;
+    }
+    Json(shared.story.overview(since, SystemTime::now())).into_response()
+}
+
+async fn message(State(shared): State<Arc<Shared>>, Path(number): Path<u64>) -> Response {
+    match shared.story.detail(number) {
+        Some(detail) => Json(detail).into_response(),
+        None => Refused(StatusCode::NOT_FOUND, "that message was forgotten").into_response(),
+    }
+}
+
+async fn report(State(shared): State<Arc<Shared>>) -> Response {
+    let headers = [(
+        header::CONTENT_DISPOSITION,
+        "attachment; filename=\"run.html\"",
+    )];
+    (headers, Html(shared.story.report())).into_response()
+}
+
+async fn send(
+    State(shared): State<Arc<Shared>>,
+    body: Result<Json<act::Send>, JsonRejection>,
+) -> Response {
+    acted(&shared, body, |sqs, request| {
+        act::send(&shared.story, sqs, request)
+    })
+}
+
+async fn duplicate(
+    State(shared): State<Arc<Shared>>,
+    body: Result<Json<act::Duplicate>, JsonRejection>,
+) -> Response {
+    acted(&shared, body, |sqs, request| {
+        act::duplicate(&shared.story, sqs, &request)
+    })
+}
+
+async fn redrive(State(shared): State<Arc<Shared>>) -> Response {
+    acted(&shared, Ok(Json(())), |sqs, ()| {
+        act::redrive(&shared.story, sqs)
+    })
+}
+
+/// Does what a button asks for, and says what came of it.
+fn acted<T>(
+    shared: &Shared,
+    request: Result<Json<T>, JsonRejection>,
+    act: impl FnOnce(&LocalSqs, T) -> Result<Done, ActError>,
+) -> Response {
+    let Some(sqs) = &shared.sqs else {
+        return Refused(StatusCode::NOT_FOUND, "this page only shows").into_response();
+    };
+    let request = match request {
+        Ok(Json(request)) => request,
+        Err(rejection) => return rejection.into_response(),
+    };
+    match act(sqs, request) {
+        Ok(done) => Json(done).into_response(),
+        Err(error) => {
+            let error = json!({"error": error.to_string()});
+            (StatusCode::CONFLICT, Json(error)).into_response()
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! The story: what has happened so far, shared by those who tell it and those who read it.
+
+use super::apply::Told;
+use super::html;
+use super::limits::Limits;
+use super::message::millis;
+use super::view::Detail;
+use super::view::Overview;
+use crate::happening::Observer;
+use crate::queue::NewMessage;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+use tokio::sync::watch;
+
+/// What has happened so far to the messages of one queue and to the function, in bounded memory.
+///
+/// ```
+/// use sqs_once_local::{Limits, NewMessage, QueueSettings, Queues, Story};
+/// use std::time::SystemTime;
+///
+/// let story = Story::new("orders", Some("orders-dlq"), Limits::default());
+/// let mut queues = Queues::default();
+/// queues.observe(story.observer());
+/// queues.create("orders", QueueSettings::default())?;
+/// queues.send("orders", NewMessage::new("m-1", "{}"), SystemTime::now())?;
+///
+/// let html = story.report();
+/// assert!(html.contains("m-1"));
+/// # Ok::<(), sqs_once_local::QueueError>(())
+/// ```
+#[derive(Clone)]
+pub struct Story(Arc<Shared>);
+
+struct Shared {
+    told: Mutex<Told>,
+    sequence: watch::Sender<u64>,
+}
+
+impl Story {
+    /// A story of nothing yet, around a queue and, if it has one, its dead-letter queue.
+    pub fn new(queue: &str, dead_letters: Option<&str>, limits: Limits) -> Self {
+        Self(Arc::new(Shared {
+            told: Mutex::new(Told::new(queue, dead_letters, limits)),
+            sequence: watch::Sender::new(0),
+        }))
+    }
+
+    /// What is to be told of everything that happens: to [`Queues::observe`](crate::Queues::observe), and to whatever
+    /// runs the function.
+    pub fn observer(&self) -> Observer {
+        let shared = Arc::clone(&self.0);
+        Arc::new(move |at, happening| {
+            let sequence = {
+                let mut told = lock(&shared.told);
+                told.apply(at, happening);
+                told.kept.sequence
+            };
+            // Two observers may come here in the other order.
+            shared.sequence.send_if_modified(|last| {
+                let is_newer = sequence > *last;
+                *last = sequence.max(*last);
+                is_newer
+            });
+        })
+    }
+
+    /// One HTML file that shows all of it, and needs nothing else: no network, no other file.
+    pub fn report(&self) -> String {
+        let whole = lock(&self.0.told).whole();
+        html::report(&whole)
+    }
+
+    /// Waits until something happened after `since`.
+    pub(super) async fn changed(&self, since: u64) {
+        let mut sequence = self.0.sequence.subscribe();
+        // The sender lives as long as the story.
+        let _ = sequence.wait_for(|sequence| *sequence > since).await;
+    }
+
+    pub(super) fn overview(&self, since: u64, now: SystemTime) -> Overview {
+        lock(&self.0.told).overview(since, millis(now))
+    }
+
+    pub(super) fn detail(&self, number: u64) -> Option<Detail> {
+        lock(&self.0.told).detail(number)
+    }
+
+    /// A message as it was sent.
+    pub(super) fn message(&self, number: u64) -> Option<NewMessage> {
+        let told = lock(&self.0.told);
+        let message = told.kept.messages.get(&number)?;
+        let mut again = NewMessage::new(&*message.id, &*message.body);
+        again.attributes = (*message.attributes).clone();
+        again.group_id = message.group_id.as_deref().map(str::to_owned);
+        Some(again)
+    }
+
+    pub(super) fn run(&self) -> Arc<str> {
+        Arc::clone(&lock(&self.0.told).run)
+    }
+
+    pub(super) fn queue(&self) -> Arc<str> {
+        Arc::clone(&lock(&self.0.told).queue)
+    }
+
+    /// The dead-letter queues that are known.
+    pub(super) fn dead_letters(&self) -> Vec<Arc<str>> {
+        let told = lock(&self.0.told);
+        let mut names: Vec<_> = told.dead_letters.iter().cloned().collect();
+        names.sort_unstable();
+        names
+    }
+}
+
+fn lock(told: &Mutex<Told>) -> MutexGuard<'_, Told> {
+    // A panic leaves at worst one happening half told.
+    told.lock().unwrap_or_else(PoisonError::into_inner)
+}

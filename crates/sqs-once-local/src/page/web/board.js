@@ -1,0 +1,205 @@
+// The board: four columns of chips, of which only so many are ever in the document.
+
+const COLUMNS = ["queue", "flight", "done", "dead"];
+/** Chips of a column: at first, and with each "more". */
+const CHIPS = 60;
+const MOST_CHIPS = 600;
+/** Chips that glide at once; of more than that nobody could follow any. */
+const GLIDING = 40;
+
+class Board {
+  /** `open(number)` is called for the chip that is chosen; `now()` says the story's time. */
+  constructor(open, now) {
+    this.messages = new Map();
+    this.forgotten = {};
+    this.chips = new Map();
+    this.limits = Object.fromEntries(COLUMNS.map((column) => [column, CHIPS]));
+    this.filter = "";
+    this.outcome = "";
+    this.chosen = null;
+    this.now = now;
+    this.still = matchMedia("(prefers-reduced-motion: reduce)");
+    $("board").addEventListener("click", (event) => {
+      const chip = event.target.closest(".chip");
+      if (chip) open(Number(chip.dataset.number));
+    });
+    $("board").addEventListener("keydown", (event) => this.walk(event));
+    for (const column of COLUMNS) {
+      $(`more-${column}`).addEventListener("click", () => {
+        this.limits[column] = Math.min(this.limits[column] * 2, MOST_CHIPS);
+        this.draw();
+      });
+    }
+  }
+
+  /** Takes in what changed. */
+  update(overview) {
+    if (overview.reset) this.messages.clear();
+    for (const message of overview.messages) {
+      const words = [message.id, message.key, message.group_id, message.preview];
+      message.words = words.filter(Boolean).join("\n").toLowerCase();
+      this.messages.set(message.number, message);
+    }
+    for (const gone of overview.removed) this.messages.delete(gone);
+    this.forgotten = overview.forgotten;
+  }
+
+  matches(message) {
+    if (this.outcome && (message.outcome ?? "none") !== this.outcome) return false;
+    return message.words.includes(this.filter);
+  }
+
+  /** What stands in each column: what comes next first where messages wait, what was last first where they end. */
+  sorted() {
+    const now = this.now();
+    const columns = Object.fromEntries(COLUMNS.map((column) => [column, { all: 0, matching: 0, shown: [] }]));
+    for (const message of this.messages.values()) {
+      const column = columns[columnOf(message, now)];
+      // What was redriven is shown where it was, and counted where it is.
+      const counts = Number(message.state !== "redriven");
+      column.all += counts;
+      if (!this.matches(message)) continue;
+      column.shown.push(message);
+      column.matching += counts;
+    }
+    const { done = 0, purged = 0, expired = 0 } = this.forgotten;
+    columns.done.all += done + purged + expired;
+    const isPast = (message) => Number(message.state === "redriven");
+    const latest = (a, b) => isPast(a) - isPast(b) || b.changed - a.changed;
+    columns.queue.shown.sort((a, b) => a.number - b.number);
+    columns.flight.shown.sort((a, b) => a.number - b.number);
+    columns.done.shown.sort(latest);
+    columns.dead.shown.sort(latest);
+    return columns;
+  }
+
+  draw() {
+    const columns = this.sorted();
+    const focused = document.activeElement?.closest?.(".chip");
+    const places = this.places();
+    const kept = new Map();
+    const moved = [];
+    for (const column of COLUMNS) {
+      const { all, matching, shown } = columns[column];
+      const list = $(`list-${column}`);
+      const limit = this.limits[column];
+      let next = list.firstElementChild;
+      for (const message of shown.slice(0, limit)) {
+        const item = this.chips.get(message.number) ?? this.chip(message.number);
+        kept.set(message.number, item);
+        if (item.parentElement !== list) moved.push(item);
+        if (item === next) next = next.nextElementSibling;
+        else list.insertBefore(item, next);
+        this.label(item, message, column);
+      }
+      const some = this.filter || this.outcome;
+      $(`count-${column}`).value = some ? `${number(matching)} of ${number(all)}` : number(all);
+      const more = shown.length - limit;
+      const button = $(`more-${column}`);
+      button.hidden = more <= 0;
+      button.disabled = limit >= MOST_CHIPS;
+      button.textContent = `+ ${number(Math.max(more, 0))} more`;
+    }
+    for (const [number, item] of this.chips) {
+      if (!kept.has(number)) item.remove();
+    }
+    this.chips = kept;
+    this.stops();
+    // A chip that moves to another list loses the focus.
+    if (focused?.isConnected && document.activeElement !== focused) focused.focus({ preventScroll: true });
+    this.glide(moved, places);
+  }
+
+  chip(number) {
+    const button = element(
+      "button",
+      "chip",
+      element("span", "id"),
+      element("span", "tag"),
+      element("span", "about"),
+    );
+    button.type = "button";
+    button.dataset.number = number;
+    return element("li", "", button);
+  }
+
+  label(item, message, column) {
+    const [tag, tone] = tagOf(message, column, this.now());
+    const chosen = message.number === this.chosen;
+    const signature = `${message.changed} ${column} ${tag} ${chosen}`;
+    if (item.signature === signature) return;
+    item.signature = signature;
+    const button = item.firstElementChild;
+    const [id, label, about] = button.children;
+    button.className = `chip ${tone}${message.state === "redriven" ? " past" : ""}`;
+    button.setAttribute("aria-pressed", String(chosen));
+    button.title = message.id;
+    id.textContent = shortId(message.id);
+    label.textContent = tag;
+    about.textContent = [message.key, message.preview].filter(Boolean).join(" · ");
+  }
+
+  /** One chip of a column can be reached with Tab; the arrow keys go on from there. */
+  stops() {
+    for (const column of COLUMNS) {
+      const chips = [...$(`list-${column}`).querySelectorAll(".chip")];
+      const stop = chips.find((chip) => chip === document.activeElement) ?? chips[0];
+      for (const chip of chips) chip.tabIndex = chip === stop ? 0 : -1;
+    }
+  }
+
+  walk(event) {
+    const chip = event.target.closest?.(".chip");
+    if (!chip) return;
+    const list = chip.closest("ul");
+    const lists = COLUMNS.map((column) => $(`list-${column}`)).filter((one) => one.childElementCount > 0);
+    const chips = [...list.querySelectorAll(".chip")];
+    const at = chips.indexOf(chip);
+    const beside = (step) => {
+      const other = lists[lists.indexOf(list) + step]?.querySelectorAll(".chip");
+      return other?.[Math.min(at, other.length - 1)];
+    };
+    const to = {
+      ArrowDown: () => chips[at + 1],
+      ArrowUp: () => chips[at - 1],
+      Home: () => chips[0],
+      End: () => chips.at(-1),
+      ArrowRight: () => beside(1),
+      ArrowLeft: () => beside(-1),
+    }[event.key];
+    if (!to) return;
+    event.preventDefault();
+    to()?.focus();
+    this.stops();
+  }
+
+  /** Where the chips are, to see how far they go; nothing if they are not to glide. */
+  places() {
+    const places = new Map();
+    if (this.still.matches) return places;
+    const changed = [...this.chips].filter(([number, item]) => {
+      const message = this.messages.get(number);
+      return message && item.parentElement.id !== `list-${columnOf(message, this.now())}`;
+    });
+    if (changed.length > GLIDING) return places;
+    for (const [, item] of changed) places.set(item, item.getBoundingClientRect());
+    return places;
+  }
+
+  glide(moved, places) {
+    for (const item of moved) {
+      const from = places.get(item);
+      if (!from || !item.isConnected) continue;
+      const to = item.getBoundingClientRect();
+      const start = `translate(${from.left - to.left}px, ${from.top - to.top}px)`;
+      item.animate([{ transform: start }, { transform: "none" }], { duration: 350, easing: "ease-out" });
+    }
+  }
+
+  /** Gives the focus to a message's chip, if it is there. */
+  focus(number) {
+    const chip = this.chips.get(number)?.firstElementChild;
+    (chip ?? $("filter")).focus();
+    this.stops();
+  }
+}

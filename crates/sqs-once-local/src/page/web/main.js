@@ -1,0 +1,169 @@
+// Puts the page together.
+
+const data = JSON.parse($("data").textContent);
+const source = data.live ? liveSource(data.live) : reportSource(data.report);
+
+/** The story's clock beside this machine's, which a report's stands still. */
+let ahead = 0;
+let stopped = null;
+const now = () => stopped ?? Date.now() + ahead;
+
+const board = new Board(open, now);
+const timeline = new Timeline(open, now);
+let drawing = false;
+let refreshing = false;
+let stale = false;
+/** Milliseconds after which nothing more is read of a message that is done. */
+const LATE = 5000;
+
+function draw() {
+  if (drawing) return;
+  drawing = true;
+  requestAnimationFrame(() => {
+    drawing = false;
+    board.draw();
+    if (source.canAct) $("redrive").disabled = $("count-dead").value === "0";
+  });
+}
+
+function take(overview) {
+  if (source.live) ahead = overview.now - Date.now();
+  else stopped = overview.now;
+  board.update(overview);
+  $("title").textContent = overview.queue;
+  document.title = `${overview.queue} · sqs-once`;
+  $("environments").textContent = `${plural(overview.environments, "environment runs", "environments run")}`;
+  if (overview.function) entriesInto($("function-lines"), overview.function, open);
+  const { done, redriven, purged, expired, unfinished } = overview.forgotten;
+  const finished = done + redriven + purged + expired;
+  const words = [];
+  if (finished > 0) words.push(`The oldest ${plural(finished, "finished message is", "finished messages are")} not kept.`);
+  if (unfinished > 0) words.push(`So ${plural(unfinished, "is one that was", "are some that were")} not finished.`);
+  $("forgotten").textContent = words.join(" ");
+  if (!source.live) $("connection").textContent = `a report, as of ${new Date(overview.now).toLocaleString()}`;
+  if (source.live && isNews(overview)) refresh();
+  draw();
+}
+
+/** Whether something may be new in the open timeline. */
+function isNews(overview) {
+  if (timeline.number === null) return false;
+  const message = board.messages.get(timeline.number);
+  // Its invocation may have logged something that does not name it, and what is logged can be read late.
+  if (message && (message.state === "in_flight" || now() - message.at < LATE)) return true;
+  // One more of its id is news of it as well.
+  return overview.messages.some((message) => message.id === timeline.id);
+}
+
+/** Fetches the open message anew; once at a time, and once more if there was news meanwhile. */
+async function refresh() {
+  stale = true;
+  if (refreshing) return;
+  refreshing = true;
+  while (stale && timeline.number !== null) {
+    stale = false;
+    const number = timeline.number;
+    try {
+      const detail = await source.detail(number);
+      if (timeline.number === number) timeline.show(detail);
+    } catch (error) {
+      say(error.message);
+    }
+    await pause(80);
+  }
+  refreshing = false;
+}
+
+async function open(number) {
+  try {
+    const detail = await source.detail(number);
+    if (!detail) return say("that message was forgotten");
+    timeline.show(detail);
+    board.chosen = number;
+    draw();
+    $("panel-title").focus({ preventScroll: true });
+  } catch (error) {
+    say(error.message);
+  }
+}
+
+function close() {
+  const number = timeline.number;
+  if (number === null) return;
+  timeline.close();
+  board.chosen = null;
+  board.draw();
+  board.focus(number);
+}
+
+function connected(is, error) {
+  $("connection").textContent = is ? "live" : `no connection: ${error.message}`;
+  $("connection").classList.toggle("lost", !is);
+}
+
+function say(words) {
+  $("said").textContent = words;
+}
+
+/** Does what a button says, and says what came of it; `true` if it did. */
+async function act(what, request, said) {
+  try {
+    say(said(await source.act(what, request)));
+    return true;
+  } catch (error) {
+    say(`not done: ${error.message}`);
+    return false;
+  }
+}
+
+async function send() {
+  const request = { body: $("send-body").value, group_id: $("send-group").value || null };
+  const sent = await act("send", request, (done) => `sent ${done.message_id}`);
+  $("send-refused").textContent = sent ? "" : $("said").textContent;
+  if (sent) {
+    $("send-body").value = "";
+    $("send").close();
+  }
+}
+
+if (source.canAct) {
+  $("open-send").addEventListener("click", () => $("send").showModal());
+  $("send-go").addEventListener("click", send);
+  $("send-cancel").addEventListener("click", () => $("send").close());
+  $("send").addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) send();
+  });
+  $("duplicate").addEventListener("click", () => {
+    act("duplicate", { number: timeline.number }, (done) => `${done.message_id} was sent once more`);
+  });
+  $("redrive").addEventListener("click", () => {
+    act("redrive", {}, (done) => `${plural(done.count, "message was", "messages were")} redriven`);
+  });
+} else {
+  for (const button of document.querySelectorAll(".acts")) button.remove();
+  $("send").remove();
+}
+if (!source.live) $("save").remove();
+
+$("filter").addEventListener("input", () => {
+  board.filter = $("filter").value.toLowerCase();
+  draw();
+});
+$("outcome").addEventListener("input", () => {
+  board.outcome = $("outcome").value;
+  draw();
+});
+$("close").addEventListener("click", close);
+document.addEventListener("keydown", (event) => {
+  if ($("send")?.open) return;
+  if (event.key === "Escape") close();
+  const writes = event.target.matches?.("input, textarea, select");
+  if (event.key === "/" && !writes) {
+    event.preventDefault();
+    $("filter").focus();
+  }
+});
+
+source.follow(take, connected);
+// What waits counts down.
+if (source.live) setInterval(draw, 1000);

@@ -1,0 +1,155 @@
+// The timeline: what happened to one message, in order.
+
+/** The most entries that are shown; beyond that the last ones are. */
+const ENTRIES = 1000;
+
+class Timeline {
+  /** `open(number)` is called for the other message that is chosen; `now()` says the story's time. */
+  constructor(open, now) {
+    this.open = open;
+    this.now = now;
+    this.number = null;
+    this.id = null;
+    $("other").addEventListener("change", () => {
+      $("timeline").classList.toggle("without-others", !$("other").checked);
+    });
+  }
+
+  /** Shows a message; what is there already stays, so that nobody loses their place in it. */
+  show(detail) {
+    if (this.number !== detail.number) {
+      $("timeline").replaceChildren();
+      $("panel").scrollTop = 0;
+    }
+    this.number = detail.number;
+    this.id = detail.id;
+    $("panel-title").textContent = detail.id;
+    $("body").textContent = detail.body;
+    this.facts(detail);
+    const more = detail.entries.length - ENTRIES + detail.entries_forgotten;
+    const hidden = Math.max(more, detail.entries_forgotten);
+    $("entries-forgotten").textContent =
+      hidden > 0 ? `${plural(hidden, "entry", "entries")} of this timeline are not kept or not shown.` : "";
+    $("other-box").hidden = !detail.entries.some((entry) => entry.what === "logged" && !entry.own);
+    entriesInto($("timeline"), detail.entries.slice(-ENTRIES), this.open);
+    $("panel").hidden = false;
+  }
+
+  close() {
+    this.number = null;
+    this.id = null;
+    $("panel").hidden = true;
+  }
+
+  facts(detail) {
+    const facts = [["Where", `${detail.queue}: ${stateOf(detail, this.now())}`]];
+    if (detail.outcome) facts.push(["Last outcome", outcomeOf(detail.outcome)[0]]);
+    if (detail.key) facts.push(["Business key", detail.key]);
+    facts.push(["Received", plural(detail.receives, "time", "times")]);
+    if (detail.group_id) facts.push(["Message group", detail.group_id]);
+    for (const [name, value] of Object.entries(detail.attributes)) {
+      facts.push([name, value?.StringValue ?? value?.BinaryValue ?? JSON.stringify(value)]);
+    }
+    if (detail.from) facts.push(["Was before", link(detail.from, this.open)]);
+    if (detail.to) facts.push(["Goes on as", link(detail.to, this.open)]);
+    for (const copy of detail.copies) facts.push(["Same id", link(copy, this.open, `message ${copy.number}`)]);
+    const key = JSON.stringify([facts, detail.from, detail.to, detail.copies]);
+    if ($("facts").key === key) return;
+    $("facts").key = key;
+    $("facts").replaceChildren(...facts.flatMap(([name, value]) => [element("dt", "", name), element("dd", "", value)]));
+  }
+}
+
+function link(to, open, words = to.message_id) {
+  const button = element("button", "link", words);
+  button.type = "button";
+  button.addEventListener("click", () => open(to.number));
+  return button;
+}
+
+/** Makes a list show these entries, and touches only those that are not there yet. */
+function entriesInto(list, entries, open) {
+  entries.forEach((entry, index) => {
+    const before = entries[index - 1]?.at;
+    const key = JSON.stringify([entry, before]);
+    const present = list.children[index];
+    if (present?.key === key) return;
+    const item = entryItem(entry, before, open);
+    item.key = key;
+    if (present) present.replaceWith(item);
+    else list.append(item);
+  });
+  while (list.children.length > entries.length) list.lastElementChild.remove();
+}
+
+function entryItem(entry, before, open) {
+  const time = element("time", "", clock(entry.at));
+  time.dateTime = new Date(entry.at).toISOString();
+  if (before !== undefined) time.append(element("span", "after", ` +${span(Math.max(entry.at - before, 0))}`));
+  const [className, ...content] = entryContent(entry, open);
+  return element("li", `entry ${className}`, time, element("div", "", ...content));
+}
+
+/** An entry's class, and what it says. */
+function entryContent(entry, open) {
+  const until = (at) => clock(at);
+  const ofRequest = (request) => (request ? ` · request ${request}` : "");
+  switch (entry.what) {
+    case "sent":
+      return ["head", `sent to ${entry.queue}`, entry.visible_at > entry.at ? `, to be received from ${until(entry.visible_at)}` : ""];
+    case "seen_first":
+      return ["", "first seen here: what came before is not known"];
+    case "redriven_from":
+      return ["head", `redriven from ${entry.queue}, where it was `, link(entry.link, open)];
+    case "received": {
+      const by = entry.environment === null ? "" : ` by environment ${entry.environment}`;
+      const words = `receive ${entry.receive_count}${by}${ofRequest(entry.request_id)}`;
+      return ["head", words, element("div", "other", `invisible until ${until(entry.visible_at)}`)];
+    }
+    case "invoked":
+      return ["head", `given to environment ${entry.environment} once more${ofRequest(entry.request_id)}`];
+    case "record":
+      return ["", ...recordContent(entry.record)];
+    case "logged":
+      return [entry.own ? "" : "other", element("div", "line", logLine(entry.line))];
+    case "answered": {
+      const what = entry.returned ? "returned to the queue" : "acknowledged";
+      const words = element("span", `what ${entry.returned ? "wait" : ""}`, `environment ${entry.environment} answered: ${what}`);
+      return ["", entry.reason === null ? words : element("span", "what bad", `the whole batch was returned: ${entry.reason}`)];
+    }
+    case "visibility_changed":
+      if (entry.visible_at <= entry.at) return ["", "made visible: it can be received at once"];
+      return ["", `made invisible until ${until(entry.visible_at)}`];
+    case "deleted":
+      return ["", element("span", "what good", `deleted from ${entry.queue}`)];
+    case "dead_lettered":
+      return ["head", element("span", "what bad", `received too often: moved to ${entry.to}`)];
+    case "dead_letter_sent":
+      return ["", element("span", "what bad", `sent to ${entry.to} by the function, as `), link(entry.link, open)];
+    case "redriven":
+      return ["head", `redriven to ${entry.to}, as `, link(entry.link, open)];
+    case "purged":
+      return ["", `${entry.queue} was purged`];
+    case "expired":
+      return ["head", element("span", "what bad", `expired: longer in ${entry.queue} than that keeps a message`)];
+    case "fault":
+      return ["", element("span", "what wait", `fault on request: ${entry.text}`)];
+    case "environment_started":
+      return ["", `environment ${entry.environment} started`];
+    case "environment_ended":
+      return ["", element("span", "what bad", `environment ${entry.environment} ended: ${entry.reason}`)];
+    default:
+      return ["", entry.what];
+  }
+}
+
+function recordContent(record) {
+  const [word, tone] = outcomeOf(record.outcome);
+  const took = typeof record.duration_ms === "number" ? ` in ${span(record.duration_ms)}` : "";
+  const content = [element("span", `what ${tone}`, `${word}${took}`)];
+  const steps = stepsOf(record);
+  if (steps) content.push(element("ol", "steps", ...steps.map((step) => element("li", "", step))));
+  if (record.key) content.push(element("div", "line", `key ${record.key}`));
+  if (record.reason) content.push(element("div", "reason", record.reason));
+  return content;
+}

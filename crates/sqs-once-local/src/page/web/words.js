@@ -1,0 +1,122 @@
+// Words for what the story says. Everything from a message or a log line becomes text, never markup.
+
+const $ = (id) => document.getElementById(id);
+
+/** An element with a class and children, which are elements or texts. */
+function element(name, className, ...children) {
+  const made = document.createElement(name);
+  if (className) made.className = className;
+  made.append(...children);
+  return made;
+}
+
+const number = (count) => count.toLocaleString("en-US");
+const plural = (count, one, many) => `${number(count)} ${count === 1 ? one : many}`;
+
+/** A time of day on this machine, to the millisecond. */
+function clock(at) {
+  const time = new Date(at);
+  const two = (part) => String(part).padStart(2, "0");
+  const millis = String(time.getMilliseconds()).padStart(3, "0");
+  return `${two(time.getHours())}:${two(time.getMinutes())}:${two(time.getSeconds())}.${millis}`;
+}
+
+/** How long something takes or took. */
+function span(millis) {
+  if (millis < 1000) return `${Math.round(millis)} ms`;
+  if (millis < 60_000) return `${(millis / 1000).toFixed(millis < 10_000 ? 1 : 0)} s`;
+  if (millis < 3_600_000) return `${Math.round(millis / 60_000)} min`;
+  return `${(millis / 3_600_000).toFixed(1)} h`;
+}
+
+const shortId = (id) => (id.length <= 16 ? id : `${id.slice(0, 8)}…`);
+
+const OUTCOMES = {
+  processed: ["processed", "good"],
+  duplicate: ["duplicate", "calm"],
+  ignored: ["ignored", "calm"],
+  acknowledged: ["acknowledged", "calm"],
+  in_progress: ["in progress", "wait"],
+  failed: ["failed", "bad"],
+  terminal: ["terminal", "bad"],
+};
+const outcomeOf = (outcome) => OUTCOMES[outcome] ?? [String(outcome), "calm"];
+
+/** In which column a message stands at a moment. */
+function columnOf(message, now) {
+  if (["done", "purged", "expired"].includes(message.state)) return "done";
+  if (message.dead) return "dead";
+  if (message.state === "redriven") return "done";
+  return message.state === "in_flight" && message.visible_at > now ? "flight" : "queue";
+}
+
+/** The word on a message's chip, and its tone. */
+function tagOf(message, column, now) {
+  const waits = message.visible_at > now;
+  if (message.state === "redriven") return ["redriven", "calm"];
+  if (message.state === "purged") return ["purged", "calm"];
+  if (message.state === "expired") return ["expired", "bad"];
+  if (message.state === "done") {
+    if (message.dead) return ["dropped", "calm"];
+    return message.outcome ? outcomeOf(message.outcome) : ["deleted", "calm"];
+  }
+  if (column === "dead") return message.outcome ? outcomeOf(message.outcome) : ["dead letter", "bad"];
+  if (column === "flight") return [message.receives > 1 ? `receive ${message.receives}` : "", "wait"];
+  if (message.state === "queued") return waits ? [`in ${span(message.visible_at - now)}`, "calm"] : ["", ""];
+  const tone = message.outcome ? outcomeOf(message.outcome)[1] : "wait";
+  return waits ? [`back in ${span(message.visible_at - now)}`, tone] : ["visible again", tone];
+}
+
+/** Where a message is, in words. */
+function stateOf(message, now) {
+  const waits = message.visible_at > now;
+  switch (message.state) {
+    case "queued":
+      return waits ? `delayed: can be received in ${span(message.visible_at - now)}` : "can be received";
+    case "in_flight":
+      return waits ? "in flight" : "its visibility timeout has ended: can be received again";
+    case "returned":
+      return waits ? `returned: can be received again in ${span(message.visible_at - now)}` : "can be received again";
+    case "done":
+      return message.dead ? "deleted from the dead-letter queue" : "deleted";
+    case "dead_lettered":
+      return "a dead letter";
+    case "redriven":
+      return "redriven, under a new id";
+    case "expired":
+      return "lost: it was there for longer than the queue keeps a message";
+    default:
+      return message.state;
+  }
+}
+
+/** The three steps of a record, as far as its outcome tells: claim, effect, and what came of it. */
+function stepsOf(record) {
+  const asked = record.key ? "claim asked for" : "nothing claimed";
+  return {
+    processed: [record.key ? "claimed" : "no key: not claimed", "effect happened", "on record"],
+    duplicate: ["claim refused: handled before", "no effect again", "acknowledged"],
+    ignored: ["nothing to claim", "no event in it", "acknowledged"],
+    in_progress: ["claim refused: another worker has it", "no effect here", "comes back"],
+    failed: [asked, record.key ? "effect failed or is not known" : "no effect", "comes back"],
+    terminal: [asked, "can't succeed", "given up"],
+  }[record.outcome];
+}
+
+/** A log line: its level, what it says, and the fields that are not said elsewhere. */
+function logLine(line) {
+  const elsewhere = ["level", "message", "timestamp", "message_id", "requestId", "request_id"];
+  let fields = null;
+  // JavaScript would round a number this long, and a wrong digit is worse than a raw line.
+  if (line.startsWith("{") && !/\d{16}/.test(line)) {
+    try {
+      fields = JSON.parse(line);
+    } catch {
+      // Not JSON after all.
+    }
+  }
+  if (fields === null || typeof fields.message !== "string") return line;
+  const rest = Object.entries(fields).filter(([name]) => !elsewhere.includes(name));
+  const words = rest.map(([name, value]) => `${name}=${typeof value === "string" ? value : JSON.stringify(value)}`);
+  return [fields.level, fields.message, ...words].filter(Boolean).join("  ");
+}

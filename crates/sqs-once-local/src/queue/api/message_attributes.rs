@@ -1,0 +1,143 @@
+//! Message attributes: what may be one, how large they are, and the digest that SDKs check them by.
+
+use super::refused::Refused;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+const MOST: usize = 10;
+
+/// An attribute as a request has it. Values of other kinds than these are ignored, as in SQS.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct Attribute {
+    data_type: Option<String>,
+    string_value: Option<String>,
+    binary_value: Option<String>,
+}
+
+pub(super) type Attributes = BTreeMap<String, Attribute>;
+
+/// The attributes as a message keeps them.
+pub(super) fn checked(attributes: Attributes) -> Result<Map<String, Value>, Refused> {
+    if attributes.len() > MOST {
+        let said = format!(
+            "Number of message attributes [{}] exceeds the allowed maximum [{MOST}].",
+            attributes.len()
+        );
+        return Err(Refused::new("InvalidParameterValue", said));
+    }
+    let checked = attributes.into_iter().map(|(name, attribute)| {
+        let value = attribute.checked(&name)?;
+        Ok((name, value))
+    });
+    checked.collect()
+}
+
+impl Attribute {
+    pub(super) fn text(&self) -> Option<&str> {
+        self.string_value.as_deref()
+    }
+
+    /// How many bytes of a message's size the type and the value are.
+    pub(super) fn size(&self) -> usize {
+        let binary = self.binary_value.as_ref().map(|text| STANDARD.decode(text));
+        let binary = binary.map_or(0, |bytes| bytes.map_or(0, |bytes| bytes.len()));
+        let texts = [&self.data_type, &self.string_value];
+        texts.into_iter().flatten().map(String::len).sum::<usize>() + binary
+    }
+
+    fn checked(self, name: &str) -> Result<Value, Refused> {
+        let invalid = |what: &str| {
+            let said = format!("The message attribute '{name}' {what}.");
+            Refused::new("InvalidParameterValue", said)
+        };
+        if !is_name(name) {
+            return Err(invalid("has an invalid name"));
+        }
+        let data_type = self.data_type.unwrap_or_default();
+        let base = data_type.split('.').next().unwrap_or_default();
+        if data_type.len() > 256 || data_type.ends_with('.') {
+            return Err(invalid("has an invalid message attribute type"));
+        }
+        match (base, self.string_value, self.binary_value) {
+            ("String" | "Number", Some(text), None) if !text.is_empty() => {
+                if base == "Number" && text.trim().parse::<f64>().is_err() {
+                    return Err(invalid("is no number"));
+                }
+                if !text.chars().all(is_allowed) {
+                    return Err(invalid("has a character that is not allowed"));
+                }
+                Ok(json!({"DataType": data_type, "StringValue": text}))
+            }
+            ("Binary", None, Some(text)) if !text.is_empty() => {
+                if STANDARD.decode(&text).is_err() {
+                    return Err(invalid("has a value that is not base64"));
+                }
+                Ok(json!({"DataType": data_type, "BinaryValue": text}))
+            }
+            ("String" | "Number" | "Binary", ..) => {
+                Err(invalid("must contain a non-empty value of its type"))
+            }
+            _ => Err(invalid(
+                "has a type that is none of String, Number and Binary",
+            )),
+        }
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
+    let lower = name.to_ascii_lowercase();
+    (1..=256).contains(&name.len())
+        && name.bytes().all(allowed)
+        && !name.split('.').any(str::is_empty)
+        && !lower.starts_with("aws.")
+        && !lower.starts_with("amazon.")
+}
+
+/// Whether SQS takes a character in a body or a value.
+pub(super) fn is_allowed(char: char) -> bool {
+    matches!(char, '\t' | '\n' | '\r' | ' '..='\u{fffd}' | '\u{10000}'..)
+}
+
+/// The digest of attributes that SDKs compare with their own; none if there are no attributes.
+pub(super) fn md5(attributes: &Map<String, Value>) -> Option<String> {
+    if attributes.is_empty() {
+        return None;
+    }
+    let mut names: Vec<_> = attributes.keys().collect();
+    names.sort_unstable();
+    let mut digested = Vec::new();
+    let mut add = |transport: Option<u8>, bytes: &[u8]| {
+        digested.extend(transport);
+        let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        digested.extend(length.to_be_bytes());
+        digested.extend(bytes);
+    };
+    for name in names {
+        let attribute = &attributes[name];
+        let (transport, value) = value(attribute);
+        add(None, name.as_bytes());
+        add(None, data_type(attribute).as_bytes());
+        add(Some(transport), &value);
+    }
+    Some(format!("{:x}", md5::compute(digested)))
+}
+
+fn data_type(attribute: &Value) -> &str {
+    attribute["DataType"].as_str().unwrap_or_default()
+}
+
+/// Whether the value is a text (1) or bytes (2), and which.
+fn value(attribute: &Value) -> (u8, Vec<u8>) {
+    if data_type(attribute).starts_with("Binary") {
+        let text = attribute["BinaryValue"].as_str().unwrap_or_default();
+        (2, STANDARD.decode(text).unwrap_or_default())
+    } else {
+        let text = attribute["StringValue"].as_str().unwrap_or_default();
+        (1, text.as_bytes().to_vec())
+    }
+}

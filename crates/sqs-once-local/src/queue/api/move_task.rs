@@ -1,0 +1,239 @@
+//! `StartMessageMoveTask`, `ListMessageMoveTasks` and `CancelMessageMoveTask`: a dead-letter queue's redrive.
+
+use super::parameters::{read, required, within};
+use super::refused::Refused;
+use super::{Answer, Api};
+use crate::queue::message::arn;
+use crate::queue::one::is_fifo;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use uuid::Uuid;
+
+/// How many tasks of a queue are remembered.
+const MOST_LISTED: usize = 10;
+
+/// The tasks that were started, the last one last.
+#[derive(Default)]
+pub(super) struct MoveTasks(Vec<MoveTask>);
+
+struct MoveTask {
+    handle: String,
+    source: String,
+    destination: Option<String>,
+    rate: Option<u32>,
+    to_move: usize,
+    moved: usize,
+    started: SystemTime,
+    status: Status,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Status {
+    Running,
+    Completed,
+    Cancelled,
+    Failed(&'static str),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Start {
+    source_arn: Option<String>,
+    destination_arn: Option<String>,
+    max_number_of_messages_per_second: Option<i64>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct List {
+    source_arn: Option<String>,
+    max_results: Option<i64>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Cancel {
+    task_handle: Option<String>,
+}
+
+/// Starts to move what is visible. Without a rate all of it is moved at once.
+pub(super) fn start(api: &Arc<Api>, request: &Value) -> Answer {
+    let start: Start = read(request)?;
+    let source = existing(api, "SourceArn", &start.source_arn)?;
+    let destination = match &start.destination_arn {
+        Some(_) => Some(existing(api, "DestinationArn", &start.destination_arn)?),
+        None => None,
+    };
+    let rate = start.max_number_of_messages_per_second;
+    let rate = within("MaxNumberOfMessagesPerSecond", rate, 1..=500)?;
+    if api.queues().sources(&source).is_empty() {
+        let said = "Source queue must be configured as a Dead Letter Queue.";
+        return Err(Refused::new("InvalidParameterValue", said));
+    }
+    if let Some(destination) = &destination
+        && (*destination == source || is_fifo(destination) != is_fifo(&source))
+    {
+        let reason = "It must be another queue of the same type as the source queue";
+        return Err(Refused::value("DestinationArn", &arn(destination), reason));
+    }
+    let handle = Uuid::new_v4().to_string();
+    let now = SystemTime::now();
+    {
+        let mut tasks = api.moves();
+        let mut of_source = tasks.0.iter().filter(|task| task.source == source);
+        if of_source.any(|task| task.status == Status::Running) {
+            let said = "There is already a task running. Only one active task is allowed for a source queue arn at a \
+                        given time.";
+            return Err(Refused::new("UnsupportedOperation", said));
+        }
+        tasks.add(MoveTask {
+            handle: handle.clone(),
+            to_move: api.queues().counts(&source, now)?.visible,
+            source,
+            destination,
+            rate,
+            moved: 0,
+            started: now,
+            status: Status::Running,
+        });
+    }
+    match rate {
+        None => {
+            step(api, &handle, usize::MAX);
+        }
+        Some(rate) => {
+            let pause = Duration::from_secs(1) / rate;
+            tokio::spawn(run(Arc::downgrade(api), handle.clone(), pause));
+        }
+    }
+    Ok(json!({"TaskHandle": handle}))
+}
+
+/// Moves one message after the other, as long as there are any and somebody serves the queues.
+async fn run(api: Weak<Api>, handle: String, pause: Duration) {
+    let mut ticks = tokio::time::interval(pause);
+    loop {
+        ticks.tick().await;
+        let Some(api) = api.upgrade() else { return };
+        if !step(&api, &handle, 1) {
+            return;
+        }
+    }
+}
+
+/// Moves up to `most` messages, and says whether there may be more to do.
+fn step(api: &Api, handle: &str, most: usize) -> bool {
+    let mut tasks = api.moves();
+    let task = tasks.0.iter_mut().find(|task| task.handle == handle);
+    let Some(task) = task.filter(|task| task.status == Status::Running) else {
+        return false;
+    };
+    let to = task.destination.as_deref();
+    let now = SystemTime::now();
+    let mut new_id = || Uuid::new_v4().to_string();
+    let mut queues = api.queues();
+    match queues.move_visible(&task.source, to, most, &mut new_id, now) {
+        Ok(moved) => {
+            task.moved += moved.count;
+            if let Some(failure) = moved.failure {
+                task.status = Status::Failed(failure);
+            } else if moved.count < most {
+                task.status = Status::Completed;
+            }
+        }
+        Err(error) => task.status = Status::Failed(error.code()),
+    }
+    task.status == Status::Running
+}
+
+pub(super) fn list(api: &Api, request: &Value) -> Answer {
+    let list: List = read(request)?;
+    let source = existing(api, "SourceArn", &list.source_arn)?;
+    let most = within("MaxResults", list.max_results, 1..=10)?;
+    let most = most.map_or(1, |most| most as usize);
+    let tasks = api.moves();
+    let of_source = tasks.0.iter().rev().filter(|task| task.source == source);
+    let results: Vec<_> = of_source.take(most).map(MoveTask::entry).collect();
+    Ok(json!({"Results": results}))
+}
+
+pub(super) fn cancel(api: &Api, request: &Value) -> Answer {
+    let cancel: Cancel = read(request)?;
+    let handle = required("TaskHandle", &cancel.task_handle)?;
+    let mut tasks = api.moves();
+    let task = tasks.0.iter_mut().find(|task| task.handle == handle);
+    let Some(task) = task else {
+        return Err(Refused::new(
+            "ResourceNotFoundException",
+            "Task does not exist.",
+        ));
+    };
+    if task.status != Status::Running {
+        let said = "Only a running task can be cancelled.";
+        return Err(Refused::new("UnsupportedOperation", said));
+    }
+    task.status = Status::Cancelled;
+    Ok(json!({"ApproximateNumberOfMessagesMoved": task.moved}))
+}
+
+/// The name of a queue that is there, by its ARN.
+fn existing(api: &Api, parameter: &str, value: &Option<String>) -> Result<String, Refused> {
+    let value = required(parameter, value)?;
+    let queues = api.queues();
+    let name = queues.names().into_iter().find(|name| arn(name) == value);
+    name.map(str::to_owned).ok_or_else(|| {
+        let said =
+            format!("The resource that you specified for the {parameter} parameter doesn't exist.");
+        Refused::new("ResourceNotFoundException", said)
+    })
+}
+
+impl MoveTasks {
+    fn add(&mut self, task: MoveTask) {
+        let of_source = self.0.iter().filter(|one| one.source == task.source);
+        if of_source.count() >= MOST_LISTED {
+            let oldest = self.0.iter().position(|one| one.source == task.source);
+            oldest.map(|oldest| self.0.remove(oldest));
+        }
+        self.0.push(task);
+    }
+}
+
+impl MoveTask {
+    fn entry(&self) -> Value {
+        let started = self.started.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let mut entry = json!({
+            "Status": self.status.name(),
+            "SourceArn": arn(&self.source),
+            "ApproximateNumberOfMessagesMoved": self.moved,
+            "ApproximateNumberOfMessagesToMove": self.to_move,
+            "StartedTimestamp": u64::try_from(started.as_millis()).unwrap_or(u64::MAX),
+        });
+        if self.status == Status::Running {
+            entry["TaskHandle"] = self.handle.clone().into();
+        }
+        if let Some(destination) = &self.destination {
+            entry["DestinationArn"] = arn(destination).into();
+        }
+        if let Some(rate) = self.rate {
+            entry["MaxNumberOfMessagesPerSecond"] = rate.into();
+        }
+        if let Status::Failed(reason) = self.status {
+            entry["FailureReason"] = reason.into();
+        }
+        entry
+    }
+}
+
+impl Status {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Running => "RUNNING",
+            Self::Completed => "COMPLETED",
+            Self::Cancelled => "CANCELLED",
+            Self::Failed(_) => "FAILED",
+        }
+    }
+}

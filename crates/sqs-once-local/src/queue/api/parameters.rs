@@ -1,0 +1,75 @@
+//! A request's parameters: of the right type, there if they must be, and within their limits.
+
+use super::refused::Refused;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+/// The request as JSON, which is an object.
+pub(super) fn parse(body: &[u8]) -> Result<Value, Refused> {
+    let request = serde_json::from_slice(body).map_err(unreadable)?;
+    match request {
+        Value::Object(_) => Ok(request),
+        _ => Err(unreadable("the request is not an object")),
+    }
+}
+
+/// The parameters that an operation knows. Others are ignored.
+pub(super) fn read<T: DeserializeOwned>(value: &Value) -> Result<T, Refused> {
+    if !value.is_object() {
+        return Err(unreadable("an entry is not an object"));
+    }
+    T::deserialize(value).map_err(unreadable)
+}
+
+fn unreadable(error: impl ToString) -> Refused {
+    Refused::new("SerializationException", error.to_string())
+}
+
+/// A parameter that must be there, and not be empty.
+pub(super) fn required<'a>(name: &str, value: &'a Option<String>) -> Result<&'a str, Refused> {
+    let value = value.as_deref().filter(|value| !value.is_empty());
+    value.ok_or_else(|| Refused::missing(name))
+}
+
+/// The queue's name: the last part of its URL, or the name itself.
+pub(super) fn queue(request: &Value) -> Result<String, Refused> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "PascalCase")]
+    struct Target {
+        queue_url: Option<String>,
+    }
+    let target: Target = read(request)?;
+    let url = required("QueueUrl", &target.queue_url)?;
+    let name = url.trim_end_matches('/').rsplit('/').next();
+    Ok(name.unwrap_or(url).to_owned())
+}
+
+/// A number within its limits.
+pub(super) fn within(
+    name: &str,
+    value: Option<i64>,
+    limits: RangeInclusive<u32>,
+) -> Result<Option<u32>, Refused> {
+    let Some(value) = value else { return Ok(None) };
+    match u32::try_from(value) {
+        Ok(number) if limits.contains(&number) => Ok(Some(number)),
+        _ => {
+            let (least, most) = (limits.start(), limits.end());
+            let reason = format!("Must be between {least} and {most}");
+            Err(Refused::value(name, &value, reason))
+        }
+    }
+}
+
+/// A time in whole seconds within its limits.
+pub(super) fn seconds(
+    name: &str,
+    value: Option<i64>,
+    limits: RangeInclusive<u32>,
+) -> Result<Option<Duration>, Refused> {
+    let seconds = within(name, value, limits)?;
+    Ok(seconds.map(|seconds| Duration::from_secs(seconds.into())))
+}

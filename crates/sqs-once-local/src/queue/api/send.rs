@@ -1,0 +1,137 @@
+//! `SendMessage` and `SendMessageBatch`.
+
+use super::message_attributes::{self, Attributes, is_allowed};
+use super::parameters::{queue, read, required, seconds};
+use super::refused::Refused;
+use super::{Answer, Api, batch as batches};
+use crate::queue::NewMessage;
+use crate::queue::message::sequence_number;
+use crate::queue::one::is_fifo;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::time::SystemTime;
+use uuid::Uuid;
+
+/// How large a message is at most, and how large all of a batch's are together.
+const LARGEST: usize = 1024 * 1024;
+
+const TRACE_HEADER: &str = "AWSTraceHeader";
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Parameters {
+    message_body: Option<String>,
+    delay_seconds: Option<i64>,
+    message_attributes: Option<Attributes>,
+    message_system_attributes: Option<Attributes>,
+    message_group_id: Option<String>,
+    message_deduplication_id: Option<String>,
+}
+
+pub(super) fn one(api: &Api, request: &Value) -> Answer {
+    send(api, &queue(request)?, read(request)?)
+}
+
+pub(super) fn batch(api: &Api, request: &Value) -> Answer {
+    let queue = queue(request)?;
+    let entries = batches::entries::<Parameters>(request)?;
+    api.queues().queue(&queue)?;
+    let size: usize = entries.iter().map(|entry| entry.parameters.size()).sum();
+    if size > LARGEST {
+        let said = format!(
+            "Batch requests cannot be longer than {LARGEST} bytes. You have sent {size} bytes."
+        );
+        return Err(Refused::new("BatchRequestTooLong", said));
+    }
+    batches::each(entries, |parameters| send(api, &queue, parameters))
+}
+
+fn send(api: &Api, queue: &str, parameters: Parameters) -> Answer {
+    let mut queues = api.queues();
+    queues.queue(queue)?;
+    let message = parameters.message(is_fifo(queue))?;
+    let mut answer = json!({"MD5OfMessageBody": format!("{:x}", md5::compute(&message.body))});
+    if let Some(md5) = message_attributes::md5(&message.attributes) {
+        answer["MD5OfMessageAttributes"] = md5.into();
+    }
+    if let Some(header) = &message.trace_header {
+        let system = json!({TRACE_HEADER: {"DataType": "String", "StringValue": header}});
+        let md5 = system.as_object().and_then(message_attributes::md5);
+        answer["MD5OfMessageSystemAttributes"] = md5.into();
+    }
+    let sent = queues.accept(queue, message, SystemTime::now())?;
+    answer["MessageId"] = sent.id.into();
+    if is_fifo(queue) {
+        answer["SequenceNumber"] = sequence_number(sent.sequence_number).into();
+    }
+    Ok(answer)
+}
+
+impl Parameters {
+    /// About how large the message is: exact for all that is valid.
+    fn size(&self) -> usize {
+        let attributes = self.message_attributes.iter().flatten();
+        let attributes: usize = attributes
+            .map(|(name, attribute)| name.len() + attribute.size())
+            .sum();
+        self.message_body.as_ref().map_or(0, String::len) + attributes
+    }
+
+    fn message(self, fifo: bool) -> Result<NewMessage, Refused> {
+        let body = required("MessageBody", &self.message_body)?.to_owned();
+        if !body.chars().all(is_allowed) {
+            let said = "Invalid characters found. Valid unicode characters are #x9 | #xA | #xD | #x20 to #xD7FF | \
+                        #xE000 to #xFFFD | #x10000 to #x10FFFF";
+            return Err(Refused::new("InvalidMessageContents", said));
+        }
+        if self.size() > LARGEST {
+            let said = format!(
+                "One or more parameters are invalid. Reason: Message must be shorter than {LARGEST} bytes."
+            );
+            return Err(Refused::new("InvalidParameterValue", said));
+        }
+        let delay = seconds("DelaySeconds", self.delay_seconds, 0..=900)?;
+        let not_here = "The request includes a parameter that is not valid for this queue type";
+        if fifo && delay.is_some_and(|delay| !delay.is_zero()) {
+            let seconds = self.delay_seconds.unwrap_or_default();
+            return Err(Refused::value("DelaySeconds", &seconds, not_here));
+        }
+        for (name, id) in [
+            ("MessageGroupId", &self.message_group_id),
+            ("MessageDeduplicationId", &self.message_deduplication_id),
+        ] {
+            if let Some(id) = id.as_ref().filter(|id| !is_id(id)) {
+                let reason = "It can only include alphanumeric and punctuation characters. 1 to 128 in length";
+                return Err(Refused::value(name, id, reason));
+            }
+        }
+        if let (false, Some(id)) = (fifo, &self.message_deduplication_id) {
+            return Err(Refused::value("MessageDeduplicationId", id, not_here));
+        }
+        let attributes = self.message_attributes.unwrap_or_default();
+        let system = self.message_system_attributes.unwrap_or_default();
+        if let Some(other) = system.keys().find(|name| *name != TRACE_HEADER) {
+            let said = format!("Message system attribute name '{other}' is invalid.");
+            return Err(Refused::new("InvalidParameterValue", said));
+        }
+        let header = system.get(TRACE_HEADER).map(|header| header.text());
+        if header == Some(None) {
+            let said = format!("{TRACE_HEADER} must be a String.");
+            return Err(Refused::new("InvalidParameterValue", said));
+        }
+        Ok(NewMessage {
+            attributes: message_attributes::checked(attributes)?,
+            group_id: self.message_group_id,
+            deduplication_id: self.message_deduplication_id,
+            trace_header: header.flatten().map(str::to_owned),
+            // A FIFO queue's own delay counts, even if the request says 0.
+            delay: delay.filter(|_| !fifo),
+            ..NewMessage::new(Uuid::new_v4().to_string(), body)
+        })
+    }
+}
+
+/// Whether a text can be a message group's or a deduplication id.
+fn is_id(id: &str) -> bool {
+    (1..=128).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic())
+}

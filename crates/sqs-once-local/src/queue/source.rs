@@ -1,0 +1,99 @@
+//! Where a poller's messages come from.
+
+use super::endpoint::{LocalSqs, lock};
+use super::message::arn;
+use super::{QueueError, Queues, Received};
+use std::future::Future;
+use std::num::NonZeroU32;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+/// A queue as a [`Poller`](crate::Poller) sees it.
+pub trait Source: Send + Sync + 'static {
+    /// What can go wrong with it. An error ends the poller.
+    type Error: std::error::Error + Send + Sync + 'static;
+
+    /// The queue's ARN, which the function sees.
+    fn arn(&self) -> String;
+
+    /// Receives up to `most` messages. It may wait for them for as long as `wait`, and need not.
+    fn receive(
+        &self,
+        most: NonZeroU32,
+        wait: Duration,
+    ) -> impl Future<Output = Result<Vec<Received>, Self::Error>> + Send;
+
+    /// Deletes what was received. That a message has been received again meanwhile is no error.
+    fn delete(&self, messages: &[Received])
+    -> impl Future<Output = Result<(), Self::Error>> + Send;
+
+    /// Makes what was received visible again at once. That a message already is is no error.
+    fn give_back(
+        &self,
+        messages: &[Received],
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send;
+
+    /// Whether it has no messages, visible or not.
+    fn is_empty(&self) -> impl Future<Output = Result<bool, Self::Error>> + Send;
+}
+
+/// A queue of a [`LocalSqs`].
+#[derive(Clone)]
+pub struct LocalQueue {
+    queues: Arc<Mutex<Queues>>,
+    name: String,
+}
+
+impl LocalQueue {
+    /// The queue called `name`.
+    pub fn new(sqs: &LocalSqs, name: impl Into<String>) -> Self {
+        Self {
+            queues: sqs.shared(),
+            name: name.into(),
+        }
+    }
+}
+
+impl Source for LocalQueue {
+    type Error = QueueError;
+
+    fn arn(&self) -> String {
+        arn(&self.name)
+    }
+
+    async fn receive(
+        &self,
+        most: NonZeroU32,
+        _wait: Duration,
+    ) -> Result<Vec<Received>, QueueError> {
+        let most = usize::try_from(most.get()).unwrap_or(usize::MAX);
+        lock(&self.queues).receive(&self.name, most, SystemTime::now())
+    }
+
+    async fn delete(&self, messages: &[Received]) -> Result<(), QueueError> {
+        let mut queues = lock(&self.queues);
+        for message in messages {
+            match queues.delete(&self.name, &message.receipt_handle, SystemTime::now()) {
+                Ok(_) | Err(QueueError::Expired) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    async fn give_back(&self, messages: &[Received]) -> Result<(), QueueError> {
+        let mut queues = lock(&self.queues);
+        for message in messages {
+            let (handle, now) = (&message.receipt_handle, SystemTime::now());
+            match queues.change_visibility(&self.name, handle, Duration::ZERO, now) {
+                Ok(()) | Err(QueueError::NotInFlight) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    async fn is_empty(&self) -> Result<bool, QueueError> {
+        Ok(lock(&self.queues).len(&self.name)? == 0)
+    }
+}

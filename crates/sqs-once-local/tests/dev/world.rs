@@ -1,0 +1,238 @@
+//! A queue, a poller, the scripted function, and everything that happened.
+
+use serde_json::{Value, json};
+use sqs_once_local::{
+    Answer, Faults, Happening, Launch, LocalQueue, LocalSqs, NewMessage, Observer, Poller,
+    PollerControls, PollerError, PollerSettings, QueueError, QueueSettings, Queues, Redrive,
+};
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+pub(crate) const QUEUE: &str = "orders";
+pub(crate) const FIFO: &str = "orders.fifo";
+pub(crate) const DEAD: &str = "dead";
+/// For what is to be over soon.
+pub(crate) const SHORT: Duration = Duration::from_millis(300);
+/// Nothing takes so long.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// The example `scripted`, which cargo builds along with the tests.
+pub(crate) fn scripted() -> Launch {
+    let test = std::env::current_exe().unwrap();
+    let profile: PathBuf = test.ancestors().nth(2).unwrap().to_owned();
+    // A busy machine starts processes slowly.
+    Launch::new(profile.join("examples/scripted")).init_limit(LIMIT)
+}
+
+pub(crate) fn number(number: u32) -> NonZeroU32 {
+    NonZeroU32::new(number).unwrap()
+}
+
+/// A body that makes the function do `step` with its batch for the first `until` deliveries.
+pub(crate) fn body(step: Value, until: u32) -> String {
+    json!({"step": step, "until": until}).to_string()
+}
+
+/// What a test wants.
+pub(crate) struct Plan {
+    pub(crate) queue: &'static str,
+    pub(crate) visibility: Duration,
+    pub(crate) max_receive_count: Option<u32>,
+    pub(crate) launch: Launch,
+    pub(crate) settings: PollerSettings,
+    pub(crate) faults: Faults,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self {
+            queue: QUEUE,
+            visibility: LIMIT,
+            max_receive_count: None,
+            launch: scripted(),
+            settings: PollerSettings::default(),
+            faults: Faults::default(),
+        }
+    }
+}
+
+pub(crate) struct World {
+    pub(crate) sqs: LocalSqs,
+    pub(crate) controls: PollerControls,
+    /// What has happened so far, as far as it was looked at.
+    pub(crate) seen: Vec<Happening>,
+    happenings: mpsc::UnboundedReceiver<Happening>,
+    run: JoinHandle<Result<(), PollerError<QueueError>>>,
+    queue: &'static str,
+}
+
+impl World {
+    /// Starts a poller on a queue with these bodies, whose messages are `m-1`, `m-2` and so on.
+    pub(crate) async fn start(plan: Plan, bodies: &[String]) -> Self {
+        let messages = bodies.iter().enumerate().map(|(index, body)| {
+            let id = format!("m-{}", index + 1);
+            NewMessage::new(id, body)
+        });
+        Self::with(plan, messages.collect()).await
+    }
+
+    pub(crate) async fn with(plan: Plan, messages: Vec<NewMessage>) -> Self {
+        let (sender, happenings) = mpsc::unbounded_channel();
+        let observer: Observer = Arc::new(move |_, happening: &Happening| {
+            // Nobody looks any more at the end of a test.
+            let _ = sender.send(happening.clone());
+        });
+        let mut queues = Queues::default();
+        queues.observe(Arc::clone(&observer));
+        queues.create(DEAD, QueueSettings::default()).unwrap();
+        let settings = QueueSettings {
+            visibility_timeout: plan.visibility,
+            redrive: plan.max_receive_count.map(|max_receive_count| Redrive {
+                to: DEAD.to_owned(),
+                max_receive_count,
+            }),
+            ..QueueSettings::default()
+        };
+        queues.create(plan.queue, settings).unwrap();
+        for message in messages {
+            queues.send(plan.queue, message, SystemTime::now()).unwrap();
+        }
+        let sqs = LocalSqs::start(queues).await.unwrap();
+        let source = LocalQueue::new(&sqs, plan.queue);
+        let poller = Poller::new(source, plan.launch, plan.settings)
+            .observe(observer)
+            .faults(plan.faults);
+        Self {
+            sqs,
+            controls: poller.controls(),
+            seen: Vec::new(),
+            happenings,
+            run: tokio::spawn(poller.run()),
+            queue: plan.queue,
+        }
+    }
+
+    pub(crate) fn send(&self, id: &str, body: &str) {
+        let message = NewMessage::new(id, body);
+        let mut queues = self.sqs.queues();
+        queues.send(self.queue, message, SystemTime::now()).unwrap();
+    }
+
+    pub(crate) fn left(&self) -> usize {
+        self.sqs.queues().len(self.queue).unwrap()
+    }
+
+    /// Waits until something happens that `wanted` finds something in.
+    pub(crate) async fn until<T>(&mut self, wanted: impl Fn(&Happening) -> Option<T>) -> T {
+        let limit = tokio::time::Instant::now() + LIMIT;
+        loop {
+            let next = tokio::time::timeout_at(limit, self.happenings.recv()).await;
+            let Ok(Some(happening)) = next else {
+                panic!("it never happened; what did: {:#?}", self.seen);
+            };
+            let found = wanted(&happening);
+            self.seen.push(happening);
+            if let Some(found) = found {
+                return found;
+            }
+        }
+    }
+
+    pub(crate) async fn until_deleted(&mut self, id: &str) {
+        self.until(|happening| match happening {
+            Happening::Deleted { message_id, .. } if message_id == id => Some(()),
+            _ => None,
+        })
+        .await;
+    }
+
+    /// Waits for an answer that Lambda takes for a failure of the whole batch, and says why it does.
+    pub(crate) async fn until_failed(&mut self) -> String {
+        self.until(|happening| match happening {
+            Happening::Answered {
+                answer: Answer::Failed { reason },
+                ..
+            } => Some(reason.clone()),
+            _ => None,
+        })
+        .await
+    }
+
+    /// Waits for the function to be invoked, and gives the batch's messages.
+    pub(crate) async fn until_invoked(&mut self) -> Vec<String> {
+        self.until(|happening| match happening {
+            Happening::Invoked { message_ids, .. } => Some(message_ids.clone()),
+            _ => None,
+        })
+        .await
+    }
+
+    /// Waits for an environment's end, and says why it ended.
+    pub(crate) async fn until_ended(&mut self) -> String {
+        self.until(|happening| match happening {
+            Happening::EnvironmentEnded { reason, .. } => Some(reason.clone()),
+            _ => None,
+        })
+        .await
+    }
+
+    /// Stops the poller, and waits for its end. Everything that has happened is in `seen` then.
+    pub(crate) async fn stop(&mut self) {
+        self.controls.stop();
+        self.end().await.unwrap();
+    }
+
+    pub(crate) async fn end(&mut self) -> Result<(), PollerError<QueueError>> {
+        let ended = tokio::time::timeout(LIMIT, &mut self.run).await;
+        while let Ok(happening) = self.happenings.try_recv() {
+            self.seen.push(happening);
+        }
+        match ended {
+            Ok(ended) => ended.unwrap(),
+            Err(_) => panic!("it did not end; what happened: {:#?}", self.seen),
+        }
+    }
+
+    /// The batches in the order in which the function got them.
+    pub(crate) fn batches(&self) -> Vec<Vec<&str>> {
+        let batch = |happening| match happening {
+            &Happening::Invoked {
+                ref message_ids, ..
+            } => Some(message_ids.iter().map(String::as_str).collect()),
+            _ => None,
+        };
+        self.seen.iter().filter_map(batch).collect()
+    }
+
+    /// The faults that were done, and to which messages.
+    pub(crate) fn faults(&self) -> Vec<(&str, Vec<&str>)> {
+        let fault = |happening| match happening {
+            &Happening::Fault {
+                ref what,
+                ref message_ids,
+            } => Some((
+                what.as_str(),
+                message_ids.iter().map(String::as_str).collect(),
+            )),
+            _ => None,
+        };
+        self.seen.iter().filter_map(fault).collect()
+    }
+
+    pub(crate) fn deleted(&self) -> Vec<&str> {
+        let deleted = |happening| match happening {
+            &Happening::Deleted { ref message_id, .. } => Some(message_id.as_str()),
+            _ => None,
+        };
+        self.seen.iter().filter_map(deleted).collect()
+    }
+
+    pub(crate) fn environments(&self) -> usize {
+        let is_start = |one: &&Happening| matches!(one, Happening::EnvironmentStarted { .. });
+        self.seen.iter().filter(is_start).count()
+    }
+}

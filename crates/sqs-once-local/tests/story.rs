@@ -1,0 +1,541 @@
+//! What a story makes of what happens: read from its report, which holds all of it.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use serde_json::{Map, Value, json};
+use sqs_once_local::{
+    Answer, Happening, Limits, NewMessage, Observer, Outcome, QueueSettings, Queues, RecordLine,
+    Redrive, Story,
+};
+use std::num::NonZeroUsize;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+const QUEUE: &str = "orders";
+const DEAD: &str = "orders-dlq";
+
+fn at(seconds: u64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_secs(1_000_000 + seconds)
+}
+
+/// A story, told by hand: each happening is a second after the one before.
+struct Teller {
+    story: Story,
+    tell: Observer,
+    now: u64,
+}
+
+impl Teller {
+    fn new(limits: Limits) -> Self {
+        let story = Story::new(QUEUE, Some(DEAD), limits);
+        let tell = story.observer();
+        Self {
+            story,
+            tell,
+            now: 0,
+        }
+    }
+
+    fn tell(&mut self, happening: &Happening) {
+        self.now += 1;
+        (self.tell)(at(self.now), happening);
+    }
+
+    fn sent(&mut self, id: &str) {
+        self.sent_to(QUEUE, id, &format!("body of {id}"), Map::new());
+    }
+
+    fn sent_to(&mut self, queue: &str, id: &str, body: &str, attributes: Map<String, Value>) {
+        let visible_at = at(self.now + 1);
+        self.tell(&Happening::Sent {
+            queue: queue.to_owned(),
+            message_id: id.to_owned(),
+            body: body.to_owned(),
+            attributes,
+            group_id: None,
+            visible_at,
+        });
+    }
+
+    fn received(&mut self, id: &str, receive_count: u32) {
+        let visible_at = at(self.now + 31);
+        self.tell(&Happening::Received {
+            queue: QUEUE.to_owned(),
+            message_id: id.to_owned(),
+            receive_count,
+            visible_at,
+        });
+    }
+
+    fn invoked(&mut self, environment: u32, request_id: &str, ids: &[&str]) {
+        self.tell(&Happening::Invoked {
+            environment,
+            request_id: request_id.to_owned(),
+            queue: QUEUE.to_owned(),
+            message_ids: ids.iter().map(|id| (*id).to_owned()).collect(),
+        });
+    }
+
+    fn record(&mut self, environment: u32, id: &str, outcome: Outcome) {
+        self.tell(&Happening::Record {
+            environment,
+            record: RecordLine {
+                message_id: id.to_owned(),
+                outcome,
+                duration_ms: Some(3.0),
+                reason: None,
+                key: Some("orders#abc".to_owned()),
+                receive_count: None,
+            },
+        });
+    }
+
+    fn logged(&mut self, environment: u32, line: &str) {
+        self.tell(&Happening::Logged {
+            environment,
+            line: line.to_owned(),
+        });
+    }
+
+    fn answered(&mut self, environment: u32, request_id: &str, failures: &[&str]) {
+        self.tell(&Happening::Answered {
+            environment,
+            request_id: request_id.to_owned(),
+            answer: Answer::Read {
+                failures: failures.iter().map(|id| (*id).to_owned()).collect(),
+            },
+        });
+    }
+
+    fn deleted(&mut self, id: &str) {
+        self.tell(&Happening::Deleted {
+            queue: QUEUE.to_owned(),
+            message_id: id.to_owned(),
+        });
+    }
+
+    fn whole(&self) -> Value {
+        whole(&self.story)
+    }
+
+    /// The details of the messages that have this id, the oldest first.
+    fn details(&self, id: &str) -> Vec<Value> {
+        let whole = self.whole();
+        let details = whole["details"].as_object().unwrap().values();
+        let mut of_id: Vec<_> = details.filter(|one| one["id"] == id).cloned().collect();
+        of_id.sort_by_key(|one| one["number"].as_u64());
+        of_id
+    }
+
+    fn detail(&self, id: &str) -> Value {
+        let mut details = self.details(id);
+        assert_eq!(details.len(), 1, "{details:?}");
+        details.remove(0)
+    }
+}
+
+fn whole(story: &Story) -> Value {
+    let html = story.report();
+    let start = r#"<script type="application/json" id="data">"#;
+    let (_, data) = html.split_once(start).unwrap();
+    let (data, _) = data.split_once("</script>").unwrap();
+    serde_json::from_str::<Value>(data).unwrap()["report"].clone()
+}
+
+/// The kinds of a timeline's entries.
+fn timeline(detail: &Value) -> Vec<&str> {
+    let entries = detail["entries"].as_array().unwrap();
+    let kinds = entries.iter().map(|entry| entry["what"].as_str().unwrap());
+    kinds.collect()
+}
+
+fn limits(messages: usize, lines: usize, bytes: usize) -> Limits {
+    let limit = |count| NonZeroUsize::new(count).unwrap();
+    Limits {
+        messages: limit(messages),
+        lines: limit(lines),
+        bytes: limit(bytes),
+    }
+}
+
+#[test]
+fn a_message_is_told_from_when_it_was_sent_until_it_was_deleted() {
+    let mut teller = Teller::new(Limits::default());
+    teller.sent("m-1");
+    assert_eq!(teller.detail("m-1")["state"], "queued");
+    teller.received("m-1", 1);
+    teller.invoked(2, "request-1", &["m-1"]);
+    assert_eq!(teller.detail("m-1")["state"], "in_flight");
+    teller.record(2, "m-1", Outcome::Processed);
+    teller.answered(2, "request-1", &[]);
+    teller.deleted("m-1");
+
+    let told = teller.detail("m-1");
+    assert_eq!(told["state"], "done");
+    assert_eq!(told["outcome"], "processed");
+    assert_eq!(told["key"], "orders#abc");
+    assert_eq!(told["body"], "body of m-1");
+    let kinds = ["sent", "received", "record", "answered", "deleted"];
+    assert_eq!(timeline(&told), kinds);
+    assert_eq!(told["entries"][1]["environment"], 2);
+    assert_eq!(told["entries"][1]["request_id"], "request-1");
+    assert_eq!(told["entries"][1]["at"], 1_000_002_000_u64, "milliseconds");
+}
+
+#[test]
+fn what_an_answer_returns_waits_and_is_received_again() {
+    let mut teller = Teller::new(Limits::default());
+    for id in ["m-1", "m-2"] {
+        teller.sent(id);
+        teller.received(id, 1);
+    }
+    teller.invoked(1, "request-1", &["m-1", "m-2"]);
+    teller.record(1, "m-1", Outcome::Failed);
+    teller.answered(1, "request-1", &["m-1"]);
+    assert_eq!(teller.detail("m-1")["state"], "returned");
+    assert_eq!(
+        teller.detail("m-2")["state"],
+        "in_flight",
+        "not deleted yet"
+    );
+    teller.received("m-1", 2);
+    assert_eq!(teller.detail("m-1")["state"], "in_flight");
+    assert_eq!(teller.detail("m-1")["receives"], 2);
+}
+
+#[test]
+fn a_batch_that_failed_is_returned_whole_and_says_why() {
+    let mut teller = Teller::new(Limits::default());
+    teller.sent("m-1");
+    teller.received("m-1", 1);
+    teller.invoked(1, "request-1", &["m-1"]);
+    teller.tell(&Happening::EnvironmentEnded {
+        environment: 1,
+        reason: "killed".to_owned(),
+    });
+    teller.tell(&Happening::Answered {
+        environment: 1,
+        request_id: "request-1".to_owned(),
+        answer: Answer::Failed {
+            reason: "it timed out".to_owned(),
+        },
+    });
+    let told = teller.detail("m-1");
+    assert_eq!(told["state"], "returned");
+    assert_eq!(told["outcome"], "failed");
+    let kinds = ["sent", "received", "environment_ended", "answered"];
+    assert_eq!(timeline(&told), kinds);
+    assert_eq!(told["entries"][3]["reason"], "it timed out");
+}
+
+#[test]
+fn messages_of_one_id_are_told_apart() {
+    let mut teller = Teller::new(Limits::default());
+    teller.sent("same");
+    teller.sent("same");
+    teller.received("same", 1);
+    teller.received("same", 1);
+    teller.invoked(1, "request-1", &["same", "same"]);
+    teller.record(1, "same", Outcome::Processed);
+    teller.record(1, "same", Outcome::Duplicate);
+    teller.answered(1, "request-1", &[]);
+    teller.deleted("same");
+    teller.deleted("same");
+
+    let [first, second] = teller.details("same").try_into().unwrap();
+    assert_eq!(first["outcome"], "processed");
+    assert_eq!(second["outcome"], "duplicate");
+    let kinds = ["sent", "received", "record", "answered", "deleted"];
+    for told in [&first, &second] {
+        assert_eq!(timeline(told), kinds);
+        assert_eq!(told["state"], "done");
+    }
+    assert_eq!(first["copies"][0]["number"], second["number"]);
+}
+
+#[test]
+fn of_two_messages_of_one_id_the_receive_count_tells_which_came_back() {
+    let mut teller = Teller::new(Limits::default());
+    teller.sent("same");
+    teller.received("same", 1);
+    teller.sent("same");
+    teller.received("same", 2);
+    let [first, second] = teller.details("same").try_into().unwrap();
+    assert_eq!(first["receives"], 2);
+    assert_eq!(second["receives"], 0);
+}
+
+#[test]
+fn a_log_line_belongs_to_the_message_it_names_and_else_to_its_whole_invocation() {
+    let mut teller = Teller::new(Limits::default());
+    teller.logged(1, "before any invocation");
+    for id in ["m-1", "m-2"] {
+        teller.sent(id);
+        teller.received(id, 1);
+    }
+    teller.invoked(1, "request-1", &["m-1", "m-2"]);
+    teller.logged(1, r#"{"message": "mine", "message_id": "m-1"}"#);
+    teller.logged(1, "not JSON");
+    teller.answered(1, "request-1", &[]);
+    teller.logged(1, "between invocations");
+    teller.logged(1, r#"{"message": "late", "function_request_id": "request-1"}"#);
+
+    let lines = |id| {
+        let told = teller.detail(id);
+        let entries = told["entries"].as_array().unwrap().iter();
+        let logged = entries.filter(|entry| entry["what"] == "logged");
+        let lines = logged.map(|entry| {
+            let line = entry["line"].as_str().unwrap().to_owned();
+            (line, entry["own"].as_bool().unwrap())
+        });
+        lines.collect::<Vec<_>>()
+    };
+    let mine = (
+        r#"{"message": "mine", "message_id": "m-1"}"#.to_owned(),
+        true,
+    );
+    let shared = ("not JSON".to_owned(), false);
+    let late = (
+        r#"{"message": "late", "requestId": "request-1"}"#.to_owned(),
+        false,
+    );
+    assert_eq!(lines("m-1"), [mine, shared.clone(), late.clone()]);
+    assert_eq!(lines("m-2"), [shared, late]);
+    let whole = teller.whole();
+    let function = whole["overview"]["function"].as_array().unwrap();
+    let function: Vec<_> = function.iter().map(|entry| &entry["line"]).collect();
+    assert_eq!(function, ["before any invocation", "between invocations"]);
+}
+
+#[test]
+fn a_record_line_that_is_read_late_still_finds_its_message() {
+    let mut teller = Teller::new(Limits::default());
+    for id in ["m-1", "m-2"] {
+        teller.sent(id);
+        teller.received(id, 1);
+    }
+    teller.invoked(1, "request-1", &["m-1"]);
+    teller.answered(1, "request-1", &[]);
+    teller.deleted("m-1");
+    teller.invoked(1, "request-2", &["m-2"]);
+    teller.record(1, "m-1", Outcome::Processed);
+    assert_eq!(teller.detail("m-1")["outcome"], "processed");
+    assert_eq!(teller.detail("m-1")["state"], "done");
+    assert_eq!(teller.detail("m-2")["outcome"], Value::Null);
+}
+
+#[test]
+fn a_redriven_message_is_linked_to_what_it_was() {
+    let mut teller = Teller::new(Limits::default());
+    teller.sent("old");
+    teller.received("old", 1);
+    teller.tell(&Happening::DeadLettered {
+        queue: QUEUE.to_owned(),
+        to: DEAD.to_owned(),
+        message_id: "old".to_owned(),
+    });
+    let dead = teller.detail("old");
+    assert_eq!(
+        (&dead["state"], &dead["dead"]),
+        (&json!("dead_lettered"), &json!(true))
+    );
+    assert_eq!(dead["queue"], DEAD);
+    teller.tell(&Happening::Redriven {
+        queue: DEAD.to_owned(),
+        to: QUEUE.to_owned(),
+        message_id: "old".to_owned(),
+        new_message_id: "new".to_owned(),
+    });
+    let (old, new) = (teller.detail("old"), teller.detail("new"));
+    assert_eq!(old["state"], "redriven");
+    assert_eq!(old["to"]["number"], new["number"]);
+    assert_eq!(new["from"]["message_id"], "old");
+    assert_eq!(new["state"], "queued");
+    assert_eq!(new["body"], "body of old");
+    assert_eq!(timeline(&new), ["redriven_from"]);
+}
+
+#[test]
+fn a_dead_letter_that_the_function_sent_is_linked_to_its_message() {
+    let mut teller = Teller::new(Limits::default());
+    teller.sent("m-1");
+    teller.received("m-1", 1);
+    let of = json!({"DataType": "String", "StringValue": "m-1"});
+    let attributes = Map::from_iter([("sqs-once-message-id".to_owned(), of)]);
+    teller.sent_to(DEAD, "letter", "{}", attributes);
+    teller.deleted("m-1");
+    let (original, letter) = (teller.detail("m-1"), teller.detail("letter"));
+    assert_eq!(letter["state"], "dead_lettered");
+    assert_eq!(letter["from"]["number"], original["number"]);
+    assert_eq!(original["to"]["message_id"], "letter");
+    let kinds = ["sent", "received", "dead_letter_sent", "deleted"];
+    assert_eq!(timeline(&original), kinds);
+}
+
+#[test]
+fn a_purge_ends_what_the_queue_had() {
+    let mut teller = Teller::new(Limits::default());
+    for id in ["done", "open"] {
+        teller.sent(id);
+    }
+    teller.deleted("done");
+    teller.tell(&Happening::Purged {
+        queue: QUEUE.to_owned(),
+    });
+    assert_eq!(teller.detail("done")["state"], "done");
+    assert_eq!(teller.detail("open")["state"], "purged");
+}
+
+#[test]
+fn a_message_that_its_queue_keeps_no_longer_is_lost_and_says_so() {
+    let mut teller = Teller::new(Limits::default());
+    teller.sent("m-1");
+    teller.tell(&Happening::Expired {
+        queue: QUEUE.to_owned(),
+        message_id: "m-1".to_owned(),
+    });
+    let told = teller.detail("m-1");
+    assert_eq!(told["state"], "expired");
+    assert_eq!(timeline(&told), ["sent", "expired"]);
+}
+
+#[test]
+fn a_story_that_begins_in_the_middle_says_so() {
+    let mut teller = Teller::new(Limits::default());
+    teller.received("m-1", 3);
+    let told = teller.detail("m-1");
+    assert_eq!(told["receives"], 3);
+    assert_eq!(timeline(&told), ["seen_first", "received"]);
+}
+
+#[test]
+fn a_fault_stands_in_the_timeline() {
+    let mut teller = Teller::new(Limits::default());
+    teller.sent("m-1");
+    teller.tell(&Happening::Fault {
+        what: "the answer was dropped".to_owned(),
+        message_ids: vec!["m-1".to_owned(), "unknown".to_owned()],
+    });
+    assert_eq!(timeline(&teller.detail("m-1")), ["sent", "fault"]);
+}
+
+#[test]
+fn the_oldest_finished_message_is_forgotten_first_and_counted() {
+    let mut teller = Teller::new(limits(3, 100, 1 << 20));
+    for id in ["open", "second", "first"] {
+        teller.sent(id);
+    }
+    teller.deleted("first");
+    teller.deleted("second");
+    teller.sent("new");
+    assert_eq!(teller.details("first").len(), 0);
+    teller.sent("newer");
+    teller.sent("newest");
+    let whole = teller.whole();
+    let messages = whole["overview"]["messages"].as_array().unwrap();
+    let ids: Vec<_> = messages.iter().map(|one| &one["id"]).collect();
+    assert_eq!(ids, ["new", "newer", "newest"]);
+    let forgotten = &whole["overview"]["forgotten"];
+    assert_eq!(
+        (&forgotten["done"], &forgotten["unfinished"]),
+        (&json!(2), &json!(1))
+    );
+}
+
+#[test]
+fn a_timeline_keeps_its_last_entries() {
+    let mut teller = Teller::new(limits(10, 5, 1 << 20));
+    teller.sent("m-1");
+    for count in 1..=20 {
+        teller.received("m-1", count);
+        teller.invoked(1, &format!("request-{count}"), &["m-1"]);
+        for line in 0..10 {
+            teller.logged(1, &format!("{count}/{line}"));
+        }
+    }
+    let told = teller.detail("m-1");
+    let entries = told["entries"].as_array().unwrap();
+    let received = entries.iter().filter(|one| one["what"] == "received");
+    let counts: Vec<_> = received.map(|one| &one["receive_count"]).collect();
+    assert_eq!(counts, [16, 17, 18, 19, 20]);
+    let logged = entries.iter().filter(|one| one["what"] == "logged");
+    assert_eq!(logged.count(), 5 * 5, "five lines of five invocations");
+    assert_eq!(told["entries_forgotten"], 16 + 5 * 5);
+}
+
+#[test]
+fn bytes_are_bounded_and_given_back() {
+    let mut teller = Teller::new(limits(1000, 100, 100_000));
+    for number in 0..200 {
+        let id = format!("m-{number}");
+        teller.sent_to(QUEUE, &id, &"x".repeat(10_000), Map::new());
+        teller.received(&id, 1);
+        teller.invoked(1, &id, &[&id]);
+        teller.logged(1, &"y".repeat(1_000_000));
+        teller.answered(1, &id, &[]);
+        teller.deleted(&id);
+    }
+    let html = teller.story.report();
+    assert!(html.len() < 300_000, "{} bytes", html.len());
+    let kept = teller.whole()["details"].as_object().unwrap().len();
+    // None is charged for what was forgotten before it.
+    assert!((3..=10).contains(&kept), "{kept} are kept");
+    assert!(teller.details("m-199").len() == 1, "the last is there");
+}
+
+#[test]
+fn no_body_and_no_line_ends_the_script_it_stands_in() {
+    let mut teller = Teller::new(Limits::default());
+    let odd = "</script><script>alert(1)</script><!--{{nonce}}{{script}}";
+    teller.sent_to(QUEUE, "</script>", odd, Map::new());
+    teller.logged(1, odd);
+    let html = teller.story.report();
+    assert_eq!(
+        html.matches("</script>").count(),
+        2,
+        "the data's and the page's"
+    );
+    assert_eq!(html.matches("alert(1)<").count(), 0);
+    assert_eq!(teller.detail("</script>")["body"], odd);
+}
+
+#[test]
+fn a_report_asks_nobody() {
+    let html = Teller::new(Limits::default()).story.report();
+    assert!(html.contains("default-src 'none'"), "{html}");
+    assert!(html.contains("connect-src 'none'"));
+    for elsewhere in ["http://", "https://", "src=", "@import", "url("] {
+        assert!(!html.contains(elsewhere), "{elsewhere}");
+    }
+}
+
+#[test]
+fn what_queues_do_is_told_as_it_happens() {
+    let story = Story::new(QUEUE, Some(DEAD), Limits::default());
+    let mut queues = Queues::default();
+    queues.observe(story.observer());
+    queues.create(DEAD, QueueSettings::default()).unwrap();
+    let redrive = Redrive {
+        to: DEAD.to_owned(),
+        max_receive_count: 1,
+    };
+    let settings = QueueSettings {
+        redrive: Some(redrive),
+        ..QueueSettings::default()
+    };
+    queues.create(QUEUE, settings).unwrap();
+    queues
+        .send(QUEUE, NewMessage::new("m-1", "{}"), at(0))
+        .unwrap();
+    queues.receive(QUEUE, 1, at(0)).unwrap();
+    queues.receive(QUEUE, 1, at(60)).unwrap();
+    let new_id = || "m-2".to_owned();
+    queues.redrive(DEAD, QUEUE, new_id, at(61)).unwrap();
+    let whole = whole(&story);
+    let states = whole["overview"]["messages"].as_array().unwrap().iter();
+    let states: Vec<_> = states.map(|one| (&one["id"], &one["state"])).collect();
+    let expected = [
+        (&json!("m-1"), &json!("redriven")),
+        (&json!("m-2"), &json!("queued")),
+    ];
+    assert_eq!(states, expected);
+}

@@ -1,0 +1,58 @@
+//! What people may make of a key.
+
+use sqs_once::Timestamp;
+use sqs_once::key::ItemId;
+use sqs_once::store::{Fence, Item, Owner, Status};
+
+/// What is made of a key.
+///
+/// Either writes an owner of its own: whoever had the key before can neither complete nor release it from
+/// then on, however late that request comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// The next message with this key runs. The item stays, with a lapsed lease: deleting it would let the
+    /// fence start afresh.
+    Forget,
+    /// Messages with this key are duplicates, until this moment.
+    Complete {
+        /// The expiry; kept rounded up to the second.
+        expiration: Timestamp,
+    },
+}
+
+impl Change {
+    /// The item that is written where `seen` stands; `None` when there is nothing to do: a key that
+    /// nothing is known of is forgotten already.
+    pub fn write(
+        &self,
+        id: &ItemId,
+        seen: Option<&Item>,
+        owner: Owner,
+        now: Timestamp,
+    ) -> Option<Item> {
+        match (self, seen) {
+            (Self::Forget, None) => None,
+            (Self::Forget, Some(seen)) => Some(Item {
+                status: Status::InProgress,
+                lease_until: Some(Timestamp::default()),
+                owner: Some(owner),
+                data: None,
+                ..seen.clone()
+            }),
+            (Self::Complete { expiration }, seen) => {
+                let expiration = Timestamp::from_secs(expiration.as_millis().div_ceil(1000));
+                let fence = seen.map_or(Some(Fence::first(now)), |seen| seen.fence);
+                Some(Item {
+                    id: id.clone(),
+                    status: Status::Completed,
+                    lease_until: seen.and_then(|seen| seen.lease_until),
+                    expiration: Some(expiration),
+                    fingerprint: seen.and_then(|seen| seen.fingerprint.clone()),
+                    data: seen.and_then(|seen| seen.data.clone()),
+                    owner: Some(owner),
+                    fence,
+                })
+            }
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! A dead-letter queue: receiving its messages, putting them back, sending them on, deleting them.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use aws_sdk_sqs::Client;
+use aws_sdk_sqs::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_sqs::types::{
+    ChangeMessageVisibilityBatchRequestEntry, MessageSystemAttributeName,
+    MessageSystemAttributeNameForSends, MessageSystemAttributeValue, QueueAttributeName,
+};
+use sqs_once::key::ItemId;
+use sqs_once::store::Item;
+use sqs_once::{Clock, SystemClock};
+
+use crate::letter::{DeadLetter, KeyFrom, Standing};
+use crate::{Error, Keys};
+
+/// The most messages that SQS gives or takes in one request.
+pub(crate) const BATCH: usize = 10;
+/// How long a request waits for messages. One that does not wait may miss some that are there.
+const WAIT: Duration = Duration::from_secs(1);
+
+/// A dead-letter queue, and the table that its messages' keys are looked up in.
+#[derive(Clone, Debug)]
+pub struct DeadLetters {
+    client: Client,
+    url: String,
+    keys: Option<Keys>,
+    key_from: Option<KeyFrom>,
+}
+
+impl DeadLetters {
+    /// How long a message stays invisible that was received and not put back: if this program dies, that
+    /// is how long it takes until the message can be received again.
+    pub const HOLD: Duration = Duration::from_secs(15 * 60);
+
+    /// The queue with this URL. Without `keys` no table is asked.
+    pub fn new(client: Client, url: impl Into<String>, keys: Option<Keys>) -> Self {
+        Self {
+            client,
+            url: url.into(),
+            keys,
+            key_from: None,
+        }
+    }
+
+    /// The queue with this name, in the account of the credentials.
+    ///
+    /// # Errors
+    /// [`Error::Queue`] when there is none, or SQS gives no answer.
+    pub async fn named(client: Client, name: &str, keys: Option<Keys>) -> Result<Self, Error> {
+        let url = url_of(&client, name).await?;
+        Ok(Self::new(client, url, keys))
+    }
+
+    /// How the keys are found of messages that don't say their own.
+    #[must_use]
+    pub fn key_from(mut self, key_from: Option<KeyFrom>) -> Self {
+        self.key_from = key_from;
+        self
+    }
+
+    /// The queue's URL.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    pub(crate) fn is_fifo(&self) -> bool {
+        self.url.ends_with(".fifo")
+    }
+
+    /// About how many messages the queue has, and how many of these are in flight.
+    ///
+    /// # Errors
+    /// [`Error::Queue`] when SQS gives no answer.
+    pub async fn count(&self) -> Result<(u64, u64), Error> {
+        let visible = QueueAttributeName::ApproximateNumberOfMessages;
+        let hidden = QueueAttributeName::ApproximateNumberOfMessagesNotVisible;
+        let request = self
+            .client
+            .get_queue_attributes()
+            .queue_url(&self.url)
+            .attribute_names(visible.clone())
+            .attribute_names(hidden.clone());
+        let answer = request.send().await;
+        let answer = answer.map_err(|error| failed(error, "sqs:GetQueueAttributes"))?;
+        let number = |name| answer.attributes()?.get(&name)?.parse::<u64>().ok();
+        let hidden = number(hidden).unwrap_or(0);
+        Ok((number(visible).unwrap_or(0) + hidden, hidden))
+    }
+
+    /// Where its messages came from: the one queue that has this as its dead-letter queue.
+    ///
+    /// # Errors
+    /// [`Error::Sources`] when there is none or more than one, [`Error::Queue`] when SQS gives no answer.
+    pub async fn source(&self) -> Result<String, Error> {
+        let request = self.client.list_dead_letter_source_queues();
+        let answer = request.queue_url(&self.url).send().await;
+        let answer = answer.map_err(|error| failed(error, "sqs:ListDeadLetterSourceQueues"))?;
+        let mut urls = answer.queue_urls;
+        match (urls.pop(), urls.is_empty()) {
+            (Some(url), true) => Ok(url),
+            (last, _) => {
+                urls.extend(last);
+                Err(Error::Sources { found: urls })
+            }
+        }
+    }
+
+    /// The URL of another queue, by its URL or its name.
+    ///
+    /// # Errors
+    /// [`Error::Queue`] when there is none, or SQS gives no answer.
+    pub async fn other(&self, queue: &str) -> Result<String, Error> {
+        if queue.starts_with("https://") || queue.starts_with("http://") {
+            return Ok(queue.to_owned());
+        }
+        url_of(&self.client, queue).await
+    }
+
+    /// Receives up to ten messages, which nobody else receives for as long as [`HOLD`](Self::HOLD), and looks
+    /// their keys up. None means that the queue is empty, or that the rest is in flight.
+    ///
+    /// # Errors
+    /// [`Error::Queue`] when SQS gives no answer. When the table gives none, the messages are put back.
+    pub async fn receive(&self) -> Result<Vec<DeadLetter>, Error> {
+        let request = self
+            .client
+            .receive_message()
+            .queue_url(&self.url)
+            .max_number_of_messages(BATCH as i32)
+            .visibility_timeout(Self::HOLD.as_secs() as i32)
+            .wait_time_seconds(WAIT.as_secs() as i32)
+            .message_attribute_names("All")
+            .message_system_attribute_names(MessageSystemAttributeName::All);
+        let answer = request.send().await;
+        let answer = answer.map_err(|error| failed(error, "sqs:ReceiveMessage"))?;
+        let messages = answer.messages.unwrap_or_default().into_iter();
+        let mut letters: Vec<_> = messages
+            .map(|message| DeadLetter::new(message, self.key_from.as_ref()))
+            .collect();
+        if let Err(error) = self.look_up(&mut letters).await {
+            self.put_back(letters.iter().map(DeadLetter::receipt))
+                .await?;
+            return Err(error);
+        }
+        Ok(letters)
+    }
+
+    async fn look_up(&self, letters: &mut [DeadLetter]) -> Result<(), Error> {
+        let Some(keys) = &self.keys else {
+            return Ok(());
+        };
+        let mut ids: Vec<ItemId> = letters.iter().flat_map(|one| one.ids.clone()).collect();
+        // DynamoDB refuses to be asked for the same twice.
+        ids.sort();
+        ids.dedup();
+        let items = keys.read(&ids).await?.into_iter();
+        let items: HashMap<ItemId, Item> = items.map(|item| (item.id.clone(), item)).collect();
+        let now = SystemClock.now();
+        for letter in letters {
+            if !letter.ids.is_empty() {
+                let item = letter.ids.iter().find_map(|id| items.get(id));
+                letter.standing = Standing::of(item, now);
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes messages visible again at once.
+    pub(crate) async fn put_back<'a>(
+        &self,
+        receipts: impl Iterator<Item = &'a str>,
+    ) -> Result<(), Error> {
+        let receipts: Vec<_> = receipts.collect();
+        for chunk in receipts.chunks(BATCH) {
+            let entries = chunk.iter().enumerate().map(|(at, receipt)| {
+                ChangeMessageVisibilityBatchRequestEntry::builder()
+                    .id(at.to_string())
+                    .receipt_handle(*receipt)
+                    .visibility_timeout(0)
+                    .build()
+            });
+            let entries = entries.collect::<Result<Vec<_>, _>>();
+            let entries =
+                entries.map_err(|error| Error::queue("sqs:ChangeMessageVisibility", error))?;
+            let request = self
+                .client
+                .change_message_visibility_batch()
+                .queue_url(&self.url)
+                .set_entries(Some(entries));
+            // One that was in flight no more is visible already.
+            let answer = request.send().await;
+            answer.map_err(|error| failed(error, "sqs:ChangeMessageVisibility"))?;
+        }
+        Ok(())
+    }
+
+    /// Sends a copy to another queue: body, own attributes, message group and trace header. What a consumer
+    /// has added about the failure stays behind.
+    pub(crate) async fn send(&self, letter: &DeadLetter, to: &str) -> Result<(), Error> {
+        let is_fifo = to.ends_with(".fifo");
+        let group = letter.system("MessageGroupId");
+        let trace = letter.system("AWSTraceHeader").map(|header| {
+            let name = MessageSystemAttributeNameForSends::AwsTraceHeader;
+            let value = MessageSystemAttributeValue::builder().data_type("String");
+            let value = value.string_value(header).build();
+            value.map(|value| HashMap::from([(name, value)]))
+        });
+        let trace = trace.transpose();
+        let trace = trace.map_err(|error| Error::queue("sqs:SendMessage", error))?;
+        // Its own, not the message's first one: within five minutes of that SQS would accept the copy and
+        // keep none. And the same whenever this is sent again: a run that was interrupted doubles nothing.
+        let deduplication = is_fifo.then(|| format!("redrive-{}", letter.id()));
+        let request = self
+            .client
+            .send_message()
+            .queue_url(to)
+            .message_body(letter.body())
+            .set_message_attributes(Some(letter.own_attributes()))
+            .set_message_system_attributes(trace)
+            .set_message_group_id(match group {
+                None if is_fifo => Some(letter.id().to_owned()),
+                group => group.map(str::to_owned),
+            })
+            .set_message_deduplication_id(deduplication);
+        let answer = request.send().await;
+        answer.map_err(|error| failed(error, "sqs:SendMessage"))?;
+        Ok(())
+    }
+
+    /// Deletes a message from the dead-letter queue.
+    pub(crate) async fn delete(&self, letter: &DeadLetter) -> Result<(), Error> {
+        let request = self.client.delete_message().queue_url(&self.url);
+        let answer = request.receipt_handle(letter.receipt()).send().await;
+        answer.map_err(|error| failed(error, "sqs:DeleteMessage"))?;
+        Ok(())
+    }
+}
+
+async fn url_of(client: &Client, name: &str) -> Result<String, Error> {
+    let answer = client.get_queue_url().queue_name(name).send().await;
+    let answer = answer.map_err(|error| failed(error, "sqs:GetQueueUrl"))?;
+    answer
+        .queue_url
+        .ok_or_else(|| Error::queue("sqs:GetQueueUrl", "the answer came without a URL"))
+}
+
+/// What SQS has refused, in a line.
+fn failed<E>(error: SdkError<E>, action: &'static str) -> Error
+where
+    E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
+{
+    let said = match (error.code(), error.message()) {
+        (Some(code), Some(message)) => format!("{code}: {message}"),
+        _ => return Error::queue(action, error),
+    };
+    Error::queue(action, said)
+}

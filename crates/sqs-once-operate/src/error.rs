@@ -1,0 +1,84 @@
+//! What can go wrong.
+
+use sqs_once::store::{StoreError, StoreErrorKind};
+use sqs_once::{KeyError, key::InvalidNamespace};
+use thiserror::Error as ThisError;
+
+/// Why something could not be looked up or done.
+#[derive(Debug, ThisError)]
+#[non_exhaustive]
+pub enum Error {
+    /// The table gave no answer.
+    #[error(transparent)]
+    Store(StoreError),
+    /// A key is looked for by its parts, which name it only within a namespace.
+    #[error(
+        "a key needs its consumer's namespace: give --namespace, or set SQS_ONCE_NAMESPACE \
+         (in the table, it is what stands before the `#`)"
+    )]
+    NoNamespace,
+    /// That is no namespace.
+    #[error(transparent)]
+    Namespace(#[from] InvalidNamespace),
+    /// What was written can't be a key.
+    #[error("this can't be a key")]
+    Key(#[from] KeyError),
+    /// There is no AWS region.
+    #[error("no AWS region is known: give --region, set AWS_REGION, or put one into the profile")]
+    NoRegion,
+    /// SQS did not do what it was asked to.
+    #[error("SQS did not do it ({action}, which your credentials need)")]
+    Queue {
+        /// What it was asked to, as a policy names it.
+        action: &'static str,
+        /// What it said.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// Which queue the messages came from is not to be seen.
+    #[error(
+        "say with --to where the messages go: {} have this dead-letter queue{}",
+        match found.len() { 0 => "no queues".to_owned(), count => format!("{count} queues") },
+        found.iter().map(|url| format!("\n    {url}")).collect::<String>()
+    )]
+    Sources {
+        /// The queues that have this dead-letter queue.
+        found: Vec<String>,
+    },
+    /// Messages would go back to where they are.
+    #[error("the queue that the messages go to is the dead-letter queue itself")]
+    SameQueue,
+}
+
+impl Error {
+    pub(crate) fn queue(
+        action: &'static str,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        let source = source.into();
+        Self::Queue { action, source }
+    }
+}
+
+/// In the words of somebody who has no function at hand, but credentials of their own.
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        let fix = match error.kind() {
+            StoreErrorKind::AccessDenied => {
+                "your credentials need dynamodb:BatchGetItem on the table, to list dynamodb:Scan (or \
+                 dynamodb:Query, with a sort key), and to change something dynamodb:UpdateItem"
+            }
+            StoreErrorKind::NoCredentials => {
+                "sign in, such as by `aws sso login`, or name a profile with --profile"
+            }
+            StoreErrorKind::TableNotFound => "check --table, --region and --profile",
+            StoreErrorKind::KeySchema => {
+                "by default it has the partition key `id` of type S and no sort key: see --partition-key \
+                 and --sort-key"
+            }
+            StoreErrorKind::Throttled => "wait a moment, or raise the table's capacity",
+            StoreErrorKind::Unanswered => "check the network and --region",
+            _ => return Self::Store(error),
+        };
+        Self::Store(error.with_fix(fix))
+    }
+}

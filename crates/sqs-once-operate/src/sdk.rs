@@ -1,0 +1,52 @@
+//! The user's own AWS settings.
+
+use std::time::Duration;
+
+use aws_config::stalled_stream_protection::StalledStreamProtectionConfig;
+use aws_config::timeout::TimeoutConfig;
+use aws_config::{BehaviorVersion, Region, SdkConfig};
+use aws_smithy_http_client::tls::{self, rustls_provider::CryptoMode};
+
+use crate::Error;
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// A page of a large table takes a while.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(15);
+const OPERATION_TIMEOUT: Duration = Duration::from_secs(45);
+
+/// The settings of whoever runs this, as the AWS CLI finds them: environment, profiles, SSO, a program that
+/// gives credentials, a container's or an instance's role. Endpoints are the SDK's own variables
+/// (`AWS_ENDPOINT_URL_DYNAMODB`, `AWS_ENDPOINT_URL_SQS`).
+///
+/// # Errors
+/// [`Error::NoRegion`] when no region is to be found.
+pub async fn sdk_config(profile: Option<&str>, region: Option<&str>) -> Result<SdkConfig, Error> {
+    let http_client = aws_smithy_http_client::Builder::new()
+        .tls_provider(tls::Provider::Rustls(CryptoMode::Ring))
+        .build_https();
+    let timeouts = TimeoutConfig::builder()
+        .connect_timeout(CONNECT_TIMEOUT)
+        .operation_attempt_timeout(ATTEMPT_TIMEOUT)
+        .operation_timeout(OPERATION_TIMEOUT)
+        .build();
+    let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12())
+        .http_client(http_client)
+        .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
+        .timeout_config(timeouts);
+    if let Some(profile) = profile {
+        loader = loader.profile_name(profile);
+    }
+    if let Some(region) = region {
+        loader = loader.region(Region::new(region.to_owned()));
+    }
+    let config = loader.load().await;
+    match config.region() {
+        Some(_) => Ok(config),
+        None => Err(Error::NoRegion),
+    }
+}
+
+/// A client of SQS with these settings.
+pub fn sqs_client(config: &SdkConfig) -> aws_sdk_sqs::Client {
+    aws_sdk_sqs::Client::new(config)
+}

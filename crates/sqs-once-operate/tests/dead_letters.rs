@@ -1,0 +1,476 @@
+//! What a redrive promises, on queues in this process, whose connections are cut wherever that is possible.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, SystemTime};
+
+use aws_sdk_sqs::config::retry::RetryConfig;
+use aws_sdk_sqs::config::{BehaviorVersion, Credentials, Region};
+use aws_smithy_runtime_api::client::http::{
+    HttpClient, HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn,
+};
+use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
+use aws_smithy_runtime_api::client::result::ConnectorError;
+use serde_json::json;
+use sqs_once::store::DynamoDbStore;
+use sqs_once_local::{
+    LocalDynamoDb, LocalSqs, NewMessage, QueueSettings, Queues, REGION, Redrive, TableDescription,
+};
+use sqs_once_operate::{DeadLetters, Error, Fate, Keys, Selection, Standing, Tally};
+
+/// Which requests fail, counted from 0.
+#[derive(Clone, Copy, Debug)]
+enum Cut {
+    Never,
+    /// This one.
+    One(usize),
+    /// This one and all after it: the process has died.
+    AllFrom(usize),
+}
+
+/// What is lost of a request that fails.
+#[derive(Clone, Copy, Debug)]
+enum Lost {
+    Request,
+    /// It is carried out, but nobody hears of it.
+    Answer,
+}
+
+#[derive(Debug)]
+struct Faulty {
+    inner: SharedHttpConnector,
+    requests: Arc<AtomicUsize>,
+    cut: Cut,
+    lost: Lost,
+}
+
+impl HttpConnector for Faulty {
+    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+        let at = self.requests.fetch_add(1, Ordering::SeqCst);
+        let is_cut = match self.cut {
+            Cut::Never => false,
+            Cut::One(one) => at == one,
+            Cut::AllFrom(first) => at >= first,
+        };
+        let (inner, lost) = (self.inner.clone(), self.lost);
+        HttpConnectorFuture::new(async move {
+            if !is_cut {
+                return inner.call(request).await;
+            }
+            if let Lost::Answer = lost {
+                let _ = inner.call(request).await;
+            }
+            Err(ConnectorError::io("the connection is cut".into()))
+        })
+    }
+}
+
+/// Two queues, the second of which has the first one's dead letters.
+struct Account {
+    sqs: LocalSqs,
+    suffix: &'static str,
+}
+
+impl Account {
+    async fn new(suffix: &'static str) -> Self {
+        let mut queues = Queues::default();
+        let dlq = format!("orders-dlq{suffix}");
+        queues.create(&dlq, QueueSettings::default()).unwrap();
+        let settings = QueueSettings {
+            redrive: Some(Redrive {
+                to: dlq,
+                max_receive_count: 3,
+            }),
+            ..QueueSettings::default()
+        };
+        let source = format!("orders{suffix}");
+        queues.create(&source, settings).unwrap();
+        let sqs = LocalSqs::start(queues).await.unwrap();
+        Self { sqs, suffix }
+    }
+
+    /// With dead letters, each with its body for its id, in a group called by the body's first letter.
+    async fn with(suffix: &'static str, bodies: &[&str]) -> Self {
+        let account = Self::new(suffix).await;
+        for body in bodies {
+            let message = NewMessage::new(format!("id-{body}"), *body);
+            account.put(message.in_group(&body[..1], format!("first-{body}")));
+        }
+        account
+    }
+
+    fn put(&self, message: NewMessage) {
+        let mut queues = self.sqs.queues();
+        let sent = queues.send(&self.dlq(), message, SystemTime::now());
+        sent.unwrap();
+    }
+
+    fn dlq(&self) -> String {
+        format!("orders-dlq{}", self.suffix)
+    }
+
+    fn source(&self) -> String {
+        format!("orders{}", self.suffix)
+    }
+
+    fn bodies(&self, queue: &str) -> Vec<String> {
+        let queues = self.sqs.queues();
+        let messages = queues.messages(queue).unwrap();
+        messages.map(|message| message.body.clone()).collect()
+    }
+
+    fn in_flight(&self) -> usize {
+        let queues = self.sqs.queues();
+        queues.in_flight(&self.dlq(), SystemTime::now()).unwrap()
+    }
+
+    fn letters(&self, keys: Option<Keys>, cut: Cut, lost: Lost) -> (DeadLetters, Arc<AtomicUsize>) {
+        let requests = Arc::new(AtomicUsize::new(0));
+        let http = aws_smithy_http_client::Builder::new().build_http();
+        let counted = Arc::clone(&requests);
+        let http_client = http_client_fn(move |settings, components| {
+            SharedHttpConnector::new(Faulty {
+                inner: http.http_connector(settings, components),
+                requests: Arc::clone(&counted),
+                cut,
+                lost,
+            })
+        });
+        let config = aws_sdk_sqs::Config::builder()
+            .behavior_version(BehaviorVersion::v2026_01_12())
+            .region(Region::new(REGION))
+            .credentials_provider(Credentials::new("test", "test", None, None, "test"))
+            .endpoint_url(self.sqs.endpoint())
+            .retry_config(RetryConfig::disabled())
+            .http_client(http_client)
+            .build();
+        let client = aws_sdk_sqs::Client::from_conf(config);
+        let url = self.sqs.url(&self.dlq());
+        (DeadLetters::new(client, url, keys), requests)
+    }
+
+    fn reliable(&self, keys: Option<Keys>) -> DeadLetters {
+        self.letters(keys, Cut::Never, Lost::Request).0
+    }
+
+    async fn redrive_all(&self, letters: &DeadLetters) -> (Tally, Result<(), Error>) {
+        let to = self.sqs.url(&self.source());
+        let all = Selection::default();
+        letters
+            .redrive(&to, &all, false, &|| false, |_, _| {})
+            .await
+    }
+
+    /// Whatever is in flight comes back.
+    fn hold_passes(&self) {
+        let (now, mut queues) = (SystemTime::now(), self.sqs.queues());
+        let later = now + Duration::from_secs(3600);
+        loop {
+            let received = queues.receive(&self.dlq(), 100, later).unwrap();
+            if received.is_empty() {
+                return;
+            }
+            for message in received {
+                let handle = &message.receipt_handle;
+                let visible = queues.change_visibility(&self.dlq(), handle, Duration::ZERO, now);
+                visible.unwrap();
+            }
+            if queues.in_flight(&self.dlq(), now).unwrap() == 0 {
+                return;
+            }
+        }
+    }
+}
+
+const BODIES: [&str; 4] = ["a1", "b1", "a2", "b2"];
+
+fn set(bodies: Vec<String>) -> BTreeSet<String> {
+    bodies.into_iter().collect()
+}
+
+/// One run that is cut and one that is not; whether the first has come to its end.
+async fn cut_and_resumed(suffix: &'static str, cut: Cut, lost: Lost) -> bool {
+    let case = format!("{suffix:?} {cut:?} {lost:?}");
+    let account = Account::with(suffix, &BODIES).await;
+    let all: BTreeSet<String> = BODIES.map(str::to_owned).into();
+    let (letters, _) = account.letters(None, cut, lost);
+    let (first, ended) = account.redrive_all(&letters).await;
+    let mut somewhere = set(account.bodies(&account.dlq()));
+    somewhere.extend(account.bodies(&account.source()));
+    assert_eq!(somewhere, all, "{case}: a message is lost");
+
+    // Nobody knows the receipts of what a lost answer has brought.
+    account.hold_passes();
+    let (second, resumed) = account.redrive_all(&account.reliable(None)).await;
+    resumed.unwrap_or_else(|error| panic!("{case}: {error}"));
+    assert_eq!(account.bodies(&account.dlq()), [] as [String; 0], "{case}");
+    let arrived = account.bodies(&account.source());
+    assert_eq!(set(arrived.clone()), all, "{case}");
+    assert!(first.redriven + second.redriven <= BODIES.len(), "{case}");
+    if suffix == ".fifo" {
+        assert_eq!(arrived, BODIES, "{case}: each once, in order");
+    } else {
+        // One that was sent and could not be deleted.
+        assert!(arrived.len() <= BODIES.len() + 4, "{case}: {arrived:?}");
+    }
+    ended.is_ok()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redrive_that_is_cut_at_any_request_loses_nothing_and_can_be_run_again() {
+    for suffix in ["", ".fifo"] {
+        let account = Account::with(suffix, &BODIES).await;
+        let (letters, requests) = account.letters(None, Cut::Never, Lost::Request);
+        account.redrive_all(&letters).await.1.unwrap();
+        let requests = requests.load(Ordering::SeqCst);
+        // Receiving twice, sending and deleting four.
+        assert_eq!(requests, 10);
+        let cuts = (0..requests).flat_map(|at| [Cut::One(at), Cut::AllFrom(at)]);
+        let cases = cuts.flat_map(|cut| [Lost::Request, Lost::Answer].map(|lost| (cut, lost)));
+        let runs: Vec<_> = cases
+            .map(|(cut, lost)| tokio::spawn(cut_and_resumed(suffix, cut, lost)))
+            .collect();
+        for run in runs {
+            assert!(!run.await.unwrap(), "nobody has heard of the cut");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redrive_keeps_what_its_producer_sent_and_leaves_the_failure_behind() {
+    let account = Account::new("").await;
+    let text = |value: &str| json!({"DataType": "String", "StringValue": value});
+    let mut message = NewMessage::new("m-1", "{}");
+    message.attributes = json!({
+        "tenant": text("seven"),
+        "weight": {"DataType": "Number.float", "StringValue": "1.5"},
+        "blob": {"DataType": "Binary", "BinaryValue": "aGVsbG8="},
+        "sqs-once-reason": text("the card was refused"),
+        "sqs-once-key": text("payments#0123"),
+    })
+    .as_object()
+    .unwrap()
+    .clone();
+    message.group_id = Some("tenant-7".to_owned());
+    message.trace_header = Some("Root=1-5759e988-bd862e3fe1be46a994272793".to_owned());
+    account.put(message.clone());
+    account
+        .redrive_all(&account.reliable(None))
+        .await
+        .1
+        .unwrap();
+
+    let queues = account.sqs.queues();
+    let [arrived] = queues.messages("orders").unwrap().collect::<Vec<_>>()[..] else {
+        panic!("one message");
+    };
+    message
+        .attributes
+        .retain(|name, _| !name.starts_with("sqs-once-"));
+    assert_eq!(arrived.body, "{}");
+    assert_eq!(arrived.attributes, message.attributes);
+    assert_eq!(arrived.group_id, message.group_id);
+    assert_eq!(arrived.trace_header, message.trace_header);
+}
+
+/// SQS accepts a message whose deduplication id it has seen within five minutes, and keeps none.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redrive_soon_after_the_first_sending_arrives() {
+    let account = Account::new(".fifo").await;
+    let first = NewMessage::new("m-1", "a1").in_group("a", "first");
+    account.put(first.clone());
+    let before = NewMessage {
+        id: "m-0".to_owned(),
+        ..first
+    };
+    {
+        let (now, mut queues) = (SystemTime::now(), account.sqs.queues());
+        queues.send("orders.fifo", before, now).unwrap();
+        let received = queues.receive("orders.fifo", 1, now).unwrap();
+        let handle = &received[0].receipt_handle;
+        queues.delete("orders.fifo", handle, now).unwrap();
+    }
+    account
+        .redrive_all(&account.reliable(None))
+        .await
+        .1
+        .unwrap();
+    assert_eq!(account.bodies("orders.fifo"), ["a1"]);
+}
+
+/// A table in which the keys called so are completed.
+async fn completed(keys: &[&str]) -> (LocalDynamoDb, Keys) {
+    let dynamodb = LocalDynamoDb::memory().await.unwrap();
+    dynamodb.create_table(&TableDescription::default()).unwrap();
+    for key in keys {
+        let item =
+            json!({"id": {"S": key}, "status": {"S": "COMPLETED"}, "expiration": {"N": "1"}});
+        dynamodb.put_item("sqs-once", item).unwrap();
+    }
+    let config = aws_sdk_dynamodb::Config::builder()
+        .behavior_version(BehaviorVersion::v2026_01_12())
+        .region(Region::new(REGION))
+        .credentials_provider(Credentials::new("test", "test", None, None, "test"))
+        .endpoint_url(dynamodb.endpoint())
+        .http_client(aws_smithy_http_client::Builder::new().build_http())
+        .build();
+    let client = aws_sdk_dynamodb::Client::from_conf(config);
+    (dynamodb, Keys::new(DynamoDbStore::new(client, "sqs-once")))
+}
+
+fn saying_its_key(body: &str) -> NewMessage {
+    let mut message = NewMessage::new(format!("id-{body}"), body);
+    let key = json!({"DataType": "String", "StringValue": format!("payments#{body}")});
+    message.attributes.insert("sqs-once-key".to_owned(), key);
+    message.in_group(&body[..1], format!("first-{body}"))
+}
+
+/// What SQS moves has the attributes that its producer gave it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_that_a_producer_claims_is_not_believed() {
+    let account = Account::new("").await;
+    {
+        let an_hour_ago = SystemTime::now() - Duration::from_secs(3600);
+        let mut queues = account.sqs.queues();
+        queues
+            .send("orders", saying_its_key("a1"), an_hour_ago)
+            .unwrap();
+        for times in 0..4 {
+            let at = an_hour_ago + times * Duration::from_secs(600);
+            queues.receive("orders", 10, at).unwrap();
+        }
+        assert_eq!(queues.len("orders-dlq").unwrap(), 1);
+    }
+    let (_dynamodb, keys) = completed(&["payments#a1"]).await;
+    let mut seen = Vec::new();
+    let each = |letter: &sqs_once_operate::DeadLetter| {
+        seen.push((letter.standing, letter.key().cloned()));
+        true
+    };
+    let letters = account.reliable(Some(keys));
+    letters
+        .look(&Selection::default(), &|| false, each)
+        .await
+        .unwrap();
+    assert_eq!(seen, [(Standing::UnknownKey, None)]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_completed_stays_and_what_is_behind_it_in_its_group() {
+    let account = Account::new(".fifo").await;
+    for body in ["a1", "b1", "a2", "b2"] {
+        account.put(saying_its_key(body));
+    }
+    // The record has expired: the effect would happen once more.
+    let (_dynamodb, keys) = completed(&["payments#a1"]).await;
+    let letters = account.reliable(Some(keys));
+    let to = account.sqs.url("orders.fifo");
+    let mut fates = Vec::new();
+    let each = |letter: &sqs_once_operate::DeadLetter, fate| {
+        fates.push((letter.body().to_owned(), letter.standing, fate));
+    };
+    let all = Selection::default();
+    let (tally, ended) = letters.redrive(&to, &all, false, &|| false, each).await;
+    ended.unwrap();
+    let expected = [
+        ("a1", Standing::Completed, Fate::Refused),
+        ("a2", Standing::NeverStarted, Fate::NotSelected),
+        ("b1", Standing::NeverStarted, Fate::Redriven),
+        ("b2", Standing::NeverStarted, Fate::Redriven),
+    ];
+    assert_eq!(
+        fates,
+        expected.map(|(body, standing, fate)| (body.to_owned(), standing, fate))
+    );
+    assert_eq!((tally.redriven, tally.refused), (2, 1));
+    assert_eq!(account.bodies("orders-dlq.fifo"), ["a1", "a2"]);
+    assert_eq!(account.in_flight(), 0);
+
+    let (tally, ended) = letters.redrive(&to, &all, true, &|| false, |_, _| {}).await;
+    ended.unwrap();
+    assert_eq!(tally.redriven, 2);
+    assert_eq!(account.bodies("orders.fifo"), ["b1", "b2", "a1", "a2"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redrive_that_is_stopped_finishes_a_message_and_puts_the_rest_back() {
+    let account = Account::with(".fifo", &BODIES).await;
+    let letters = account.reliable(None);
+    let to = account.sqs.url("orders.fifo");
+    let done = AtomicUsize::new(0);
+    let stop = || done.load(Ordering::SeqCst) == 2;
+    let each = |_: &_, _| {
+        done.fetch_add(1, Ordering::SeqCst);
+    };
+    let all = Selection::default();
+    let (tally, ended) = letters.redrive(&to, &all, false, &stop, each).await;
+    ended.unwrap();
+    assert!(tally.stopped);
+    assert_eq!(tally.redriven, 2);
+    assert_eq!(account.bodies("orders.fifo"), ["a1", "b1"]);
+    assert_eq!(account.bodies("orders-dlq.fifo"), ["a2", "b2"]);
+    assert_eq!(account.in_flight(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn looking_leaves_everything_where_it_was_whatever_happens() {
+    let bodies: Vec<String> = (0..25).map(|body| format!("{body:02}")).collect();
+    let bodies: Vec<&str> = bodies.iter().map(String::as_str).collect();
+    let account = Account::with("", &bodies).await;
+    for enough in [1, 25, 99] {
+        let mut seen = BTreeSet::new();
+        let each = |letter: &sqs_once_operate::DeadLetter| {
+            seen.insert(letter.body().to_owned());
+            seen.len() < enough
+        };
+        let letters = account.reliable(None);
+        let looked = letters.look(&Selection::default(), &|| false, each).await;
+        assert_eq!(looked.unwrap().stopped, enough < 99);
+        assert_eq!(seen.len(), enough.min(25));
+        assert_eq!(account.in_flight(), 0);
+    }
+    // A receive fails, after another: what that one has got is put back.
+    let (letters, _) = account.letters(None, Cut::One(1), Lost::Request);
+    let looked = letters
+        .look(&Selection::default(), &|| false, |_| true)
+        .await;
+    assert!(matches!(looked, Err(Error::Queue { .. })));
+    assert_eq!(account.in_flight(), 0);
+    assert_eq!(account.bodies("orders-dlq").len(), 25);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_table_that_does_not_answer_leaves_the_messages_visible() {
+    let account = Account::new("").await;
+    account.put(saying_its_key("a1"));
+    let (dynamodb, keys) = completed(&[]).await;
+    dynamodb.stop().await;
+    let letters = account.reliable(Some(keys));
+    let (tally, ended) = account.redrive_all(&letters).await;
+    assert!(matches!(ended, Err(Error::Store(_))), "{ended:?}");
+    assert_eq!(tally.redriven, 0);
+    assert_eq!(account.in_flight(), 0);
+    assert_eq!(account.bodies("orders-dlq"), ["a1"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_source_is_the_one_queue_that_has_this_for_its_dead_letters() {
+    let account = Account::new("").await;
+    let letters = account.reliable(None);
+    assert_eq!(letters.source().await.unwrap(), account.sqs.url("orders"));
+    let settings = account.sqs.queues().settings("orders").unwrap().clone();
+    account.sqs.queues().create("returns", settings).unwrap();
+    let Err(Error::Sources { found }) = letters.source().await else {
+        panic!("there are two");
+    };
+    assert_eq!(found.len(), 2);
+    let itself = letters.url().to_owned();
+    let all = Selection::default();
+    let (_, ended) = letters
+        .redrive(&itself, &all, true, &|| false, |_, _| {})
+        .await;
+    assert!(matches!(ended, Err(Error::SameQueue)));
+}

@@ -1,0 +1,496 @@
+//! What people see of a key, and what their changes do to it, on a table in an embedded DynamoDB.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use sqs_once::key::{ItemId, Namespace};
+use sqs_once::store::dynamodb::Listing;
+use sqs_once::store::{
+    Claim, Claimed, DynamoDbStore, Fence, Item, Owner, Settled, Settlement, Settling, Status,
+    Store, TableLayout,
+};
+use sqs_once::{BusinessKey, OsRandom, Random, Timestamp};
+use sqs_once_local::{KeyAttribute, LocalDynamoDb, TableDescription};
+use sqs_once_operate::{Change, Changed, Error, KeyName, Keys, NameError, State};
+
+const NOW: Timestamp = Timestamp::from_millis(1_790_000_000_000);
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// A table with nothing in it.
+struct Table {
+    dynamodb: LocalDynamoDb,
+    store: DynamoDbStore,
+    keys: Keys,
+}
+
+impl Table {
+    async fn new() -> Self {
+        Self::with(TableDescription::default(), TableLayout::default()).await
+    }
+
+    async fn with_sort_key() -> Self {
+        let table = TableDescription {
+            partition_key: KeyAttribute::string("pk"),
+            sort_key: Some(KeyAttribute::string("sk")),
+            ..TableDescription::default()
+        };
+        let layout = TableLayout::default()
+            .partition_key("pk")
+            .sort_key("sk")
+            .partition_value("idempotency#payments")
+            .owner("lock_owner");
+        Self::with(table, layout).await
+    }
+
+    async fn with(table: TableDescription, layout: TableLayout) -> Self {
+        let dynamodb = LocalDynamoDb::memory().await.unwrap();
+        dynamodb.create_table(&table).unwrap();
+        let store = DynamoDbStore::new(client(&dynamodb.endpoint()), table.name);
+        let store = store.layout(layout).unwrap();
+        Self {
+            dynamodb,
+            keys: Keys::new(store.clone()),
+            store,
+        }
+    }
+
+    fn put(&self, item: Value) {
+        self.dynamodb.put_item("sqs-once", item).unwrap();
+    }
+
+    async fn claim(&self, id: &ItemId, owner: u128, now: Timestamp) -> Claimed {
+        let claim = Claim {
+            id: id.clone(),
+            owner: Owner::from_bits(owner),
+            now,
+            lease_until: now + Duration::from_secs(30),
+            expiration: now + 28 * DAY,
+            fingerprint: None,
+        };
+        self.store.claim(&[claim]).await.remove(0).unwrap()
+    }
+
+    async fn settle(&self, id: &ItemId, owner: u128, settling: Settling) -> Settled {
+        let settlement = Settlement {
+            id: id.clone(),
+            owner: Owner::from_bits(owner),
+            settling,
+        };
+        self.store.settle(&[settlement]).await.remove(0).unwrap()
+    }
+
+    async fn complete(&self, id: &ItemId, owner: u128) -> Settled {
+        let completion = Settling::Complete {
+            expiration: NOW + 28 * DAY,
+            data: Some("\"a result\"".into()),
+        };
+        self.settle(id, owner, completion).await
+    }
+
+    async fn item(&self, id: &ItemId) -> Option<Item> {
+        let ids = [id.clone()];
+        self.keys.read(&ids).await.unwrap().pop()
+    }
+
+    async fn change(&self, change: Change, seen: &Item) -> Changed {
+        let keys = &self.keys;
+        let changed = keys.change(change, &seen.id, Some(seen), &OsRandom, NOW);
+        changed.await.unwrap()
+    }
+
+    /// The ids that a key is found under.
+    async fn find(&self, words: &[&str]) -> Vec<String> {
+        let name = KeyName::read(words).unwrap();
+        let found = self.keys.find(&name, Some(&payments())).await.unwrap();
+        let mut ids: Vec<_> = found.items.iter().map(|item| item.id.to_string()).collect();
+        ids.sort();
+        ids
+    }
+}
+
+fn client(endpoint: &str) -> aws_sdk_dynamodb::Client {
+    use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
+    let config = aws_sdk_dynamodb::Config::builder()
+        .behavior_version(BehaviorVersion::v2026_01_12())
+        .region(Region::new(sqs_once_local::REGION))
+        .credentials_provider(Credentials::new("test", "test", None, None, "test"))
+        .endpoint_url(endpoint)
+        .http_client(aws_smithy_http_client::Builder::new().build_http())
+        .build();
+    aws_sdk_dynamodb::Client::from_conf(config)
+}
+
+fn payments() -> Namespace {
+    Namespace::new("payments").unwrap()
+}
+
+fn id<K: sqs_once::key::KeyPart + ?Sized>(key: &K) -> ItemId {
+    payments().item_id(&BusinessKey::of(key).unwrap())
+}
+
+fn forever() -> Change {
+    Change::Complete {
+        expiration: NOW + 365 * DAY,
+    }
+}
+
+#[tokio::test]
+async fn a_key_is_found_as_its_consumer_has_made_it() {
+    let table = Table::new().await;
+    let order = id("order-42");
+    let of_two = id(&("tenant-7", 42_u32));
+    let bytes = id(&(vec![0_u8, 255], true));
+    for id in [&order, &of_two, &bytes] {
+        table.claim(id, 1, NOW).await;
+    }
+    assert_eq!(table.find(&["order-42"]).await, [order.as_str()]);
+    assert_eq!(table.find(&["s:order-42"]).await, [order.as_str()]);
+    assert_eq!(table.find(&["tenant-7", "42"]).await, [of_two.as_str()]);
+    assert_eq!(table.find(&["tenant-7", "i:42"]).await, [of_two.as_str()]);
+    assert!(table.find(&["tenant-7", "s:42"]).await.is_empty());
+    assert_eq!(table.find(&["x:00ff", "true"]).await, [bytes.as_str()]);
+    assert!(table.find(&["order-43"]).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_number_finds_the_text_and_the_integer() {
+    let table = Table::new().await;
+    let (text, integer, large) = (id("42"), id(&42), id(&u128::MAX));
+    for id in [&text, &integer, &large] {
+        table.claim(id, 1, NOW).await;
+    }
+    assert_eq!(table.find(&["42"]).await.len(), 2);
+    assert_eq!(table.find(&["s:42"]).await, [text.as_str()]);
+    assert_eq!(table.find(&["i:42"]).await, [integer.as_str()]);
+    assert!(table.find(&["042"]).await.is_empty());
+    let most = u128::MAX.to_string();
+    assert_eq!(table.find(&[&most]).await, [large.as_str()]);
+}
+
+#[tokio::test]
+async fn a_key_is_found_by_its_id_and_by_what_log_lines_show_of_it() {
+    for table in [Table::new().await, Table::with_sort_key().await] {
+        let hashed = id("order-42");
+        let readable = payments().readable_keys(true);
+        let readable = readable.item_id(&BusinessKey::of("order-43").unwrap());
+        for id in [&hashed, &readable, &id("order-44")] {
+            table.claim(id, 1, NOW).await;
+        }
+        for id in [&hashed, &readable] {
+            assert_eq!(table.find(&[id.as_str()]).await, [id.as_str()]);
+            assert_eq!(table.find(&[&id.short()]).await, [id.as_str()]);
+        }
+        assert_eq!(table.find(&["order-43"]).await, [readable.as_str()]);
+        assert!(table.find(&["payments#0123456789ab"]).await.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn parts_need_a_namespace_and_ids_do_not() {
+    let table = Table::new().await;
+    let order = id("order-42");
+    table.claim(&order, 1, NOW).await;
+    let find = async |word: &str| {
+        let name = KeyName::read(&[word]).unwrap();
+        table.keys.find(&name, None).await
+    };
+    assert!(matches!(find("order-42").await, Err(Error::NoNamespace)));
+    assert_eq!(find(order.as_str()).await.unwrap().items.len(), 1);
+}
+
+#[test]
+fn words_that_are_no_key_are_refused() {
+    let read = |words: &[&str]| KeyName::read(words);
+    assert_eq!(read(&[]), Err(NameError::Nothing));
+    assert_eq!(read(&["a"; 7]), Err(NameError::TooManyParts));
+    for word in ["i:many", "i:", "b:maybe", "x:0", "x:+1", "x:zz", "x:é"] {
+        assert!(
+            matches!(read(&[word]), Err(NameError::Part { .. })),
+            "{word}"
+        );
+    }
+    assert!(read(&[""]).unwrap().keys().is_err());
+}
+
+#[tokio::test]
+async fn a_listing_reaches_every_item_over_all_of_its_pages() {
+    for table in [Table::new().await, Table::with_sort_key().await] {
+        for order in 0..8 {
+            let id = id(&order);
+            table.claim(&id, 1, NOW).await;
+            let data = format!("\"{}\"", "x".repeat(250 * 1024));
+            let completion = Settling::Complete {
+                expiration: NOW + DAY,
+                data: Some(data.into()),
+            };
+            table.settle(&id, 1, completion).await;
+        }
+        let other = Namespace::new("other").unwrap();
+        let other = other.item_id(&BusinessKey::of("order").unwrap());
+        table.claim(&other, 1, NOW).await;
+
+        let count = async |prefix: &str, status: Option<Status>| {
+            let prefix = prefix.to_owned();
+            let listing = Listing { prefix, status };
+            let (mut count, mut pages, mut from) = (0, 0, None);
+            loop {
+                let (items, next) = table.keys.page(&listing, from).await.unwrap();
+                count += items.len();
+                pages += 1;
+                from = next;
+                if from.is_none() {
+                    break;
+                }
+            }
+            (count, pages)
+        };
+        let (all, pages) = count("", None).await;
+        assert_eq!(all, 9);
+        assert!(pages > 1, "one page of 2 MB");
+        assert_eq!(count("payments#", None).await.0, 8);
+        assert_eq!(count("", Some(Status::Completed)).await.0, 8);
+        assert_eq!(count("", Some(Status::InProgress)).await.0, 1);
+    }
+}
+
+#[tokio::test]
+async fn what_others_keep_in_the_table_is_not_listed_and_what_cannot_be_read_is_said() {
+    let table = Table::new().await;
+    table.put(json!({"id": {"S": "customer#7"}, "name": {"S": "Ada"}}));
+    table
+        .put(json!({"id": {"S": "payments#x"}, "status": {"S": "COMPLETED"}, "fence": {"S": "?"}}));
+    let (items, _) = table.keys.page(&Listing::default(), None).await.unwrap();
+    let [(id, item)] = items.try_into().unwrap();
+    assert_eq!(id.as_str(), "payments#x");
+    assert!(item.is_err());
+}
+
+#[tokio::test]
+async fn a_forgotten_key_runs_again_under_a_larger_fence() {
+    for table in [Table::new().await, Table::with_sort_key().await] {
+        let order = id("order-42");
+        let Claimed::Written { fence: first } = table.claim(&order, 1, NOW).await else {
+            panic!("a new key");
+        };
+        table.complete(&order, 1).await;
+        let seen = table.item(&order).await.unwrap();
+
+        let changed = table.change(Change::Forget, &seen).await;
+        let now = table.item(&order).await.unwrap();
+        assert_eq!(changed, Changed::Written(Box::new(now.clone())));
+        assert_eq!(State::of(&now, NOW), State::Released);
+        assert_eq!(now.data, None);
+        let Claimed::Written { fence } = table.claim(&order, 2, NOW).await else {
+            panic!("the key is free");
+        };
+        assert!(fence > first);
+    }
+}
+
+#[tokio::test]
+async fn nobody_from_before_completes_or_releases_a_forgotten_key() {
+    let table = Table::new().await;
+    let order = id("order-42");
+    table.claim(&order, 1, NOW).await;
+    let seen = table.item(&order).await.unwrap();
+    table.change(Change::Forget, &seen).await;
+    let forgotten = table.item(&order).await;
+
+    assert!(matches!(
+        table.complete(&order, 1).await,
+        Settled::Refused(_)
+    ));
+    let released = table.settle(&order, 1, Settling::Release).await;
+    assert!(matches!(released, Settled::Refused(_)));
+    assert_eq!(table.item(&order).await, forgotten);
+}
+
+#[tokio::test]
+async fn a_completed_key_is_a_duplicate_whoever_was_working_on_it() {
+    let table = Table::new().await;
+    let order = id("order-42");
+    table.claim(&order, 1, NOW).await;
+    let seen = table.item(&order).await.unwrap();
+    table.change(forever(), &seen).await;
+
+    let Settled::Refused(Some(item)) = table.complete(&order, 1).await else {
+        panic!("the owner from before");
+    };
+    // The consumer acknowledges: somebody else has completed it.
+    assert_eq!(State::of(&item, NOW), State::Completed);
+    assert_eq!(item.expiration, Some(NOW + 365 * DAY));
+    let Claimed::Refused(item) = table.claim(&order, 2, NOW + 100 * DAY).await else {
+        panic!("a duplicate");
+    };
+    assert_eq!(item.status, Status::Completed);
+}
+
+#[tokio::test]
+async fn a_key_that_never_came_can_be_completed_and_need_not_be_forgotten() {
+    let table = Table::new().await;
+    let order = id("order-42");
+    let forgotten = table
+        .keys
+        .change(Change::Forget, &order, None, &OsRandom, NOW);
+    assert_eq!(forgotten.await.unwrap(), Changed::Nothing);
+    let completed = table.keys.change(forever(), &order, None, &OsRandom, NOW);
+    assert!(matches!(completed.await.unwrap(), Changed::Written(_)));
+    assert!(matches!(
+        table.claim(&order, 1, NOW).await,
+        Claimed::Refused(_)
+    ));
+
+    // Nothing was seen, but now there is something.
+    let completed = table.keys.change(forever(), &order, None, &OsRandom, NOW);
+    assert!(matches!(
+        completed.await.unwrap(),
+        Changed::Refused(Some(_))
+    ));
+}
+
+#[tokio::test]
+async fn a_change_is_refused_when_anything_of_what_was_seen_has_changed() {
+    let table = Table::new().await;
+    let order = id("order-42");
+    table.claim(&order, 1, NOW).await;
+    let there = table.item(&order).await.unwrap();
+    let different: [fn(&mut Item); 9] = [
+        |item| item.status = Status::Completed,
+        |item| item.owner = Some(Owner::from_bits(7)),
+        |item| item.owner = None,
+        |item| item.fence = item.fence.map(Fence::next),
+        |item| item.fence = None,
+        |item| item.lease_until = Some(NOW),
+        |item| item.lease_until = None,
+        |item| item.expiration = Some(NOW),
+        |item| item.expiration = None,
+    ];
+    for differ in different {
+        let mut seen = there.clone();
+        differ(&mut seen);
+        for change in [Change::Forget, forever()] {
+            let refused = Changed::Refused(Some(Box::new(there.clone())));
+            assert_eq!(table.change(change, &seen).await, refused, "{seen:?}");
+        }
+    }
+    let gone = Item {
+        id: id("order-43"),
+        ..there.clone()
+    };
+    assert_eq!(
+        table.change(Change::Forget, &gone).await,
+        Changed::Refused(None)
+    );
+    assert_eq!(table.item(&order).await, Some(there));
+}
+
+/// Powertools for AWS Lambda writes neither owner nor fence, and may write NULL.
+#[tokio::test]
+async fn records_of_powertools_are_found_and_changed() {
+    let table = Table::new().await;
+    let id = "payments.handler#0123456789abcdef0123456789abcdef";
+    table.put(json!({
+        "id": {"S": id}, "status": {"S": "COMPLETED"}, "expiration": {"N": "1790003600"},
+        "data": {"S": "{}"}, "validation": {"S": ""}, "in_progress_expiration": {"NULL": true},
+    }));
+    assert_eq!(table.find(&[id]).await, [id]);
+    assert_eq!(table.find(&["payments.handler#0123456789ab"]).await, [id]);
+    let seen = table.item(&ItemId::from_stored(id)).await.unwrap();
+    assert_eq!((seen.owner, seen.fence), (None, None));
+    let changed = table.change(Change::Forget, &seen).await;
+    assert!(matches!(changed, Changed::Written(_)));
+    let stored = table.dynamodb.item("sqs-once", json!({"id": {"S": id}}));
+    let stored = stored.unwrap().unwrap();
+    // What Powertools itself looks at: in progress, but no longer.
+    assert_eq!(stored["status"]["S"], "INPROGRESS");
+    assert_eq!(stored["in_progress_expiration"]["N"], "0");
+    assert_eq!(stored["validation"]["S"], "");
+    assert_eq!(stored["data"], Value::Null);
+}
+
+#[tokio::test]
+async fn attributes_of_others_stay() {
+    let table = Table::new().await;
+    table.put(json!({
+        "id": {"S": "payments#1"}, "status": {"S": "INPROGRESS"}, "note": {"S": "keep"},
+        "in_progress_expiration": {"N": "1"},
+    }));
+    let seen = table
+        .item(&ItemId::from_stored("payments#1"))
+        .await
+        .unwrap();
+    table.change(forever(), &seen).await;
+    let stored = table
+        .dynamodb
+        .item("sqs-once", json!({"id": {"S": "payments#1"}}));
+    assert_eq!(stored.unwrap().unwrap()["note"]["S"], "keep");
+}
+
+/// Always the same, as a request that the SDK sends twice has one owner.
+struct Same;
+
+impl Random for Same {
+    fn bits(&self) -> u128 {
+        99
+    }
+}
+
+#[tokio::test]
+async fn a_change_that_is_sent_twice_is_written() {
+    let table = Table::new().await;
+    let order = id("order-42");
+    table.claim(&order, 1, NOW).await;
+    let seen = table.item(&order).await.unwrap();
+    for _ in 0..2 {
+        let changed = table
+            .keys
+            .change(forever(), &order, Some(&seen), &Same, NOW);
+        assert!(matches!(changed.await.unwrap(), Changed::Written(_)));
+    }
+}
+
+fn any_item() -> impl Strategy<Value = Item> {
+    let status = prop_oneof![
+        Just(Status::InProgress),
+        Just(Status::Completed),
+        Just(Status::Unknown("EXPIRED".to_owned())),
+    ];
+    // Around now: the second and the millisecond before, at and after it.
+    let moment = prop_oneof![
+        Just(0),
+        NOW.as_millis() - 2000..NOW.as_millis() + 2000,
+        Just(NOW.as_millis()),
+    ];
+    let moment = moment.prop_map(Timestamp::from_millis);
+    let moments = (prop::option::of(moment.clone()), prop::option::of(moment));
+    (status, moments).prop_map(|(status, (lease_until, expiration))| Item {
+        id: id("order"),
+        status,
+        lease_until,
+        expiration: expiration.map(|at| Timestamp::from_secs(at.as_secs())),
+        fingerprint: None,
+        data: None,
+        owner: None,
+        fence: None,
+    })
+}
+
+proptest! {
+    /// proptest prints the item.
+    #[test]
+    fn what_is_called_free_is_what_a_claim_gets(item in any_item()) {
+        let claim = Claim {
+            id: item.id.clone(),
+            owner: Owner::from_bits(1),
+            now: NOW,
+            lease_until: NOW + DAY,
+            expiration: NOW + DAY,
+            fingerprint: None,
+        };
+        let free = State::of(&item, NOW).is_free();
+        prop_assert_eq!(claim.admitted_by(Some(&item)), free);
+    }
+}

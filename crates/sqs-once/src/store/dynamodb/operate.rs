@@ -1,0 +1,271 @@
+//! What people do to a table, and no consumer does: look through it, and put an item right.
+
+use std::collections::HashMap;
+
+use aws_sdk_dynamodb::types::{AttributeValue, ReturnValuesOnConditionCheckFailure};
+
+use crate::key::ItemId;
+use crate::store::{Item, Settled, Status, StoreError};
+
+use super::layout::TableKey;
+use super::table::{Attributes, COMPLETED, IN_PROGRESS, expiration, number, text};
+use super::{DynamoDbStore, discreet, errors};
+
+/// Which items of a table are listed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listing {
+    /// What their ids begin with; empty for all.
+    pub prefix: String,
+    /// How far their work has come; `None` for all.
+    pub status: Option<Status>,
+}
+
+/// An item of a page: its id can be read even where the rest can't.
+pub type Listed = (ItemId, Result<Item, StoreError>);
+
+/// Some of the items of a table.
+#[derive(Debug)]
+pub struct Page {
+    /// The items, in no order that means anything.
+    pub items: Vec<Listed>,
+    /// Where the next page starts; `None` after the last.
+    pub next: Option<PageStart>,
+}
+
+/// Where a page starts.
+#[derive(Clone, Debug)]
+pub struct PageStart(Attributes);
+
+impl DynamoDbStore {
+    /// Reads one page of a listing, `from` where the page before it says.
+    ///
+    /// It reads the whole table (`dynamodb:Scan`), or of a table with a sort key the ids with this prefix
+    /// (`dynamodb:Query`): a read unit for every 8 KB, whatever is found. Items without a status are none of
+    /// this library's, and left out. What was written during the last second may be missing.
+    ///
+    /// # Errors
+    /// [`StoreError`] when DynamoDB gives no answer. That one item can't be read is said in its place.
+    pub async fn page(
+        &self,
+        listing: &Listing,
+        from: Option<PageStart>,
+    ) -> Result<Page, StoreError> {
+        let table = &self.requests.table;
+        let mut names = HashMap::from([("#status".to_owned(), table.names.status.clone())]);
+        let mut values = Attributes::new();
+        let mut filter = "attribute_exists(#status)";
+        if let Some(status) = &listing.status {
+            filter = "#status = :status";
+            values.insert(":status".to_owned(), text(status_text(status)));
+        }
+        let mut condition = filter.to_owned();
+        if !listing.prefix.is_empty() {
+            names.insert("#id".to_owned(), table.id_name().to_owned());
+            values.insert(":prefix".to_owned(), text(&listing.prefix));
+        }
+        let start = from.map(|PageStart(key)| key);
+        let client = &self.requests.client;
+        let (items, next) = match &table.key {
+            TableKey::Simple { .. } => {
+                if !listing.prefix.is_empty() {
+                    condition.push_str(" AND begins_with(#id, :prefix)");
+                }
+                let request = client
+                    .scan()
+                    .table_name(&table.name)
+                    .filter_expression(condition)
+                    .set_expression_attribute_names(Some(names))
+                    .set_expression_attribute_values((!values.is_empty()).then_some(values))
+                    .set_exclusive_start_key(start);
+                let answer = request.send().await.map_err(errors::request)?;
+                (answer.items, answer.last_evaluated_key)
+            }
+            TableKey::Composite {
+                partition, value, ..
+            } => {
+                names.insert("#partition".to_owned(), partition.clone());
+                values.insert(":partition".to_owned(), text(value));
+                let mut key = "#partition = :partition".to_owned();
+                if !listing.prefix.is_empty() {
+                    key.push_str(" AND begins_with(#id, :prefix)");
+                }
+                let request = client
+                    .query()
+                    .table_name(&table.name)
+                    .key_condition_expression(key)
+                    .filter_expression(condition)
+                    .set_expression_attribute_names(Some(names))
+                    .set_expression_attribute_values(Some(values))
+                    .set_exclusive_start_key(start);
+                let answer = request.send().await.map_err(errors::request)?;
+                (answer.items, answer.last_evaluated_key)
+            }
+        };
+        let items = items.unwrap_or_default();
+        let items = items.iter().filter_map(|attributes| {
+            let id = table.stored_id(attributes)?;
+            Some((id, table.item(attributes)))
+        });
+        Ok(Page {
+            items: items.collect(),
+            next: next.filter(|key| !key.is_empty()).map(PageStart),
+        })
+    }
+
+    /// Writes `new` where `seen` stands, or where nothing does if nothing was seen; refused when that has
+    /// changed since. One `UpdateItem`; attributes that are none of this library's stay.
+    ///
+    /// `new` needs an owner that nobody else has: by it a write is recognised that was sent twice.
+    ///
+    /// # Errors
+    /// [`StoreError`] when DynamoDB does not say whether it was written.
+    pub async fn replace(&self, seen: Option<&Item>, new: &Item) -> Result<Settled, StoreError> {
+        let answer = self.replace_once(seen, new).await;
+        let mut answers = discreet(vec![answer], || [new.id.as_str()].into_iter());
+        answers.remove(0)
+    }
+
+    async fn replace_once(&self, seen: Option<&Item>, new: &Item) -> Result<Settled, StoreError> {
+        let table = &self.requests.table;
+        let write = Replacement::new(&table.names, table.id_name(), seen, new);
+        let request = self
+            .requests
+            .client
+            .update_item()
+            .table_name(&table.name)
+            .set_key(Some(table.key_of(&new.id)))
+            .update_expression(write.update())
+            .condition_expression(write.conditions.join(" AND "))
+            .set_expression_attribute_names(Some(write.names))
+            .set_expression_attribute_values(Some(write.values))
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+        let Err(error) = request.send().await else {
+            return Ok(Settled::Written);
+        };
+        let found = match self.requests.refusing_item(error)? {
+            Some(item) => Some(item),
+            // It may have been left out of the answer.
+            None => self.requests.read_one(&new.id).await?,
+        };
+        let is_ours = |item: &Item| item.owner.is_some() && item.owner == new.owner;
+        Ok(match found {
+            Some(item) if is_ours(&item) => Settled::Written,
+            found => Settled::Refused(found.map(Box::new)),
+        })
+    }
+}
+
+/// A conditional update, as it is put together.
+struct Replacement {
+    set: Vec<String>,
+    remove: Vec<String>,
+    conditions: Vec<String>,
+    names: HashMap<String, String>,
+    values: Attributes,
+}
+
+impl Replacement {
+    fn new(names: &super::TableLayout, id_name: &str, seen: Option<&Item>, new: &Item) -> Self {
+        let mut write = Self {
+            set: Vec::new(),
+            remove: Vec::new(),
+            conditions: Vec::new(),
+            names: HashMap::new(),
+            values: Attributes::new(),
+        };
+        if seen.is_none() {
+            write.names.insert("#id".to_owned(), id_name.to_owned());
+            write
+                .conditions
+                .push("attribute_not_exists(#id)".to_owned());
+        }
+        let status = |item: &Item| Some(text(status_text(&item.status)));
+        let lease = |item: &Item| item.lease_until.map(|at| number(at.as_millis()));
+        let expires = |item: &Item| item.expiration.map(expiration);
+        let owner = |item: &Item| item.owner.map(|owner| text(owner.to_string()));
+        let fence = |item: &Item| item.fence.map(|fence| number(fence.get()));
+        let validation = |item: &Item| item.fingerprint.as_ref().map(|print| text(print.as_str()));
+        let data = |item: &Item| item.data.as_deref().map(text);
+        // A completion or a claim changes one of the first five at least.
+        write.attribute("status", &names.status, seen, new, status, true);
+        write.attribute("lease", &names.lease, seen, new, lease, true);
+        write.attribute("expiration", &names.expiration, seen, new, expires, true);
+        write.attribute("owner", &names.owner, seen, new, owner, true);
+        write.attribute("fence", &names.fence, seen, new, fence, true);
+        write.attribute(
+            "validation",
+            &names.fingerprint,
+            seen,
+            new,
+            validation,
+            false,
+        );
+        write.attribute("data", &names.data, seen, new, data, false);
+        write
+    }
+
+    /// One attribute: what it becomes, and what it has to be.
+    fn attribute(
+        &mut self,
+        placeholder: &str,
+        name: &str,
+        seen: Option<&Item>,
+        new: &Item,
+        value: impl Fn(&Item) -> Option<AttributeValue>,
+        is_compared: bool,
+    ) {
+        let (before, after) = (seen.and_then(&value), value(new));
+        let compared = is_compared && seen.is_some();
+        if before == after && !compared {
+            return;
+        }
+        self.names
+            .insert(format!("#{placeholder}"), name.to_owned());
+        if compared {
+            self.conditions.push(match &before {
+                Some(_) => format!("#{placeholder} = :seen_{placeholder}"),
+                // Powertools may write NULL where it has nothing to say.
+                None => {
+                    self.values.insert(":null".to_owned(), text("NULL"));
+                    format!(
+                        "(attribute_not_exists(#{placeholder}) OR attribute_type(#{placeholder}, :null))"
+                    )
+                }
+            });
+        }
+        if before != after {
+            match &after {
+                Some(_) => self
+                    .set
+                    .push(format!("#{placeholder} = :new_{placeholder}")),
+                None => self.remove.push(format!("#{placeholder}")),
+            }
+        }
+        let changed = before != after;
+        if let Some(before) = before.filter(|_| compared) {
+            self.values.insert(format!(":seen_{placeholder}"), before);
+        }
+        if let Some(after) = after.filter(|_| changed) {
+            self.values.insert(format!(":new_{placeholder}"), after);
+        }
+    }
+
+    fn update(&self) -> String {
+        let mut update = String::new();
+        if !self.set.is_empty() {
+            update.push_str(&format!("SET {}", self.set.join(", ")));
+        }
+        if !self.remove.is_empty() {
+            update.push_str(&format!(" REMOVE {}", self.remove.join(", ")));
+        }
+        update
+    }
+}
+
+fn status_text(status: &Status) -> &str {
+    match status {
+        Status::InProgress => IN_PROGRESS,
+        Status::Completed => COMPLETED,
+        Status::Unknown(status) => status,
+    }
+}
