@@ -46,7 +46,8 @@ fn log_text(line: &str) -> Option<String> {
     for (name, value) in &fields {
         // When and in which invocation it was said does not matter here.
         let is_shown = match &**name {
-            "level" | "message" | "timestamp" | "target" | "requestId" | "xrayTraceId" => false,
+            "level" | "message" | "timestamp" | "target" => false,
+            "service" | "function_request_id" | "xray_trace_id" | "cold_start" => false,
             // The message id is what the table names a record by.
             "key" | "correlation_id" => !fields.contains_key("message_id"),
             _ => true,

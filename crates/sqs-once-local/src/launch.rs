@@ -117,6 +117,14 @@ impl Launch {
         Function::start(self).await
     }
 
+    /// Lines for CloudWatch help nobody here, unless somebody has asked for them.
+    fn no_metrics(&self) -> Option<(&str, &str)> {
+        const METRICS: &str = "SQS_ONCE_METRICS";
+        std::env::var_os(METRICS)
+            .is_none()
+            .then_some((METRICS, "off"))
+    }
+
     /// The command that runs the binary against a Runtime API at `runtime_api`.
     pub(crate) fn command(&self, runtime_api: &str) -> Command {
         let mut command = Command::new(&self.binary);
@@ -151,6 +159,7 @@ impl Launch {
             .env("AWS_LAMBDA_LOG_GROUP_NAME", format!("/aws/lambda/{name}"))
             .env("AWS_LAMBDA_LOG_STREAM_NAME", "local")
             .env("AWS_LAMBDA_LOG_FORMAT", "JSON")
+            .envs(self.no_metrics())
             .env("_HANDLER", "bootstrap")
             .env("AWS_REGION", REGION)
             .env("AWS_DEFAULT_REGION", REGION)

@@ -277,7 +277,10 @@ fn a_log_line_belongs_to_the_message_it_names_and_else_to_its_whole_invocation()
     teller.logged(1, "not JSON");
     teller.answered(1, "request-1", &[]);
     teller.logged(1, "between invocations");
-    teller.logged(1, r#"{"message": "late", "requestId": "request-1"}"#);
+    teller.logged(
+        1,
+        r#"{"message": "late", "function_request_id": "request-1"}"#,
+    );
 
     let lines = |id| {
         let told = teller.detail(id);
@@ -295,7 +298,7 @@ fn a_log_line_belongs_to_the_message_it_names_and_else_to_its_whole_invocation()
     );
     let shared = ("not JSON".to_owned(), false);
     let late = (
-        r#"{"message": "late", "requestId": "request-1"}"#.to_owned(),
+        r#"{"message": "late", "function_request_id": "request-1"}"#.to_owned(),
         false,
     );
     assert_eq!(lines("m-1"), [mine, shared.clone(), late.clone()]);

@@ -40,7 +40,8 @@ struct Environment {
 struct Names<'a> {
     #[serde(borrow)]
     message_id: Option<Cow<'a, str>>,
-    #[serde(borrow, rename = "requestId")]
+    // The second name is the one of `lambda_runtime`.
+    #[serde(borrow, rename = "function_request_id", alias = "requestId")]
     request_id: Option<Cow<'a, str>>,
 }
 
