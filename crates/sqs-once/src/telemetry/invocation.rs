@@ -8,7 +8,7 @@ use tracing::{Span, error_span};
 use crate::config::process_env;
 use crate::random::Random;
 
-/// The target of an invocation's span whose lines are logged in more detail.
+/// The target of the span around an invocation whose lines are logged in more detail.
 pub(super) const SAMPLED: &str = "sqs_once::sampled";
 
 /// Which service the lines and metrics of a consumer are of, and which of its invocations come first or are
@@ -43,22 +43,17 @@ impl Identity {
 
     /// The span of an invocation, whose fields stand in each of its lines.
     pub(crate) fn span(&self, request_id: &str, trace: Option<&str>, cold_start: bool) -> Span {
-        macro_rules! span {
-            ($target:expr) => {
-                error_span!(
-                    target: $target,
-                    "invocation",
-                    service = &*self.service,
-                    function_request_id = request_id,
-                    xray_trace_id = trace,
-                    cold_start,
-                )
-            };
-        }
-        match self.is_sampled() {
-            true => span!(SAMPLED),
-            false => span!("sqs_once::invocation"),
-        }
+        // Around the other, which is made while it is entered.
+        let _sampled = self
+            .is_sampled()
+            .then(|| error_span!(target: SAMPLED, "sampled").entered());
+        error_span!(
+            "invocation",
+            service = &*self.service,
+            function_request_id = request_id,
+            xray_trace_id = trace,
+            cold_start,
+        )
     }
 
     fn is_sampled(&self) -> bool {
