@@ -1,5 +1,5 @@
 """Makes a project of every variant by `cargo sqs-once new`, and does with each what its user would: format, lint, test,
-invoke, transform the template. `cargo lambda new` has to make the same files of the same template."""
+invoke, ask the doctor, transform the template. `cargo lambda new` has to make the same files of the same template."""
 
 import contextlib
 import itertools
@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import tomllib
+from pathlib import Path
 
 from local import AWS_ENV, LOOPBACK_ONLY_ENV, OUT, ROOT
 from template import POLLING, arn, granted, of_type, only, transform
@@ -19,13 +20,16 @@ QUEUES = {"standard": [], "fifo": ["--fifo"]}
 SOURCES = {"sqs": [], "sns": ["--sns"]}
 EFFECTS = {"elsewhere": [], "dynamodb": ["--transactional"], "postgres": ["--postgres"]}
 VARIANTS = {f"new-{'-'.join(choices)}": choices for choices in itertools.product(QUEUES, SOURCES, EFFECTS)}
-# What is built for these workspaces shares a target folder with everything else: nothing of AWS's SDK is built twice.
-ENV = {**os.environ, "CARGO_TARGET_DIR": str(ROOT / "target"), **LOOPBACK_ONLY_ENV}
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+ENV = {**os.environ, **LOOPBACK_ONLY_ENV}
+# The projects are built where this workspace is, but what comes out of it, and the local database with it, is their own.
+PROJECT_ENV = {"CARGO_BUILD_BUILD_DIR": str(TARGET), "CARGO_TARGET_DIR": str(FOLDER / "target")}
 
 
 def run(command, cwd=FOLDER, env=None, **options):
     print("$", *command, flush=True)
-    return subprocess.run(command, cwd=cwd, env={**ENV, **(env or {})}, check=True, **options)
+    project = PROJECT_ENV if cwd != ROOT else {}
+    return subprocess.run(command, cwd=cwd, env={**ENV, **project, **(env or {})}, check=True, **options)
 
 
 def executable(package, *options):
@@ -64,6 +68,44 @@ def generate(new):
         files = contents(FOLDER / name)
         assert files == contents(FOLDER / "by-cargo-lambda" / name), f"{name}: cargo-lambda makes other files"
         assert sorted(files) == sorted(json.loads(made.stdout)["files"]), f"{name}: {sorted(files)}"
+
+
+def features(cwd):
+    """The features of each package of others that a workspace builds for the target, by name and version."""
+    tree = ["cargo", "tree", "--workspace", "--edges", "normal,dev,no-proc-macro", "--prefix", "none", "--format", "{p}\t{f}"]
+    lines = run(tree, cwd=cwd, stdout=subprocess.PIPE, text=True).stdout.splitlines()
+    packages = (line.removesuffix(" (*)").split("\t") for line in lines if line)
+    return {tuple(it.split()[:2]): chosen for it, chosen in packages if "(/" not in it and "(proc-macro)" not in it}
+
+
+def share():
+    """Every project gets a dependency that wants of others' packages what our workspace wants: what was built for that is
+    the same then, and not built again. The features of our own packages are left to each project."""
+    ours = features(ROOT)
+    shared = FOLDER / "shared"
+    (shared / "src").mkdir(parents=True)
+    (shared / "src" / "lib.rs").touch()
+    for name in VARIANTS:
+        manifest = FOLDER / name / "Cargo.toml"
+        text = manifest.read_text()
+        manifest.write_text(text.replace("\n[dependencies]\n", '\n[dependencies]\nshared = { path = "../shared" }\n', 1))
+    wanted = {}
+    # What is wanted may want further packages.
+    for _ in range(5):
+        lines = [
+            f'p{index} = {{ package = "{name}", version = "={version[1:]}", default-features = false, '
+            f"features = {json.dumps([feature for feature in chosen.split(',') if feature])} }}\n"
+            for index, ((name, version), chosen) in enumerate(sorted(wanted.items()))
+        ]
+        manifest = '[package]\nname = "shared"\nedition = "2024"\n\n[dependencies]\n' + "".join(lines)
+        (shared / "Cargo.toml").write_text(manifest)
+        shutil.copy(ROOT / "Cargo.lock", FOLDER)
+        theirs = features(FOLDER)
+        again = {package for package, chosen in theirs.items() if ours.get(package) != chosen}
+        if not again:
+            return
+        wanted |= {package: ours[package] for package in theirs if package in ours}
+    raise SystemExit(f"built once more: {again}")
 
 
 def contents(folder):
@@ -167,8 +209,8 @@ def check(name, template):
     }, granted(template)
 
 
-def templates():
-    """Transforms every template as AWS would, lints what it was and what became of it, and checks that."""
+def templates(new):
+    """Asks the doctor; transforms every template as AWS would, lints what it was and what became of it, and checks that."""
     files = []
     for name in VARIANTS:
         path = FOLDER / name / "template.yaml"
@@ -177,6 +219,7 @@ def templates():
         transformed.write_text(json.dumps(template))
         files += [str(path), str(transformed)]
         check(name, template)
+        run([new, "doctor"], cwd=FOLDER / name)
         settings = tomllib.loads((FOLDER / name / "samconfig.toml").read_text())
         assert settings["default"]["global"]["parameters"]["stack_name"] == name
     run(["cfn-lint", "--regions", AWS_ENV["AWS_REGION"], "--", *files])
@@ -188,14 +231,15 @@ def main():
     new = executable("cargo-sqs-once", "--no-default-features")
     generate(new)
     run(["cargo", "fmt", "--all", "--check"])
+    share()
     run(["cargo", "clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"])
     with postgres() as database:
         test(database)
     twice = [["processed", "processed", "duplicate"], ["duplicate"] * 3]
     for name in "new-standard-sqs-elsewhere", "new-fifo-sns-dynamodb":
         invoke(new, name, twice)
-    templates()
-    print(f"{len(VARIANTS)} projects: formatted, linted, tested, their templates transformed; the same by cargo-lambda")
+    templates(new)
+    print(f"{len(VARIANTS)} projects: formatted, linted, tested, examined by the doctor, their templates transformed; the same by cargo-lambda")
 
 
 if __name__ == "__main__":
