@@ -9,6 +9,11 @@ use std::io::{self, ErrorKind, IsTerminal, Write};
 
 /// What was asked for, such as the function's response exactly as it came, and a line feed.
 pub(crate) fn result(result: &[u8]) -> Result<(), Error> {
+    one_result(result).map(drop)
+}
+
+/// The same, of which more may follow. Says whether somebody reads on.
+pub(crate) fn one_result(result: &[u8]) -> Result<bool, Error> {
     let mut stdout = io::stdout().lock();
     let written = stdout
         .write_all(result)
@@ -16,7 +21,7 @@ pub(crate) fn result(result: &[u8]) -> Result<(), Error> {
         .and_then(|()| stdout.flush());
     match written {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Error::Output(error)),
-        _ => Ok(()),
+        written => Ok(written.is_ok()),
     }
 }
 
@@ -41,7 +46,8 @@ fn log_text(line: &str) -> Option<String> {
     for (name, value) in &fields {
         // When and in which invocation it was said does not matter here.
         let is_shown = match &**name {
-            "level" | "message" | "timestamp" | "target" | "requestId" | "xrayTraceId" => false,
+            "level" | "message" | "timestamp" | "target" => false,
+            "service" | "function_request_id" | "xray_trace_id" | "cold_start" => false,
             // The message id is what the table names a record by.
             "key" | "correlation_id" => !fields.contains_key("message_id"),
             _ => true,
@@ -98,22 +104,20 @@ pub(crate) fn styled_note(style: Style, text: &str) {
     to_stderr(&format!("{}\n", style.on(text, is_coloured())));
 }
 
-/// A line of the result, of which more follow. Says whether somebody reads it.
-pub(crate) fn record(text: &str, style: Style) -> bool {
+/// A line of the result, of which more follow.
+pub(crate) fn record(text: &str, style: Style) -> io::Result<()> {
     let coloured = io::stdout().is_terminal() && may_colour();
     line(&style.on(text, coloured))
 }
 
 /// The same without anything done to it.
-pub(crate) fn line(text: &str) -> bool {
+pub(crate) fn line(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
-    let written = writeln!(stdout, "{text}").and_then(|()| stdout.flush());
-    written.is_ok()
+    writeln!(stdout, "{text}").and_then(|()| stdout.flush())
 }
 
 /// A document as one line that writes nothing to a terminal but text: JSON itself escapes only the control
 /// characters of ASCII.
-#[cfg(feature = "aws")]
 pub(crate) fn json_line(document: &Value) -> String {
     let mut line = String::new();
     for char in document.to_string().chars() {

@@ -102,17 +102,7 @@ impl Project {
     }
 
     fn start(&self, arguments: &[&str]) -> Dev {
-        let mut child = self
-            .command(arguments)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        Dev {
-            stdout: Lines::of(child.stdout.take().unwrap()),
-            stderr: Lines::of(child.stderr.take().unwrap()),
-            child,
-        }
+        Dev::of(self.command(arguments))
     }
 }
 
@@ -185,6 +175,19 @@ struct Dev {
 }
 
 impl Dev {
+    fn of(mut command: Command) -> Self {
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        Self {
+            stdout: Lines::of(child.stdout.take().unwrap()),
+            stderr: Lines::of(child.stderr.take().unwrap()),
+            child,
+        }
+    }
+
     /// Waits for the queues, and gives their endpoint and the URL of the one that is polled.
     fn queue(&mut self) -> (String, String) {
         let line = self.stderr.until("SQS: ");
@@ -194,9 +197,12 @@ impl Dev {
     }
 
     fn interrupt(&self) {
-        let id = self.child.id().to_string();
-        let killed = Command::new("kill").args(["-INT", &id]).status().unwrap();
-        assert!(killed.success());
+        signal(&self.child.id().to_string());
+    }
+
+    #[cfg(unix)]
+    fn interrupt_group(&self) {
+        signal(&format!("-{}", self.child.id()));
     }
 
     fn end(mut self) -> (Option<i32>, Vec<String>) {
@@ -212,6 +218,12 @@ impl Drop for Dev {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Interrupts a process, or with a `-` before it the group that it leads.
+fn signal(id: &str) {
+    let killed = Command::new("kill").args(["-INT", "--", id]).status();
+    assert!(killed.unwrap().success());
 }
 
 /// Sends a message as an SDK does.
@@ -380,6 +392,36 @@ fn a_message_can_be_sent_to_it_and_ctrl_c_ends_it() {
     assert_eq!(said.last().unwrap(), "left in Orders: 0, in Dead: 0");
 }
 
+/// A terminal sends Ctrl-C to the function as well: to all of the process group.
+#[cfg(unix)]
+#[test]
+fn ctrl_c_in_a_terminal_lets_the_invocation_under_way_finish() {
+    use std::os::unix::process::CommandExt;
+
+    let project = Project::new();
+    let door = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let wait = format!("wait for {}", door.local_addr().unwrap());
+    project.event(&[("m-under-way", &wait), ("m-left", "good")]);
+    let arguments = ["--send", "event.json", "--until-empty"];
+    let one_at_a_time = ["--batch-size", "1", "--concurrency", "1"];
+    let mut command = project.command(&[arguments.as_slice(), &one_at_a_time].concat());
+    command.process_group(0);
+    let mut dev = Dev::of(command);
+    let (function, _) = door.accept().unwrap();
+    dev.interrupt_group();
+    dev.stderr
+        .until("ending when the invocations under way have");
+    drop(function);
+    let line = dev.stdout.until("m-under-way");
+    assert!(line.contains("processed"), "{line}");
+    let (status, said) = dev.end();
+    assert!(
+        said.contains(&"left in Orders: 1, in Dead: 0".to_owned()),
+        "{said:#?}"
+    );
+    assert_eq!(status, Some(1), "the queue was to be empty");
+}
+
 #[test]
 fn it_is_built_anew_on_a_change_and_the_last_build_runs_on_while_that_fails() {
     let project = Project::new();
@@ -423,6 +465,24 @@ fn it_ends_when_nobody_reads_on() {
     let mut stderr = Lines::of(child.stderr.take().unwrap());
     stderr.until("SQS: ");
     assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_an_error() {
+    let project = Project::new();
+    project.event(&[("m-1", "good")]);
+    for arguments in [&["--json"][..], &[]] {
+        let full = fs::OpenOptions::new()
+            .write(true)
+            .open("/dev/full")
+            .unwrap();
+        let always = ["--send", "event.json", "--until-empty"];
+        let mut command = project.command(&[&always, arguments].concat());
+        let run = Run::of(command.stdout(full).output().unwrap());
+        assert_eq!(run.status, Some(1), "{}", run.stderr);
+        assert!(run.stderr.contains("No space left"), "{}", run.stderr);
+    }
 }
 
 #[test]
@@ -507,9 +567,15 @@ fn the_report_is_the_run_in_one_file_whatever_it_came_to() {
     let run = project.handle(&["--visibility-timeout", "300ms", "--report", "run.html"]);
     assert_eq!(run.status, Some(1), "{}", run.stderr);
     let html = fs::read_to_string(project.folder.path().join("run.html")).unwrap();
-    for said in ["m-good", "m-poison", "processed", "not an order"] {
+    for said in ["m-good", "m-poison", "processed", r"not an\norder"] {
         assert!(html.contains(said), "{said} is not in the report");
     }
+
+    project.write("src/main.rs", "nonsense");
+    let run = project.handle(&["--report", "run.html"]);
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    let kept = fs::read_to_string(project.folder.path().join("run.html")).unwrap();
+    assert_eq!(kept, html, "there is no other run to tell of");
 }
 
 #[test]
@@ -570,6 +636,11 @@ fn messages_of_any_sqs_endpoint_are_handled_and_deleted() {
     assert!(
         run.stderr.contains("no other consumer gets it"),
         "{}",
+        run.stderr
+    );
+    assert!(
+        run.stderr.contains(r#"dead letters: Some("")"#),
+        "a dead letter would be lost in a local queue: {}",
         run.stderr
     );
     assert_eq!(sqs.queues().len("elsewhere").unwrap(), 0);

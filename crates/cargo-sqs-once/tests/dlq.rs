@@ -169,6 +169,41 @@ async fn messages_are_listed_with_what_the_table_knows_of_them_and_put_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_a_fifo_queue_does_not_give_is_said() {
+    let account = Account::empty().await;
+    {
+        let mut queues = account.sqs.queues();
+        let fifo = "returns-dlq.fifo";
+        queues.create(fifo, QueueSettings::default()).unwrap();
+        for at in 0..12 {
+            let message = NewMessage::new(format!("m-{at}"), "{}");
+            let message = message.in_group("one", format!("d-{at}"));
+            queues.send(fifo, message, SystemTime::now()).unwrap();
+        }
+    }
+    let run = |arguments: &[&str]| {
+        let mut command =
+            command(&[&["dlq"], arguments, &["--queue", "returns-dlq.fifo"]].concat());
+        command.env("AWS_ENDPOINT_URL_SQS", account.sqs.endpoint());
+        Run::of(command.output().unwrap())
+    };
+    for (arguments, not_given) in [
+        (&["list"][..], "about 2 more messages were not looked at"),
+        (
+            &["drop", "--all", "--yes"],
+            "about 2 more messages were not looked at",
+        ),
+        (&["list"], ""),
+    ] {
+        let run = run(arguments);
+        run.assert_done();
+        let said = run.stderr.contains("were not looked at");
+        assert_eq!(said, !not_given.is_empty(), "{}", run.stderr);
+        assert!(run.stderr.contains(not_given), "{}", run.stderr);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn one_message_is_shown_whole() {
     let account = Account::new().await;
     let run = account.dlq(&["show", "m-done"]);
@@ -218,6 +253,12 @@ async fn only_what_is_selected_is_redriven() {
     assert_eq!(account.queues().0, ["m-done", "m-moved"]);
     let run = account.dlq(&["redrive", "m-moved", "m-none"]);
     run.assert_failed_with("m-none: not received from the queue");
+    // It is completed, but it does not say its key.
+    assert!(
+        run.stderr.contains("of 1 of them the key is not known"),
+        "{}",
+        run.stderr
+    );
     assert_eq!(account.queues().0, ["m-done"]);
 
     let nothing = account.dlq(&["redrive"]);

@@ -214,7 +214,7 @@ async fn keys_are_listed_by_state() {
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_stops_reading_a_list_stops_it_without_an_error() {
     let table = Table::with((0..50).map(|order| live(&id(&order.to_string())))).await;
-    let mut command = table.command(&["list"]);
+    let mut command = table.command(&["list", "--limit", "10"]);
     let mut child = command
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -224,6 +224,8 @@ async fn whoever_stops_reading_a_list_stops_it_without_an_error() {
     let run = Run::of(child.wait_with_output().unwrap());
     run.assert_done();
     assert!(!run.stderr.contains("error"), "{}", run.stderr);
+    let went_on = run.stderr.contains("there may be more");
+    assert!(!went_on, "{}", run.stderr);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -333,6 +335,25 @@ async fn what_was_done_is_told_and_logged_with_what_it_was_before() {
         .key(&arguments)
         .assert_failed_with("nothing was changed");
     assert_eq!(table.item(&order)["status"]["S"], "COMPLETED");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_that_nobody_knows_the_end_of_is_logged_as_such() {
+    let order = id("order-42");
+    let table = Table::with([completed(&order)]).await;
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("changes.jsonl");
+    let arguments = ["forget", "--log", log.to_str().unwrap(), "order-42"];
+    let mut asked = AtTerminal::start(table.command(&arguments));
+    asked.wait_for("[y/N] ");
+    table.dynamodb.stop().await;
+    asked.write("y\n");
+    let run = asked.end();
+    run.assert_failed_with("the store did not answer");
+    let logged: Value = serde_json::from_str(&std::fs::read_to_string(log).unwrap()).unwrap();
+    assert_eq!(logged["before"]["state"], "completed");
+    assert_eq!(logged["after"], Value::Null);
+    assert!(logged["error"].as_str().unwrap().contains("did not answer"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

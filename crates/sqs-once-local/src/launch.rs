@@ -34,6 +34,7 @@ pub struct Launch {
     pub(crate) on_line: OnLine,
     pub(crate) on_record: Option<OnRecord>,
     pub(crate) init_limit: Option<Duration>,
+    own_group: bool,
     memory_mb: u32,
     env: Vec<(String, String)>,
 }
@@ -53,6 +54,7 @@ impl Launch {
             on_line: Arc::new(|_| {}),
             on_record: None,
             init_limit: None,
+            own_group: false,
             memory_mb: 128,
             env: Vec::new(),
         }
@@ -101,6 +103,12 @@ impl Launch {
         self
     }
 
+    /// Keeps a terminal's Ctrl-C from the process: whoever started it decides when it ends. Without effect on Windows.
+    pub fn own_group(mut self) -> Self {
+        self.own_group = true;
+        self
+    }
+
     /// Starts the function.
     ///
     /// # Errors
@@ -109,9 +117,21 @@ impl Launch {
         Function::start(self).await
     }
 
+    /// Lines for CloudWatch help nobody here, unless somebody has asked for them.
+    fn no_metrics(&self) -> Option<(&str, &str)> {
+        const METRICS: &str = "SQS_ONCE_METRICS";
+        std::env::var_os(METRICS)
+            .is_none()
+            .then_some((METRICS, "off"))
+    }
+
     /// The command that runs the binary against a Runtime API at `runtime_api`.
     pub(crate) fn command(&self, runtime_api: &str) -> Command {
         let mut command = Command::new(&self.binary);
+        #[cfg(unix)]
+        if self.own_group {
+            command.process_group(0);
+        }
         for (name, _) in std::env::vars_os() {
             let is_aws = name.to_string_lossy().starts_with("AWS_");
             // How much to log is the one thing worth passing on.
@@ -139,6 +159,7 @@ impl Launch {
             .env("AWS_LAMBDA_LOG_GROUP_NAME", format!("/aws/lambda/{name}"))
             .env("AWS_LAMBDA_LOG_STREAM_NAME", "local")
             .env("AWS_LAMBDA_LOG_FORMAT", "JSON")
+            .envs(self.no_metrics())
             .env("_HANDLER", "bootstrap")
             .env("AWS_REGION", REGION)
             .env("AWS_DEFAULT_REGION", REGION)

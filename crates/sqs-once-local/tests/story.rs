@@ -277,7 +277,10 @@ fn a_log_line_belongs_to_the_message_it_names_and_else_to_its_whole_invocation()
     teller.logged(1, "not JSON");
     teller.answered(1, "request-1", &[]);
     teller.logged(1, "between invocations");
-    teller.logged(1, r#"{"message": "late", "requestId": "request-1"}"#);
+    teller.logged(
+        1,
+        r#"{"message": "late", "function_request_id": "request-1"}"#,
+    );
 
     let lines = |id| {
         let told = teller.detail(id);
@@ -295,7 +298,7 @@ fn a_log_line_belongs_to_the_message_it_names_and_else_to_its_whole_invocation()
     );
     let shared = ("not JSON".to_owned(), false);
     let late = (
-        r#"{"message": "late", "requestId": "request-1"}"#.to_owned(),
+        r#"{"message": "late", "function_request_id": "request-1"}"#.to_owned(),
         false,
     );
     assert_eq!(lines("m-1"), [mine, shared.clone(), late.clone()]);
@@ -439,6 +442,34 @@ fn the_oldest_finished_message_is_forgotten_first_and_counted() {
         (&forgotten["done"], &forgotten["unfinished"]),
         (&json!(2), &json!(1))
     );
+
+    // Nothing is counted twice when a forgotten message is heard of again.
+    teller.received("open", 1);
+    let whole = teller.whole();
+    let counts = |whole: &Value| whole["overview"]["forgotten"]["unfinished"].clone();
+    assert_eq!(whole["overview"]["messages"].as_array().unwrap().len(), 3);
+    assert_eq!(counts(&whole), json!(1));
+    teller.deleted("open");
+    teller.sent("another");
+    assert_eq!(counts(&teller.whole()), json!(1));
+    teller.tell(&Happening::Purged {
+        queue: QUEUE.to_owned(),
+    });
+    assert_eq!(counts(&teller.whole()), json!(0));
+}
+
+#[test]
+fn dead_letters_are_forgotten_last() {
+    let mut teller = Teller::new(limits(2, 10, 1 << 20));
+    teller.sent_to(DEAD, "dead", "{}", Map::new());
+    for id in ["m-1", "m-2", "m-3"] {
+        teller.sent(id);
+    }
+    let whole = teller.whole();
+    let messages = whole["overview"]["messages"].as_array().unwrap();
+    let ids: Vec<_> = messages.iter().map(|one| &one["id"]).collect();
+    assert_eq!(ids, ["dead", "m-3"]);
+    assert_eq!(whole["overview"]["forgotten"]["unfinished"], json!(2));
 }
 
 #[test]

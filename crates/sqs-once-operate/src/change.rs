@@ -13,7 +13,7 @@ pub enum Change {
     /// The next message with this key runs. The item stays, with a lapsed lease: deleting it would let the
     /// fence start afresh.
     Forget,
-    /// Messages with this key are duplicates, until this moment.
+    /// Messages with this key are duplicates, until this moment; or longer, if they are that already.
     Complete {
         /// The expiry; kept rounded up to the second.
         expiration: Timestamp,
@@ -41,12 +41,19 @@ impl Change {
             }),
             (Self::Complete { expiration }, seen) => {
                 let expiration = Timestamp::from_secs(expiration.as_millis().div_ceil(1000));
+                let expiration = match seen {
+                    Some(done) if done.status == Status::Completed => {
+                        // One without an expiry never ends.
+                        done.expiration.map(|ends| ends.max(expiration))
+                    }
+                    _ => Some(expiration),
+                };
                 let fence = seen.map_or(Some(Fence::first(now)), |seen| seen.fence);
                 Some(Item {
                     id: id.clone(),
                     status: Status::Completed,
                     lease_until: seen.and_then(|seen| seen.lease_until),
-                    expiration: Some(expiration),
+                    expiration,
                     fingerprint: seen.and_then(|seen| seen.fingerprint.clone()),
                     data: seen.and_then(|seen| seen.data.clone()),
                     owner: Some(owner),

@@ -10,7 +10,7 @@ use aws_sdk_sqs::types::{
     MessageSystemAttributeNameForSends, MessageSystemAttributeValue, QueueAttributeName,
 };
 use sqs_once::key::ItemId;
-use sqs_once::store::Item;
+use sqs_once::store::StoreErrorKind;
 use sqs_once::{Clock, SystemClock};
 
 use crate::letter::{DeadLetter, KeyFrom, Standing};
@@ -66,8 +66,18 @@ impl DeadLetters {
         &self.url
     }
 
-    pub(crate) fn is_fifo(&self) -> bool {
+    /// Whether it is a FIFO queue.
+    pub fn is_fifo(&self) -> bool {
         self.url.ends_with(".fifo")
+    }
+
+    /// Whether that is this queue's URL, too: SQS answers at more than one host.
+    pub(crate) fn is_at(&self, url: &str) -> bool {
+        let account_and_name = |url: &str| {
+            let parts = url.trim_end_matches('/').rsplit('/').take(2);
+            parts.map(str::to_owned).collect::<Vec<_>>()
+        };
+        account_and_name(url) == account_and_name(&self.url)
     }
 
     /// About how many messages the queue has, and how many of these are in flight.
@@ -141,8 +151,8 @@ impl DeadLetters {
             .map(|message| DeadLetter::new(message, self.key_from.as_ref()))
             .collect();
         if let Err(error) = self.look_up(&mut letters).await {
-            self.put_back(letters.iter().map(DeadLetter::receipt))
-                .await?;
+            // The first error says more than one of putting back.
+            let _ = self.put_back(letters.iter().map(DeadLetter::receipt)).await;
             return Err(error);
         }
         Ok(letters)
@@ -156,13 +166,34 @@ impl DeadLetters {
         // DynamoDB refuses to be asked for the same twice.
         ids.sort();
         ids.dedup();
-        let items = keys.read(&ids).await?.into_iter();
-        let items: HashMap<ItemId, Item> = items.map(|item| (item.id.clone(), item)).collect();
         let now = SystemClock.now();
+        let mut known = HashMap::new();
+        for (id, answer) in ids.iter().zip(keys.read_each(&ids).await) {
+            let standing = match answer {
+                Ok(None) => continue,
+                Ok(item) => Standing::of(item.as_ref(), now),
+                // One such item hides nothing of the others.
+                Err(error) if error.kind() == StoreErrorKind::BadItem => Standing::Unreadable,
+                Err(error) => return Err(error.into()),
+            };
+            known.insert(id, standing);
+        }
         for letter in letters {
-            if !letter.ids.is_empty() {
-                let item = letter.ids.iter().find_map(|id| items.get(id));
-                letter.standing = Standing::of(item, now);
+            if letter.ids.is_empty() {
+                continue;
+            }
+            let found = letter
+                .ids
+                .iter()
+                .filter_map(|id| Some((id, *known.get(id)?)));
+            // A consumer may have changed how it writes its ids: what is completed under either is done.
+            let found = found.max_by_key(|(_, standing)| *standing == Standing::Completed);
+            match found.map(|(id, standing)| (id.clone(), standing)) {
+                None => letter.standing = Standing::NeverStarted,
+                Some((id, standing)) => {
+                    letter.ids = vec![id];
+                    letter.standing = standing;
+                }
             }
         }
         Ok(())
@@ -198,8 +229,8 @@ impl DeadLetters {
     }
 
     /// Sends a copy to another queue: body, own attributes, message group and trace header. What a consumer
-    /// has added about the failure stays behind.
-    pub(crate) async fn send(&self, letter: &DeadLetter, to: &str) -> Result<(), Error> {
+    /// has added about the failure stays behind. Says which message id the copy has.
+    pub(crate) async fn send(&self, letter: &DeadLetter, to: &str) -> Result<String, Error> {
         let is_fifo = to.ends_with(".fifo");
         let group = letter.system("MessageGroupId");
         let trace = letter.system("AWSTraceHeader").map(|header| {
@@ -226,8 +257,8 @@ impl DeadLetters {
             })
             .set_message_deduplication_id(deduplication);
         let answer = request.send().await;
-        answer.map_err(|error| failed(error, "sqs:SendMessage"))?;
-        Ok(())
+        let answer = answer.map_err(|error| failed(error, "sqs:SendMessage"))?;
+        Ok(answer.message_id.unwrap_or_default())
     }
 
     /// Deletes a message from the dead-letter queue.

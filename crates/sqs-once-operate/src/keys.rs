@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use sqs_once::key::{ItemId, Namespace};
 use sqs_once::store::dynamodb::{Listed, Listing, Page, PageStart};
-use sqs_once::store::{DynamoDbStore, Item, Owner, Settled, Store};
+use sqs_once::store::{DynamoDbStore, Item, Owner, Settled, Store, StoreError};
 use sqs_once::{Random, Timestamp};
 
 use crate::name::ids;
@@ -122,10 +122,15 @@ impl Keys {
     /// [`Error::Store`] when the table gives no answer, or one of the items can't be read.
     pub async fn read(&self, ids: &[ItemId]) -> Result<Vec<Item>, Error> {
         let mut items = Vec::new();
-        for answer in self.store.read(ids).await {
+        for answer in self.read_each(ids).await {
             items.extend(answer?);
         }
         Ok(items)
+    }
+
+    /// The same, with an answer for each id.
+    pub(crate) async fn read_each(&self, ids: &[ItemId]) -> Vec<Result<Option<Item>, StoreError>> {
+        self.store.read(ids).await
     }
 
     /// One page of a listing, and where the next one starts: see [`DynamoDbStore::page`].

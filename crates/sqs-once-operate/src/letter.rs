@@ -15,6 +15,7 @@ use crate::name::ids;
 pub(crate) const ADDED: &str = "sqs-once-";
 const KEY: &str = "sqs-once-key";
 const REASON: &str = "sqs-once-reason";
+const MESSAGE_ID: &str = "sqs-once-message-id";
 
 /// Where the work for a dead letter stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -107,7 +108,11 @@ impl DeadLetter {
             ids: Vec::new(),
             standing: Standing::UnknownKey,
         };
-        letter.ids = match (letter.added(KEY), key_from) {
+        // What is longer is no id, and DynamoDB would refuse to look for it and all others.
+        let says = letter
+            .added(KEY)
+            .filter(|id| id.len() <= ItemId::MAX_READABLE_LEN);
+        letter.ids = match (says, key_from) {
             (Some(id), _) => vec![ItemId::from_stored(id)],
             (None, Some(from)) => {
                 let ids = from.ids(letter.body());
@@ -128,7 +133,8 @@ impl DeadLetter {
         self.message.body().unwrap_or_default()
     }
 
-    /// The id of its key's item, if it is known; where it may have two forms, the hashed one.
+    /// The id of its key's item, if it is known; where it may have two forms and neither has an item, the hashed
+    /// one.
     pub fn key(&self) -> Option<&ItemId> {
         self.ids.first()
     }
@@ -136,6 +142,11 @@ impl DeadLetter {
     /// Why it is here, where a consumer has said so.
     pub fn reason(&self) -> Option<&str> {
         self.added(REASON)
+    }
+
+    /// The message id that it had in the queue that it comes from, as far as that is known.
+    pub(crate) fn id_before(&self) -> &str {
+        self.added(MESSAGE_ID).unwrap_or_else(|| self.id())
     }
 
     /// What a consumer has added. Of what SQS itself has moved here, the attributes are the producer's, who

@@ -11,7 +11,7 @@ use thiserror::Error;
 /// boolean, and `x:00ff` bytes.
 ///
 /// One word alone that looks like an id is one: `payments#` and twelve hexadecimal digits or more, or a key
-/// that can be read, such as `payments#s:order-42`.
+/// that can be read, such as `payments#s:order-42`. With its kind in front it is text all the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyName {
     /// What each part may be.
@@ -108,8 +108,12 @@ fn is_id(word: &str) -> bool {
         return false;
     };
     let is_hash = key.len() >= 12 && key.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let is_readable = matches!(key.as_bytes(), [b's' | b'i' | b'b' | b'x', b':', _, ..]);
-    !namespace.is_empty() && (is_hash || is_readable)
+    let is_readable = has_kind(key) && key.len() > 2;
+    !namespace.is_empty() && !has_kind(word) && (is_hash || is_readable)
+}
+
+fn has_kind(word: &str) -> bool {
+    matches!(word.as_bytes(), [b's' | b'i' | b'b' | b'x', b':', ..])
 }
 
 impl Part {

@@ -31,6 +31,10 @@ pub enum Fate {
     NotSelected,
     /// It stays: its effect is done.
     Refused,
+    /// It stays, because one before it in its message group does.
+    Behind,
+    /// This run has sent it on, and it has failed again: it stays.
+    CameBack,
     /// It was sent on, and deleted.
     Redriven,
 }
@@ -44,6 +48,10 @@ pub struct Tally {
     pub redriven: usize,
     /// How many stayed because their effect is done.
     pub refused: usize,
+    /// How many stayed because one before them in their message group did.
+    pub behind: usize,
+    /// How many were sent on, failed again, and stayed then.
+    pub came_back: usize,
     /// Whether it was stopped before the end.
     pub stopped: bool,
     /// Those of the ids asked for that were not there.
@@ -154,8 +162,8 @@ impl DeadLetters {
         match walked {
             Ok(left) => tally.missing = left,
             Err(error) => {
-                self.put_back(chosen.iter().map(DeadLetter::receipt))
-                    .await?;
+                // The first error says more than one of putting back.
+                let _ = self.release(&chosen).await;
                 return Err(error);
             }
         }
@@ -171,21 +179,24 @@ impl DeadLetters {
         self.put_back(letters.iter().map(DeadLetter::receipt)).await
     }
 
-    /// Deletes messages that are held, for good; those that could not be deleted are put back.
+    /// Deletes messages that are held, for good, until `stop` says yes; the rest, and those that could not be
+    /// deleted, are put back.
     ///
     /// # Errors
     /// [`Error::Queue`] when SQS gives no answer. How many are gone is told in any case.
     pub async fn drop_held(
         &self,
         letters: &[DeadLetter],
+        stop: &(dyn Fn() -> bool + Sync),
         mut each: impl FnMut(&DeadLetter),
     ) -> (usize, Result<(), Error>) {
         for (at, letter) in letters.iter().enumerate() {
+            if stop() {
+                return (at, self.release(&letters[at..]).await);
+            }
             if let Err(error) = self.delete(letter).await {
                 // The first error says more than one of putting back.
-                let _ = self
-                    .put_back(letters[at..].iter().map(DeadLetter::receipt))
-                    .await;
+                let _ = self.release(&letters[at..]).await;
                 return (at, Err(error));
             }
             each(letter);
@@ -197,8 +208,9 @@ impl DeadLetters {
     /// interrupted anywhere, and run again. What it sent twice then has one business key. Those of a FIFO queue
     /// go one by one, in their order.
     ///
-    /// What is completed stays, unless `even_completed`. In a FIFO queue the messages behind one that stays
-    /// are in its group, and may stay as well.
+    /// What is completed stays, unless `even_completed`. In a FIFO queue the messages of a group that are behind
+    /// one that stays do so as well. What fails again while this runs, and comes back, is not sent once more: the run
+    /// would have no end.
     ///
     /// # Errors
     /// [`Error::Queue`] and [`Error::Store`] when SQS or the table gives no answer; how far it came is told in
@@ -214,12 +226,13 @@ impl DeadLetters {
         let mut held = Held::default();
         let mut tally = Tally::default();
         let walked: Result<_, Error> = async {
-            if to == self.url() {
+            if self.is_at(to) {
                 return Err(Error::SameQueue);
             }
             let mut left = selection.ids.clone();
             // A group goes on only as long as everything of it does.
             let mut stuck: HashSet<String> = HashSet::new();
+            let mut sent: HashSet<String> = HashSet::new();
             while let Some(letters) = self.next(selection, &left, stop, &mut tally).await? {
                 let fresh: Vec<_> = letters.iter().filter(|one| held.add(one)).collect();
                 let mut chosen = Vec::new();
@@ -228,9 +241,10 @@ impl DeadLetters {
                     left.remove(letter.id());
                     let group = letter.system("MessageGroupId").filter(|_| self.is_fifo());
                     let fate = match letter.standing {
+                        _ if sent.contains(letter.id_before()) => Fate::CameBack,
                         _ if !selection.has(letter) => Fate::NotSelected,
                         Standing::Completed if !even_completed => Fate::Refused,
-                        _ if group.is_some_and(|group| stuck.contains(group)) => Fate::NotSelected,
+                        _ if group.is_some_and(|group| stuck.contains(group)) => Fate::Behind,
                         _ => Fate::Redriven,
                     };
                     if fate == Fate::Redriven {
@@ -239,6 +253,8 @@ impl DeadLetters {
                     }
                     stuck.extend(group.map(str::to_owned));
                     tally.refused += usize::from(fate == Fate::Refused);
+                    tally.behind += usize::from(fate == Fate::Behind);
+                    tally.came_back += usize::from(fate == Fate::CameBack);
                     each(letter, fate);
                 }
                 // One after the other, where there is an order to keep.
@@ -252,8 +268,9 @@ impl DeadLetters {
                     let mut failed = None;
                     for (letter, moved) in chunk.iter().zip(join_all(moves).await) {
                         match moved {
-                            Ok(()) => {
+                            Ok(copy) => {
                                 held.remove(letter);
+                                sent.insert(copy);
                                 tally.redriven += 1;
                                 each(letter, Fate::Redriven);
                             }
@@ -278,9 +295,10 @@ impl DeadLetters {
         }
     }
 
-    async fn move_on(&self, letter: &DeadLetter, to: &str) -> Result<(), Error> {
-        self.send(letter, to).await?;
-        self.delete(letter).await
+    async fn move_on(&self, letter: &DeadLetter, to: &str) -> Result<String, Error> {
+        let copy = self.send(letter, to).await?;
+        self.delete(letter).await?;
+        Ok(copy)
     }
 
     /// The next messages; `None` when it is over: stopped, everything found, or nothing left.

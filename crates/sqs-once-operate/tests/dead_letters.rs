@@ -15,11 +15,13 @@ use aws_smithy_runtime_api::client::http::{
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use aws_smithy_runtime_api::client::result::ConnectorError;
 use serde_json::json;
+use sqs_once::key::Namespace;
 use sqs_once::store::DynamoDbStore;
+use sqs_once::{BusinessKey, JsonPointer};
 use sqs_once_local::{
     LocalDynamoDb, LocalSqs, NewMessage, QueueSettings, Queues, REGION, Redrive, TableDescription,
 };
-use sqs_once_operate::{DeadLetters, Error, Fate, Keys, Selection, Standing, Tally};
+use sqs_once_operate::{DeadLetters, Error, Fate, KeyFrom, Keys, Selection, Standing, Tally};
 
 /// Which requests fail, counted from 0.
 #[derive(Clone, Copy, Debug)]
@@ -377,7 +379,7 @@ async fn what_is_completed_stays_and_what_is_behind_it_in_its_group() {
     ended.unwrap();
     let expected = [
         ("a1", Standing::Completed, Fate::Refused),
-        ("a2", Standing::NeverStarted, Fate::NotSelected),
+        ("a2", Standing::NeverStarted, Fate::Behind),
         ("b1", Standing::NeverStarted, Fate::Redriven),
         ("b2", Standing::NeverStarted, Fate::Redriven),
     ];
@@ -385,7 +387,7 @@ async fn what_is_completed_stays_and_what_is_behind_it_in_its_group() {
         fates,
         expected.map(|(body, standing, fate)| (body.to_owned(), standing, fate))
     );
-    assert_eq!((tally.redriven, tally.refused), (2, 1));
+    assert_eq!((tally.redriven, tally.refused, tally.behind), (2, 1, 1));
     assert_eq!(account.bodies("orders-dlq.fifo"), ["a1", "a2"]);
     assert_eq!(account.in_flight(), 0);
 
@@ -468,9 +470,133 @@ async fn the_source_is_the_one_queue_that_has_this_for_its_dead_letters() {
     };
     assert_eq!(found.len(), 2);
     let itself = letters.url().to_owned();
+    let at_another_host = itself.replace("127.0.0.1", "localhost");
+    assert_ne!(at_another_host, itself);
     let all = Selection::default();
-    let (_, ended) = letters
-        .redrive(&itself, &all, true, &|| false, |_, _| {})
-        .await;
-    assert!(matches!(ended, Err(Error::SameQueue)));
+    for itself in [itself, at_another_host] {
+        let (_, ended) = letters
+            .redrive(&itself, &all, true, &|| false, |_, _| {})
+            .await;
+        assert!(matches!(ended, Err(Error::SameQueue)));
+    }
+}
+
+/// A consumer that fails at once sends its messages back while the redrive still runs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_fails_again_during_a_redrive_stays() {
+    for says_its_id in [true, false] {
+        let account = Account::with("", &BODIES).await;
+        let letters = account.reliable(None);
+        let to = account.sqs.url("orders");
+        let mut fates = Vec::new();
+        let each = |_: &_, fate| {
+            fates.push(fate);
+            let (now, mut queues) = (SystemTime::now(), account.sqs.queues());
+            for message in queues.receive("orders", 10, now).unwrap() {
+                let handle = &message.receipt_handle;
+                queues.delete("orders", handle, now).unwrap();
+                let id = message.message.id.clone();
+                let mut back = NewMessage::new(id.clone(), message.message.body.clone());
+                // What SQS itself moves keeps its id.
+                if says_its_id {
+                    let before = json!({"DataType": "String", "StringValue": id});
+                    back.id = format!("again-{id}");
+                    back.attributes
+                        .insert("sqs-once-message-id".to_owned(), before);
+                }
+                queues.send("orders-dlq", back, now).unwrap();
+            }
+            assert!(fates.len() < 20, "it has no end");
+        };
+        let all = Selection::default();
+        let (tally, ended) = letters.redrive(&to, &all, true, &|| false, each).await;
+        ended.unwrap();
+        assert_eq!((tally.redriven, tally.came_back), (4, 4));
+        assert_eq!(fates[4..], [Fate::CameBack; 4]);
+        assert_eq!(
+            set(account.bodies("orders-dlq")),
+            set(BODIES.map(str::to_owned).into())
+        );
+        assert_eq!(account.in_flight(), 0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_that_cannot_be_looked_up_hides_nothing_of_the_others() {
+    let account = Account::new("").await;
+    for body in ["a1", "b1"] {
+        account.put(saying_its_key(body));
+    }
+    // DynamoDB refuses such a key, and all others of the request.
+    let long = "x".repeat(3000);
+    account.put(saying_its_key(&long));
+    let (dynamodb, keys) = completed(&["payments#a1"]).await;
+    let broken =
+        json!({"id": {"S": "payments#b1"}, "status": {"S": "COMPLETED"}, "fence": {"S": "?"}});
+    dynamodb.put_item("sqs-once", broken).unwrap();
+    let mut seen = Vec::new();
+    let each = |letter: &sqs_once_operate::DeadLetter| {
+        seen.push(letter.standing);
+        true
+    };
+    let letters = account.reliable(Some(keys));
+    let looked = letters.look(&Selection::default(), &|| false, each).await;
+    looked.unwrap();
+    let expected = [
+        Standing::Completed,
+        Standing::Unreadable,
+        Standing::UnknownKey,
+    ];
+    assert_eq!(seen, expected);
+}
+
+/// A consumer has turned `readable_keys` on or off.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_completed_under_either_form_of_its_id_is_done() {
+    let namespace = Namespace::new("payments").unwrap();
+    let key = BusinessKey::of("o-1").unwrap();
+    let [hashed, readable] =
+        [false, true].map(|readable| namespace.clone().readable_keys(readable).item_id(&key));
+    for (done, failed) in [(&hashed, &readable), (&readable, &hashed)] {
+        let account = Account::new("").await;
+        account.put(NewMessage::new("m-1", r#"{"id": "o-1"}"#));
+        let (dynamodb, keys) = completed(&[done.as_str()]).await;
+        let released = json!({
+            "id": {"S": failed.as_str()}, "status": {"S": "INPROGRESS"}, "in_progress_expiration": {"N": "0"},
+        });
+        dynamodb.put_item("sqs-once", released).unwrap();
+        let key_from = KeyFrom {
+            pointers: vec![JsonPointer::new("/id")],
+            namespace: namespace.clone(),
+        };
+        let letters = account.reliable(Some(keys)).key_from(Some(key_from));
+        let mut seen = Vec::new();
+        let each = |letter: &sqs_once_operate::DeadLetter| {
+            seen.push((letter.standing, letter.key().cloned()));
+            true
+        };
+        let looked = letters.look(&Selection::default(), &|| false, each).await;
+        looked.unwrap();
+        assert_eq!(seen, [(Standing::Completed, Some(done.clone()))]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dropping_ends_where_it_is_stopped_and_puts_the_rest_back() {
+    let account = Account::with("", &BODIES).await;
+    let letters = account.reliable(None);
+    let (held, _) = letters
+        .hold(&Selection::default(), &|| false)
+        .await
+        .unwrap();
+    let gone = AtomicUsize::new(0);
+    let stop = || gone.load(Ordering::SeqCst) == 2;
+    let each = |_: &_| {
+        gone.fetch_add(1, Ordering::SeqCst);
+    };
+    let (dropped, ended) = letters.drop_held(&held, &stop, each).await;
+    ended.unwrap();
+    assert_eq!(dropped, 2);
+    assert_eq!(account.bodies("orders-dlq").len(), 2);
+    assert_eq!(account.in_flight(), 0);
 }

@@ -213,6 +213,11 @@ fn words_that_are_no_key_are_refused() {
         );
     }
     assert!(read(&[""]).unwrap().keys().is_err());
+    let looks_like_an_id = "a#0123456789ab";
+    assert!(matches!(read(&[looks_like_an_id]), Ok(KeyName::Id(_))));
+    let text = format!("s:{looks_like_an_id}");
+    let key = BusinessKey::of(looks_like_an_id).unwrap();
+    assert_eq!(read(&[&text]).unwrap().keys(), Ok(vec![key]));
 }
 
 #[tokio::test]
@@ -349,6 +354,27 @@ async fn a_key_that_never_came_can_be_completed_and_need_not_be_forgotten() {
         completed.await.unwrap(),
         Changed::Refused(Some(_))
     ));
+}
+
+#[tokio::test]
+async fn completing_what_is_completed_never_lets_it_end_sooner() {
+    let table = Table::new().await;
+    let order = id("order-42");
+    table.claim(&order, 1, NOW).await;
+    let seen = table.item(&order).await.unwrap();
+    table.change(forever(), &seen).await;
+    let seen = table.item(&order).await.unwrap();
+    let expiration = NOW + DAY;
+    table.change(Change::Complete { expiration }, &seen).await;
+    let seen = table.item(&order).await.unwrap();
+    assert_eq!(seen.expiration, Some(NOW + 365 * DAY));
+
+    // Without an expiry a completion holds for ever.
+    let id = ItemId::from_stored("payments#1");
+    table.put(json!({"id": {"S": id.as_str()}, "status": {"S": "COMPLETED"}}));
+    let seen = table.item(&id).await.unwrap();
+    table.change(Change::Complete { expiration }, &seen).await;
+    assert_eq!(table.item(&id).await.unwrap().expiration, None);
 }
 
 #[tokio::test]

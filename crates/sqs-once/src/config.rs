@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use crate::batch::RecordLevels;
 use crate::key::Namespace;
+use crate::telemetry::Metrics;
 
 /// A setting is missing or malformed. The function refuses to start: guessing here could charge
 /// somebody twice.
@@ -52,6 +54,11 @@ pub(crate) struct EnvSettings {
     pub(crate) dlq_url: Option<String>,
     pub(crate) queue_url: Option<String>,
     pub(crate) disabled: bool,
+    pub(crate) service: Option<String>,
+    pub(crate) record_levels: RecordLevels,
+    pub(crate) sample_rate: Option<f64>,
+    pub(crate) metrics: Option<Metrics>,
+    pub(crate) metrics_namespace: Option<String>,
 }
 
 impl EnvSettings {
@@ -63,6 +70,11 @@ impl EnvSettings {
                 is_url(text).then(|| text.to_owned())
             })
         };
+        // Powertools takes these for yes.
+        let powertools_off = env("POWERTOOLS_METRICS_DISABLED").is_some_and(|text| {
+            let text = text.trim().to_ascii_lowercase();
+            ["1", "y", "yes", "t", "true", "on"].contains(&&*text)
+        });
         Ok(Self {
             namespace: read(
                 env,
@@ -102,9 +114,47 @@ impl EnvSettings {
                 },
             )?
             .unwrap_or(false),
+            service: env("SQS_ONCE_SERVICE").or_else(|| env("POWERTOOLS_SERVICE_NAME")),
+            record_levels: read(
+                env,
+                "SQS_ONCE_RECORD_LEVELS",
+                "outcomes and their levels, such as processed=debug,duplicate=debug",
+                RecordLevels::parse,
+            )?
+            .unwrap_or_default(),
+            sample_rate: first(
+                env,
+                SAMPLE_RATE,
+                "a share from 0 to 1, such as 0.01",
+                |text| text.parse().ok().filter(|rate| (0.0..=1.0).contains(rate)),
+            )?,
+            metrics: match read(env, "SQS_ONCE_METRICS", "emf or off", |text| match text {
+                "emf" => Some(Metrics::Emf),
+                "off" => Some(Metrics::Off),
+                _ => None,
+            })? {
+                None if powertools_off => Some(Metrics::Off),
+                metrics => metrics,
+            },
+            metrics_namespace: first(
+                env,
+                ["SQS_ONCE_METRICS_NAMESPACE", "POWERTOOLS_METRICS_NAMESPACE"],
+                "1 to 255 letters, digits and `.-_/#: `, the first no colon",
+                |text| is_metrics_namespace(text).then(|| text.to_owned()),
+            )?,
         })
     }
 }
+
+/// What CloudWatch takes for the namespace of metrics.
+fn is_metrics_namespace(text: &str) -> bool {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b".-_/#: ".contains(&byte);
+    (1..=255).contains(&text.len()) && !text.starts_with(':') && text.bytes().all(is_allowed)
+}
+
+/// Ours, and the one that Powertools reads.
+pub(crate) const SAMPLE_RATE: [&str; 2] =
+    ["SQS_ONCE_LOG_SAMPLE_RATE", "POWERTOOLS_LOGGER_SAMPLE_RATE"];
 
 /// The table's name, which has no default.
 pub(crate) fn table(env: &Env<'_>) -> Result<String, ConfigError> {
@@ -171,6 +221,20 @@ fn read<T>(
             problem: format!("is {text:?}"),
             expected,
         }),
+    }
+}
+
+/// The first of two variables that is set.
+fn first<T>(
+    env: &Env<'_>,
+    variables: [&'static str; 2],
+    expected: &'static str,
+    parse: impl Fn(&str) -> Option<T>,
+) -> Result<Option<T>, ConfigError> {
+    let [ours, other] = variables;
+    match read(env, ours, expected, &parse)? {
+        Some(value) => Ok(Some(value)),
+        None => read(env, other, expected, parse),
     }
 }
 

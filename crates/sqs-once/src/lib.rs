@@ -53,7 +53,7 @@
 //! - [`store`]: where claims live, and how to bring a store of your own.
 //! - `testing` (feature `testing`): testing a consumer without AWS and without waiting.
 //! - In the repository: `docs/exactly-once.md` tells which effects can happen exactly once, and how;
-//!   `docs/options.md` lists every option, `docs/testing.md` shows how to test a consumer, `docs/security.md` who can do
+//!   `docs/options.md` lists every option, `docs/metrics.md` every metric, `docs/testing.md` shows how to test a consumer, `docs/security.md` who can do
 //!   what to one, `docs/reliability.md` what all this was tried with, and `docs/performance.md` what it costs, beside
 //!   its peers.
 //!
@@ -127,11 +127,14 @@ pub use record::{
 };
 pub use sqs_once_macros::{BusinessKey, batch_handler, handler};
 pub use store::{DynamoDbStore, MemoryStore, Store, Writes};
+pub use telemetry::Metrics;
 pub use time::{Clock, SystemClock, Timestamp};
 
 /// Compiles and runs what the guides show. The files lie outside of the package, which is built without them.
 #[cfg(doctest)]
 mod guides {
+    #[doc = include_str!("../../../docs/metrics.md")]
+    mod metrics {}
     #[doc = include_str!("../../../docs/options.md")]
     mod options {}
     #[doc = include_str!("../../../docs/security.md")]

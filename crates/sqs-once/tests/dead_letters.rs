@@ -216,7 +216,7 @@ async fn a_message_with_ten_attributes_is_moved_as_it_is_and_one_with_nine_gets_
     for (own, added) in [
         (10, vec![]),
         (9, vec!["sqs-once-reason"]),
-        (8, vec!["sqs-once-message-id", "sqs-once-reason"]),
+        (8, vec!["sqs-once-key", "sqs-once-reason"]),
     ] {
         let mut record = order("o-1");
         let names = (0..own).map(|at| (format!("own-{at}"), string("x")));

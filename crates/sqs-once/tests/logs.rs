@@ -4,16 +4,19 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 #![allow(clippy::print_stdout, reason = "what is printed beside the log")]
 
+#[path = "support/process.rs"]
+mod process;
+
 use std::error::Error;
 use std::fmt;
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, SystemTime};
 
 use aws_lambda_events::event::sqs::SqsEvent;
+use process::{Process, is_logging};
 use proptest::prelude::*;
-use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -26,80 +29,6 @@ use sqs_once::{HandlerError, MemoryStore, Store, Timestamp};
 use tower_service::Service;
 use tracing::field::Empty;
 use tracing::{debug, debug_span, error_span, info, info_span, warn};
-
-/// Says to a process of this program that it is one of those that log.
-const LOGGING: &str = "SQS_ONCE_TEST_LOGGING";
-
-/// Another process of this program, in one of its tests.
-struct Process {
-    child: Child,
-    input: ChildStdin,
-    output: BufReader<ChildStdout>,
-}
-
-impl Process {
-    fn start(test: &str) -> Self {
-        Self::logging(test, "JSON")
-    }
-
-    fn logging(test: &str, format: &str) -> Self {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", test, "--nocapture", "--test-threads=2"])
-            .env(LOGGING, "1")
-            .env("AWS_LAMBDA_LOG_FORMAT", format)
-            .env_remove("AWS_LAMBDA_LOG_LEVEL")
-            .env_remove("RUST_LOG")
-            .env_remove("SQS_ONCE_TABLE")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut process = Self {
-            input: child.stdin.take().unwrap(),
-            output: BufReader::new(child.stdout.take().unwrap()),
-            child,
-        };
-        // What the harness says comes first.
-        while process.line() != "logging\n" {}
-        process
-    }
-
-    fn line(&mut self) -> String {
-        let mut line = String::new();
-        let length = self.output.read_line(&mut line).unwrap();
-        assert_ne!(length, 0, "the process has ended");
-        line
-    }
-
-    fn tell(&mut self, told: &Told) {
-        let told = serde_json::to_string(told).unwrap();
-        writeln!(self.input, "{told}").unwrap();
-    }
-
-    /// Until it ends by itself, and well.
-    fn rest(mut self) -> Vec<String> {
-        drop(self.input);
-        let lines = self.output.lines().map(Result::unwrap).collect();
-        assert!(self.child.wait().unwrap().success());
-        lines
-    }
-}
-
-/// Whether this process is one that logs. If so, its logging is set up.
-async fn is_logging() -> bool {
-    if std::env::var_os(LOGGING).is_none() {
-        return false;
-    }
-    println!("\nlogging");
-    let consumer = sqs_once::consumer::<IgnoredAny>()
-        .key(|_: &IgnoredAny| "o-1")
-        .namespace("logs")
-        .handler(async |_: IgnoredAny| Ok::<(), HandlerError>(()));
-    // It lacks the table.
-    sqs_once::run(consumer).await.unwrap_err();
-    true
-}
 
 /// The members of a line in their order, those too that stand in it twice.
 struct Line(Vec<(String, Box<RawValue>)>);
@@ -589,7 +518,10 @@ async fn in_a_process_whose_messages_forge_lines() {
 #[test]
 fn nothing_that_comes_from_outside_forges_a_line() {
     for format in ["JSON", "Text"] {
-        let process = Process::logging("in_a_process_whose_messages_forge_lines", format);
+        let process = Process::with(
+            "in_a_process_whose_messages_forge_lines",
+            &[("AWS_LAMBDA_LOG_FORMAT", format)],
+        );
         let lines = process.rest();
         assert!(
             lines.iter().any(|line| line.contains("forged")),

@@ -81,10 +81,14 @@ pub(crate) async fn dev(args: DevArgs) -> Result<(), Error> {
         messages,
     );
     let ended = ended.await;
-    if let Some(report) = report {
-        report.write(&told)?;
+    match (report.map_or(Ok(()), |report| report.write(&told)), ended) {
+        (Ok(()), ended) => ended,
+        (Err(error), Ok(())) => Err(error.into()),
+        (Err(error), ended) => {
+            print::error(&error.into());
+            ended
+        }
     }
-    ended
 }
 
 /// What the page and the report show: the queue that is polled, and its dead-letter queue where that is known.
@@ -180,8 +184,7 @@ impl Run {
         let Self {
             show, plan, args, ..
         } = self;
-        let shown = show.end();
-        end(&shown, &plan, &args, &sqs)
+        end(&mut show.end(), &plan, &args, &sqs)
     }
 
     /// The local queues, whether they are polled or only sent to.
@@ -218,10 +221,17 @@ impl Run {
         sqs: &LocalSqs,
     ) -> Launch {
         let mut launch = launch::launch(executable, resource, &self.table, &self.dynamodb)
-            .env("AWS_ENDPOINT_URL_SQS", sqs.endpoint());
+            .env("AWS_ENDPOINT_URL_SQS", sqs.endpoint())
+            // Ctrl-C is for this program, which then lets the function finish.
+            .own_group();
         // The local queues, whatever the shell calls the real ones.
         for (name, queue) in resource.map_or(&[][..], |resource| &resource.queue_urls) {
             launch = launch.env(name, sqs.url(queue));
+        }
+        if self.args.queue_url.is_some() {
+            // A dead letter in a local queue would be gone with this run. Without one, which is what an empty variable
+            // says, a message that can't succeed goes back to the queue that it is from.
+            launch = launch.env("SQS_ONCE_DLQ_URL", "");
         }
         launch
     }
@@ -324,12 +334,19 @@ impl Run {
 }
 
 /// Says what it came to.
-fn end(shown: &Shown, plan: &Plan, args: &DevArgs, sqs: &LocalSqs) -> Result<(), Error> {
+fn end(shown: &mut Shown, plan: &Plan, args: &DevArgs, sqs: &LocalSqs) -> Result<(), Error> {
     print::styled_note(Style::Plain, &shown.summary());
-    if args.queue_url.is_some() {
-        return Ok(());
-    }
     let queues = sqs.queues();
+    if args.queue_url.is_some() {
+        for name in queues.names() {
+            let count = queues.len(name).map_err(DevError::from)?;
+            if count > 0 {
+                let text = format!("sent to the local {name}, and gone now: {count}");
+                print::styled_note(Style::Bad, &text);
+            }
+        }
+        return shown.written();
+    }
     let left = queues.len(&plan.queue).map_err(DevError::from)?;
     let mut text = format!("left in {}: {left}", plan.queue);
     let mut dead = 0;
@@ -338,8 +355,12 @@ fn end(shown: &Shown, plan: &Plan, args: &DevArgs, sqs: &LocalSqs) -> Result<(),
         text.push_str(&format!(", in {dead_letters}: {dead}"));
     }
     print::styled_note(Style::Plain, &text);
+    shown.written()?;
     if args.until_empty && dead > 0 {
         return Err(DevError::DeadLetters { count: dead }.into());
+    }
+    if args.until_empty && left > 0 && shown.is_read() {
+        return Err(Error::Interrupted);
     }
     Ok(())
 }

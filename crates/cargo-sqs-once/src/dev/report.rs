@@ -2,28 +2,26 @@
 
 use super::error::DevError;
 use sqs_once_local::Story;
-use std::fs::File;
-use std::io::{self, Write};
+use std::fs::OpenOptions;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// The file that the report is written to.
 pub(crate) struct Report {
     path: PathBuf,
-    file: File,
 }
 
 impl Report {
-    /// Makes the file, so that a folder that is not there is found out before the run.
+    /// Finds out before the run whether the file can be written. What is in it stays until there is another report.
     pub(crate) fn create(path: &Path) -> Result<Self, DevError> {
-        let file = File::create(path).map_err(|source| failed(path, source))?;
-        Ok(Self {
-            path: path.to_owned(),
-            file,
-        })
+        let opened = OpenOptions::new().append(true).create(true).open(path);
+        opened.map_err(|source| failed(path, source))?;
+        let path = path.to_owned();
+        Ok(Self { path })
     }
 
-    pub(crate) fn write(mut self, story: &Story) -> Result<(), DevError> {
-        let written = self.file.write_all(story.report().as_bytes());
+    pub(crate) fn write(&self, story: &Story) -> Result<(), DevError> {
+        let written = std::fs::write(&self.path, story.report());
         written.map_err(|source| failed(&self.path, source))
     }
 }

@@ -1,9 +1,11 @@
 //! What happens, told as it happens: in lines for people, or as JSON.
 
+use crate::error::Error;
 use crate::print::{self, Style};
 use serde_json::{Value, json};
 use sqs_once_local::{Answer, Happening, Observer, Outcome, PollerControls, RecordLine};
 use std::collections::HashMap;
+use std::io::{self, ErrorKind};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -34,19 +36,16 @@ impl Show {
             };
             let mut controls = None;
             for told in receiver {
-                let is_read = match told {
+                match told {
                     Told::End => break,
-                    Told::Controls(given) => {
-                        controls = Some(given);
-                        true
-                    }
+                    Told::Controls(given) => controls = Some(given),
                     Told::Happened(at, happening) if json => {
                         shown.count(&happening);
-                        print::line(&as_json(at, &happening))
+                        shown.write(|| print::line(&as_json(at, &happening)));
                     }
                     Told::Happened(at, happening) => shown.tell(at, &happening),
-                };
-                if let (false, Some(controls)) = (is_read, &controls) {
+                }
+                if let (Some(_), Some(controls)) = (&shown.unwritten, &controls) {
                     controls.stop();
                 }
             }
@@ -85,15 +84,40 @@ pub(crate) struct Shown {
     counts: HashMap<&'static str, usize>,
     /// The messages of the invocation under way in each environment that no record line has named yet.
     unnamed: HashMap<u32, Vec<String>>,
+    /// What was counted in each environment by its last answer alone: a record line may still come.
+    silent: HashMap<u32, Vec<(String, Outcome)>>,
+    /// Why nothing more is written to standard output.
+    unwritten: Option<io::Error>,
 }
 
 impl Shown {
+    /// Writes to standard output, unless that failed before.
+    fn write(&mut self, write: impl FnOnce() -> io::Result<()>) {
+        if self.unwritten.is_none() {
+            self.unwritten = write().err();
+        }
+    }
+
+    /// Whether somebody read on until the end.
+    pub(crate) fn is_read(&self) -> bool {
+        self.unwritten.is_none()
+    }
+
+    /// That all was written, as far as somebody was there to read it.
+    pub(crate) fn written(&mut self) -> Result<(), Error> {
+        let is_closed = |error: &io::Error| error.kind() == ErrorKind::BrokenPipe;
+        match self.unwritten.take_if(|error| !is_closed(error)) {
+            Some(error) => Err(Error::Output(error)),
+            None => Ok(()),
+        }
+    }
+
     /// Such as `12 deliveries: 10 processed, 2 duplicate`.
     pub(crate) fn summary(&self) -> String {
         let counts: Vec<String> = Outcome::ALL
             .into_iter()
             .filter_map(|outcome| {
-                let count = self.counts.get(word(outcome))?;
+                let count = self.counts.get(word(outcome)).filter(|count| **count > 0)?;
                 Some(format!("{count} {outcome}"))
             })
             .collect();
@@ -120,8 +144,14 @@ impl Shown {
             } => {
                 *self.counts.entry(word(record.outcome)).or_default() += 1;
                 let unnamed = self.unnamed.entry(*environment).or_default();
+                let silent = self.silent.entry(*environment).or_default();
                 if let Some(index) = unnamed.iter().position(|id| *id == record.message_id) {
                     unnamed.remove(index);
+                } else if let Some(index) =
+                    silent.iter().position(|(id, _)| *id == record.message_id)
+                {
+                    let (_, outcome) = silent.swap_remove(index);
+                    *self.counts.entry(word(outcome)).or_default() -= 1;
                 }
             }
             Happening::Answered {
@@ -134,43 +164,38 @@ impl Shown {
                     Answer::Read { failures } if !failures.contains(id) => Outcome::Acknowledged,
                     _ => Outcome::Failed,
                 };
-                let silent: Vec<_> = unnamed.into_iter().map(|id| (outcome(&id), id)).collect();
-                for (outcome, _) in &silent {
+                let silent = unnamed.into_iter().map(|id| (outcome(&id), id));
+                let silent: Vec<_> = silent.map(|(outcome, id)| (id, outcome)).collect();
+                for (_, outcome) in &silent {
                     *self.counts.entry(word(*outcome)).or_default() += 1;
                 }
-                return silent
-                    .into_iter()
-                    .map(|(outcome, id)| (id, outcome))
-                    .collect();
+                self.silent.insert(*environment, silent.clone());
+                return silent;
             }
             _ => {}
         }
         Vec::new()
     }
 
-    /// Writes what there is to say. Says whether somebody reads it.
-    fn tell(&mut self, at: SystemTime, happening: &Happening) -> bool {
+    /// Writes what there is to say.
+    fn tell(&mut self, at: SystemTime, happening: &Happening) {
         let silent = self.count(happening);
         let time = time_of_day(at);
         let note = |style, text: &str| {
             print::styled_note(style, &format!("{time}  {text}"));
-            true
         };
         match happening {
             Happening::Record {
                 environment,
                 record,
-            } => print::record(&row(&time, *environment, record), style(record.outcome)),
-            Happening::Logged { line, .. } => {
-                print::log_line(line);
-                true
-            }
+            } => self
+                .write(|| print::record(&row(&time, *environment, record), style(record.outcome))),
+            Happening::Logged { line, .. } => print::log_line(line),
             Happening::Answered {
                 environment,
                 answer,
                 ..
             } => {
-                let mut is_read = true;
                 let reason = match answer {
                     Answer::Failed { reason } => reason.as_str(),
                     _ => "no record line",
@@ -188,9 +213,10 @@ impl Shown {
                         key: None,
                         receive_count: None,
                     };
-                    is_read &= print::record(&row(&time, *environment, &record), style(outcome));
+                    self.write(|| {
+                        print::record(&row(&time, *environment, &record), style(outcome))
+                    });
                 }
-                is_read
             }
             Happening::Sent {
                 queue, message_id, ..
@@ -233,7 +259,7 @@ impl Shown {
                 Style::Fault,
                 &format!("fault: {what}: {}", some(message_ids)),
             ),
-            _ => true,
+            _ => {}
         }
     }
 }
@@ -306,7 +332,7 @@ fn as_json(at: SystemTime, happening: &Happening) -> String {
     {
         object.extend(fields);
     }
-    object.to_string()
+    print::json_line(&object)
 }
 
 #[cfg(test)]
@@ -367,6 +393,19 @@ mod tests {
         );
         let summary = "3 records: 1 processed, 1 failed, 1 acknowledged";
         assert_eq!(shown.summary(), summary);
+        let late = RecordLine {
+            message_id: "m-1".to_owned(),
+            outcome: Outcome::Processed,
+            duration_ms: None,
+            reason: None,
+            key: None,
+            receive_count: None,
+        };
+        shown.count(&Happening::Record {
+            environment: 1,
+            record: late,
+        });
+        assert_eq!(shown.summary(), "3 records: 2 processed, 1 failed");
     }
 
     #[test]

@@ -48,6 +48,21 @@ pub(super) fn standings(states: &[StateArg], queue: &QueueArgs) -> Result<Vec<St
     Ok(standings.collect())
 }
 
+/// What a FIFO queue has, and does not give before others are gone.
+pub(super) async fn note_behind(queue: &DeadLetters, seen: usize) -> Result<(), Error> {
+    if !queue.is_fifo() {
+        return Ok(());
+    }
+    let (messages, _) = queue.count().await?;
+    let behind = usize::try_from(messages).map_or(0, |messages| messages.saturating_sub(seen));
+    if behind > 0 {
+        print::note(&format!(
+            "about {behind} more messages were not looked at: of a message group, SQS gives the first ten until these are gone"
+        ));
+    }
+    Ok(())
+}
+
 /// Why a queue that has messages may give none.
 pub(super) async fn note_in_flight(queue: &DeadLetters) -> Result<(), Error> {
     let (_, in_flight) = queue.count().await?;

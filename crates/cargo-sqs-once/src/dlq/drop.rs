@@ -19,7 +19,7 @@ pub(super) async fn drop(args: DropArgs, interrupt: &Interrupt) -> Result<(), cr
     let held = queue.hold(&selection, &|| interrupt.is_here()).await;
     let (letters, tally) = held.map_err(Error::from)?;
     let sure = match tally.missing.is_empty() {
-        true => sure(&args, &letters, interrupt, since).await,
+        true => sure(&args, &queue, &letters, tally.seen, interrupt, since).await,
         false => {
             let missing = tally.missing.into_iter().collect();
             Err(Error::Missing(missing).into())
@@ -35,20 +35,26 @@ pub(super) async fn drop(args: DropArgs, interrupt: &Interrupt) -> Result<(), cr
             printed = print::result(print::json_line(&shown::document(letter)).as_bytes());
         }
     };
-    let (dropped, ended) = queue.drop_held(&letters, each).await;
-    printed?;
+    let stop = || interrupt.is_here();
+    let (dropped, ended) = queue.drop_held(&letters, &stop, each).await;
     if !args.json {
         let messages = if dropped == 1 { "message" } else { "messages" };
         print::result(format!("dropped {dropped} {messages}").as_bytes())?;
     }
     ended.map_err(Error::from)?;
-    Ok(())
+    printed?;
+    match dropped == letters.len() {
+        true => Ok(()),
+        false => Err(crate::error::Error::Interrupted),
+    }
 }
 
 /// Everything that has to be true before a message is deleted.
 async fn sure(
     args: &DropArgs,
+    queue: &DeadLetters,
     letters: &[DeadLetter],
+    seen: usize,
     interrupt: &Interrupt,
     since: Instant,
 ) -> Result<(), crate::error::Error> {
@@ -64,6 +70,7 @@ async fn sure(
     for letter in letters {
         print::note(&shown::line(letter, now));
     }
+    connect::note_behind(queue, seen).await?;
     let question = question(letters);
     tokio::select! {
         answer = confirm(&question, args.yes) => answer.map_err(Error::from)?,

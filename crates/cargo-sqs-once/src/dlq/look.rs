@@ -13,7 +13,7 @@ pub(super) async fn list(args: ListArgs, interrupt: &Interrupt) -> Result<(), cr
     };
     let queue = connect::queue(&args.queue).await?;
     let now = SystemClock.now();
-    let (mut listed, mut printed) = (0, Ok(()));
+    let (mut listed, mut printed) = (0, Ok(true));
     let each = |letter: &DeadLetter| {
         if listed == args.limit.get() {
             return false;
@@ -27,12 +27,14 @@ pub(super) async fn list(args: ListArgs, interrupt: &Interrupt) -> Result<(), cr
         } else {
             shown::line(letter, now)
         };
-        printed = print::result(line.as_bytes());
-        printed.is_ok()
+        printed = print::one_result(line.as_bytes());
+        matches!(printed, Ok(true))
     };
     let tally = queue.look(&selection, &|| interrupt.is_here(), each).await;
     let tally = tally.map_err(Error::from)?;
-    printed?;
+    if !printed? {
+        return Ok(());
+    }
     if interrupt.is_here() {
         return Err(crate::error::Error::Interrupted);
     }
@@ -42,7 +44,7 @@ pub(super) async fn list(args: ListArgs, interrupt: &Interrupt) -> Result<(), cr
             print::note("no such messages");
             connect::note_in_flight(&queue).await?;
         }
-        (false, _) => {}
+        (false, _) => connect::note_behind(&queue, tally.seen).await?,
     }
     Ok(())
 }

@@ -163,7 +163,8 @@ struct ShowArgs {
 /// attributes that say why it failed stay behind. A FIFO queue's messages go in their order. It may be interrupted at
 /// any time and run again: nothing is lost, and what was sent twice is a duplicate for the consumer.
 ///
-/// Messages whose effect is done stay where they are, unless told otherwise. Fails if messages had to stay.
+/// Messages whose effect is done stay where they are, unless told otherwise; so do those behind them in a FIFO group,
+/// and those that fail again meanwhile and come back. Fails if messages had to stay.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -192,7 +193,8 @@ struct RedriveArgs {
 
 /// Delete messages for good
 ///
-/// Shows them and asks. With --save they are in that file, on the disk, before the first of them is deleted.
+/// Shows them and asks. With --save they are in that file, on the disk, before the first of them is deleted. Of a FIFO
+/// queue, one run drops ten messages of each message group at most.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -242,12 +244,13 @@ pub(crate) enum Error {
     NoTable,
     #[error("--state needs the table: give --table, or set SQS_ONCE_TABLE")]
     NoTableForState,
-    #[error("{}: not received from the queue; somebody else may have received it just now", .0.join(", "))]
-    Missing(Vec<String>),
     #[error(
-        "{0} messages stay, because their effect is done: --even-completed sends them all the same, `drop` deletes them"
+        "{}: not received from the queue; somebody else may have received it just now, or it stands behind others of its FIFO group",
+        .0.join(", ")
     )]
-    Refused(usize),
+    Missing(Vec<String>),
+    #[error("{0}")]
+    Stay(String),
     #[error(transparent)]
     NotConfirmed(#[from] crate::confirm::NotConfirmed),
     #[error(

@@ -6,7 +6,7 @@ use crate::operate::has_table;
 use crate::print;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
-use sqs_once_operate::{DeadLetter, Fate};
+use sqs_once_operate::{DeadLetter, Fate, Standing};
 
 pub(super) async fn redrive(
     args: RedriveArgs,
@@ -24,9 +24,11 @@ pub(super) async fn redrive(
     let to = to.map_err(Error::from)?;
     let (messages, _) = queue.count().await.map_err(Error::from)?;
     let bar = bar(messages);
-    let mut printed = Ok(());
+    let (mut printed, mut unchecked) = (Ok(()), 0_usize);
     let each = |letter: &DeadLetter, fate: Fate| {
         bar.inc(1);
+        let is_unknown = letter.standing == Standing::UnknownKey;
+        unchecked += usize::from(is_unknown && fate == Fate::Redriven && !args.even_completed);
         if args.json && printed.is_ok() {
             let line =
                 json!({"id": letter.id(), "state": letter.standing.name(), "fate": name(fate)});
@@ -40,7 +42,8 @@ pub(super) async fn redrive(
 
     let told = if args.json {
         print::json_line(&json!({
-            "to": to, "seen": tally.seen, "redriven": tally.redriven, "completed": tally.refused,
+            "to": to, "seen": tally.seen, "redriven": tally.redriven, "unchecked": unchecked,
+            "completed": tally.refused, "behind": tally.behind, "came_back": tally.came_back,
         }))
     } else {
         let messages = if tally.redriven == 1 {
@@ -51,6 +54,11 @@ pub(super) async fn redrive(
         format!("sent {} {messages} to {to}", tally.redriven)
     };
     print::result(told.as_bytes())?;
+    if unchecked > 0 {
+        print::note(&format!(
+            "of {unchecked} of them the key is not known, and so not whether they are completed: see --key-from"
+        ));
+    }
     printed?;
     ended.map_err(Error::from)?;
     if tally.stopped {
@@ -62,9 +70,33 @@ pub(super) async fn redrive(
     if tally.seen == 0 {
         connect::note_in_flight(&queue).await?;
     }
-    match tally.refused {
-        0 => Ok(()),
-        refused => Err(Error::Refused(refused).into()),
+    let (completed, behind, came_back) = (tally.refused, tally.behind, tally.came_back);
+    if completed + behind + came_back > 0 {
+        let reasons = [
+            reason(
+                completed,
+                "because their effect is done: --even-completed sends them all the same, `drop` deletes them",
+            ),
+            reason(
+                behind,
+                "because one before them in their message group does",
+            ),
+            reason(
+                came_back,
+                "because they were sent, failed again and came back",
+            ),
+        ];
+        let reasons: Vec<String> = reasons.into_iter().flatten().collect();
+        return Err(Error::Stay(reasons.join("; ")).into());
+    }
+    Ok(())
+}
+
+fn reason(messages: usize, why: &str) -> Option<String> {
+    match messages {
+        0 => None,
+        1 => Some(format!("1 message stays, {why}")),
+        _ => Some(format!("{messages} messages stay, {why}")),
     }
 }
 
@@ -72,6 +104,8 @@ fn name(fate: Fate) -> &'static str {
     match fate {
         Fate::NotSelected => "stays",
         Fate::Refused => "completed",
+        Fate::Behind => "behind",
+        Fate::CameBack => "came-back",
         Fate::Redriven => "redriven",
     }
 }

@@ -68,10 +68,33 @@ async fn change(
         .map_err(Error::from)?;
 
     let at = now();
+    let document = |item: &Item| shown::document(item, false, at);
+    let line = |after: Value, error: Option<String>| {
+        print::json_line(&json!({
+            "at": moment(at),
+            "by": user(),
+            "action": wanted.name(),
+            "table": table,
+            "id": id.as_str(),
+            "before": seen.as_ref().map_or(Value::Null, document),
+            "after": after,
+            "error": error,
+        }))
+    };
     let changed = keys
         .change(wanted.change(at), &id, seen.as_ref(), &OsRandom, at)
-        .await
-        .map_err(Error::from)?;
+        .await;
+    let changed = match changed {
+        Ok(changed) => changed,
+        Err(error) => {
+            // It may have been written all the same.
+            let line = line(Value::Null, Some(error.to_string()));
+            if let Some(Err(unwritten)) = log.map(|log| log.append(&line)) {
+                print::note(&unwritten.to_string());
+            }
+            return Err(Error::from(error).into());
+        }
+    };
     let after = match changed {
         Changed::Written(item) => item,
         Changed::Nothing => return Err(Error::NotFound.into()),
@@ -83,16 +106,7 @@ async fn change(
             return Err(Error::Changed.into());
         }
     };
-    let document = |item: &Item| shown::document(item, false, at);
-    let line = print::json_line(&json!({
-        "at": moment(at),
-        "by": user(),
-        "action": wanted.name(),
-        "table": table,
-        "id": id.as_str(),
-        "before": seen.as_ref().map_or(Value::Null, document),
-        "after": document(&after),
-    }));
+    let line = line(document(&after), None);
     if let Some(log) = log {
         log.append(&line)?;
     }
@@ -178,7 +192,8 @@ impl Wanted {
             (Self::Complete { .. }, Some(expiration)) => {
                 format!("completed {id} until {}", moment(expiration))
             }
-            _ => format!("forgot {id}: its next message runs"),
+            (Self::Complete { .. }, None) => format!("completed {id} for ever"),
+            (Self::Forget, _) => format!("forgot {id}: its next message runs"),
         }
     }
 }

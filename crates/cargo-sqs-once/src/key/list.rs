@@ -42,7 +42,10 @@ pub(super) async fn list(args: ListArgs, now: Timestamp) -> Result<(), crate::er
             } else {
                 line(&item, now)
             };
-            print::result(line.as_bytes())?;
+            if !print::one_result(line.as_bytes())? {
+                // Every further page would cost read units.
+                return Ok(());
+            }
             listed += 1;
         }
         from = next;

@@ -194,7 +194,7 @@ struct CompleteArgs {
     #[command(flatten)]
     change: ChangeArgs,
 
-    /// For how long its messages are duplicates, such as 12h or 90d
+    /// For how long its messages are duplicates, such as 12h or 90d; longer, if it is completed for longer already
     #[arg(long, value_name = "TIME", default_value = "28d", value_parser = humantime::parse_duration)]
     retention: Duration,
 
@@ -237,7 +237,7 @@ pub(crate) enum Error {
         path: PathBuf,
         source: std::io::Error,
     },
-    #[error("it was done, but the log {path} can't be written; its line is on standard error", path = path.display())]
+    #[error("the log {path} can't be written; its line is on standard error", path = path.display())]
     WriteLog {
         path: PathBuf,
         source: std::io::Error,

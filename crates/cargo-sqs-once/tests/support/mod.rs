@@ -40,13 +40,12 @@ impl Run {
 pub(crate) fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-sqs-once"));
     command.args(arguments);
-    for name in [
-        "SQS_ONCE_TABLE",
-        "SQS_ONCE_NAMESPACE",
-        "AWS_PROFILE",
-        "NO_COLOR",
-    ] {
-        command.env_remove(name);
+    command.env_remove("NO_COLOR");
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("AWS_") || text.starts_with("SQS_ONCE_") {
+            command.env_remove(&name);
+        }
     }
     command
         .env("AWS_ACCESS_KEY_ID", "test")

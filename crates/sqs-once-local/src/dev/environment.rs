@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 /// How long the record lines of an answered invocation are waited for: they come by another way than the answer.
-const LINES_LIMIT: Duration = Duration::from_millis(50);
+const LINES_LIMIT: Duration = Duration::from_millis(100);
 
 pub(super) struct Environment {
     pub(super) number: u32,

@@ -168,7 +168,17 @@ enum Gathered {
 }
 
 impl<S: Source> Running<S> {
+    /// Polls, and then lets what is under way finish, whatever the polling ended with.
     async fn run(mut self) -> Result<(), PollerError<S::Error>> {
+        let mut ended = self.poll().await;
+        while let Some(delivered) = self.deliveries.join_next().await {
+            ended = ended.and(settled(delivered));
+        }
+        self.shared.warm.end_all().await;
+        ended
+    }
+
+    async fn poll(&mut self) -> Result<(), PollerError<S::Error>> {
         let mut failed_starts = 0;
         while let Some(slot) = self.slot().await? {
             let build = self.shared.warm.build.subscribe();
@@ -202,10 +212,6 @@ impl<S: Source> Running<S> {
                 }
             }
         }
-        while let Some(delivered) = self.deliveries.join_next().await {
-            settled(delivered)?;
-        }
-        self.shared.warm.end_all().await;
         Ok(())
     }
 

@@ -40,7 +40,8 @@ struct Environment {
 struct Names<'a> {
     #[serde(borrow)]
     message_id: Option<Cow<'a, str>>,
-    #[serde(borrow, rename = "requestId")]
+    // The second name is the one of `lambda_runtime`.
+    #[serde(borrow, rename = "function_request_id", alias = "requestId")]
     request_id: Option<Cow<'a, str>>,
 }
 
@@ -134,6 +135,9 @@ impl Told {
         if let Some(message) = open.min_by_key(|message| rank(message)) {
             return message.number;
         }
+        // If any was forgotten, this is one of those.
+        let unfinished = &mut self.kept.forgotten.unfinished;
+        *unfinished = unfinished.saturating_sub(1);
         let message = self.unknown(queue, id, at);
         let number = self.kept.insert(message);
         self.kept.note(number, at, What::SeenFirst);

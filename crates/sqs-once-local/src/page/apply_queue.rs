@@ -107,6 +107,10 @@ impl Told {
                 new_message_id,
             } => self.redriven(at, queue, to, message_id, new_message_id),
             Happening::Purged { queue } => {
+                if *self.queue == **queue {
+                    let forgotten = &mut self.kept.forgotten;
+                    forgotten.purged += std::mem::take(&mut forgotten.unfinished);
+                }
                 let open = self.kept.messages.values();
                 let open = open
                     .filter(|message| *message.queue == **queue && !message.state.is_finished());

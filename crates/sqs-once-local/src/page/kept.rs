@@ -18,7 +18,7 @@ pub(super) struct Forgotten {
     pub(super) redriven: u64,
     pub(super) purged: u64,
     pub(super) expired: u64,
-    /// Messages that were not finished: too many were open at once.
+    /// Messages that were not finished, and have not been heard of since: too many were open at once.
     pub(super) unfinished: u64,
 }
 
@@ -201,8 +201,10 @@ impl Kept {
         let (messages, bytes) = (self.limits.messages.get(), self.limits.bytes.get());
         while self.messages.len() > messages || (self.bytes > bytes && self.messages.len() > 1) {
             let finished = self.finished.first().map(|(_, number)| *number);
-            let oldest = self.messages.keys().next().copied();
-            let Some(number) = finished.or(oldest) else {
+            // What is known of one that waits is the least. Dead letters are what people look for.
+            let waiting = || self.messages.values().find(|message| !message.dead);
+            let oldest = || waiting().or_else(|| self.messages.values().next());
+            let Some(number) = finished.or_else(|| oldest().map(|message| message.number)) else {
                 return;
             };
             self.forget(number);

@@ -85,10 +85,13 @@ impl Story {
         lock(&self.0.told).detail(number)
     }
 
-    /// A message as it was sent.
+    /// A message as it was sent, if the story was there: no message of SQS has an empty body.
     pub(super) fn message(&self, number: u64) -> Option<NewMessage> {
         let told = lock(&self.0.told);
         let message = told.kept.messages.get(&number)?;
+        if message.body.is_empty() {
+            return None;
+        }
         let mut again = NewMessage::new(&*message.id, &*message.body);
         again.attributes = (*message.attributes).clone();
         again.group_id = message.group_id.as_deref().map(str::to_owned);

@@ -4,7 +4,7 @@ use super::error::QueueError;
 use super::message::{NewMessage, Received};
 use super::settings::{Counts, QueueSettings};
 use sha2::{Digest, Sha256};
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::time::{Duration, SystemTime};
 
 /// For how long a FIFO queue knows a deduplication id.
@@ -23,6 +23,8 @@ pub(super) struct Queue {
     next: u64,
     /// Per deduplication id when it came, and the message's id and place.
     deduplication: HashMap<String, (SystemTime, String, u64)>,
+    /// The deduplication ids in the order in which they came.
+    deduplicated: VecDeque<(SystemTime, String)>,
 }
 
 /// What sending a message came to.
@@ -84,6 +86,7 @@ impl Queue {
             aged: BTreeSet::new(),
             next: 0,
             deduplication: HashMap::new(),
+            deduplicated: VecDeque::new(),
         }
     }
 
@@ -130,8 +133,10 @@ impl Queue {
         let Some(deduplication_id) = &message.deduplication_id else {
             return Err(QueueError::NoDeduplication);
         };
-        self.deduplication
-            .retain(|_, (sent_at, ..)| *sent_at + DEDUPLICATION > now);
+        let is_over = |(sent_at, _): &mut (SystemTime, String)| *sent_at + DEDUPLICATION <= now;
+        while let Some((_, over)) = self.deduplicated.pop_front_if(is_over) {
+            self.deduplication.remove(&over);
+        }
         if let Some((_, id, sequence_number)) = self.deduplication.get(deduplication_id) {
             return Ok(Some(Sent {
                 id: id.clone(),
@@ -141,6 +146,7 @@ impl Queue {
         }
         let first = (now, message.id.clone(), self.next);
         self.deduplication.insert(deduplication_id.clone(), first);
+        self.deduplicated.push_back((now, deduplication_id.clone()));
         Ok(None)
     }
 

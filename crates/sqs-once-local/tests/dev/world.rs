@@ -199,36 +199,36 @@ impl World {
 
     /// The batches in the order in which the function got them.
     pub(crate) fn batches(&self) -> Vec<Vec<&str>> {
-        let batch = |happening| match happening {
-            &Happening::Invoked {
-                ref message_ids, ..
-            } => Some(message_ids.iter().map(String::as_str).collect()),
+        let happened = self.seen.iter();
+        let such = happened.filter_map(|happening| match happening {
+            Happening::Invoked { message_ids, .. } => {
+                Some(message_ids.iter().map(String::as_str).collect())
+            }
             _ => None,
-        };
-        self.seen.iter().filter_map(batch).collect()
+        });
+        such.collect()
     }
 
     /// The faults that were done, and to which messages.
     pub(crate) fn faults(&self) -> Vec<(&str, Vec<&str>)> {
-        let fault = |happening| match happening {
-            &Happening::Fault {
-                ref what,
-                ref message_ids,
-            } => Some((
+        let happened = self.seen.iter();
+        let such = happened.filter_map(|happening| match happening {
+            Happening::Fault { what, message_ids } => Some((
                 what.as_str(),
                 message_ids.iter().map(String::as_str).collect(),
             )),
             _ => None,
-        };
-        self.seen.iter().filter_map(fault).collect()
+        });
+        such.collect()
     }
 
     pub(crate) fn deleted(&self) -> Vec<&str> {
-        let deleted = |happening| match happening {
-            &Happening::Deleted { ref message_id, .. } => Some(message_id.as_str()),
+        let happened = self.seen.iter();
+        let such = happened.filter_map(|happening| match happening {
+            Happening::Deleted { message_id, .. } => Some(message_id.as_str()),
             _ => None,
-        };
-        self.seen.iter().filter_map(deleted).collect()
+        });
+        such.collect()
     }
 
     pub(crate) fn environments(&self) -> usize {

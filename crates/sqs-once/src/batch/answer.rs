@@ -12,14 +12,18 @@ use super::Deadline;
 use super::engine::Engine;
 use super::ledger::{Ledger, Report};
 use super::run::Run;
+use super::tally::Tally;
 
 /// Runs a batch and reports on every record, in the batch's order, before the deadline.
 pub(crate) async fn run(
     engine: Arc<Engine>,
     messages: Vec<Message>,
     deadline: Deadline,
-) -> Vec<Report> {
-    let ledger = Ledger::new(messages.into_iter().map(Arc::new).collect());
+) -> (Vec<Report>, Tally) {
+    let ledger = Ledger::new(
+        messages.into_iter().map(Arc::new).collect(),
+        engine.record_levels,
+    );
     // A task of its own, so that a handler that blocks holds up its batch but not the answer.
     let mut batch = AbortOnDrop(tokio::spawn({
         let (engine, ledger) = (Arc::clone(&engine), ledger.clone());
@@ -43,7 +47,8 @@ pub(crate) async fn run(
     };
     let reports = ledger.close(open);
     postpone(&engine, ledger.messages(), &reports, deadline).await;
-    reports
+    let tally = std::mem::take(&mut *ledger.tally());
+    (reports, tally)
 }
 
 /// Asks the queue to keep messages away for as long as their reports want. Whatever comes of it, the

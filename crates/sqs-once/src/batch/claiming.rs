@@ -15,6 +15,7 @@ use crate::key::BusinessKey;
 use crate::store::{Claim, OpenTransaction, StoreError};
 
 use super::engine::{InProgress, Requests};
+use super::ledger::Ledger;
 use super::under_way::begun;
 
 /// How many records may be on their way from their claim to a free handler.
@@ -40,6 +41,7 @@ pub(super) type Answers = Vec<(Candidate, Result<Admission, StoreError>)>;
 
 pub(super) struct Claimer<'a> {
     idempotency: &'a Driver,
+    ledger: &'a Ledger,
     policy: InProgress,
     requests: Requests,
     /// From here on no key is asked for again.
@@ -55,12 +57,14 @@ pub(super) struct Claimer<'a> {
 impl<'a> Claimer<'a> {
     pub(super) fn new(
         idempotency: &'a Driver,
+        ledger: &'a Ledger,
         policy: InProgress,
         requests: Requests,
         until: Instant,
     ) -> Self {
         Self {
             idempotency,
+            ledger,
             policy,
             requests,
             until,
@@ -89,6 +93,7 @@ impl<'a> Claimer<'a> {
 
     pub(super) fn ask(&mut self, candidates: Vec<Candidate>) {
         self.undecided += candidates.len();
+        self.ledger.tally().store_requests += 1;
         self.asking
             .push(begun(ask(self.idempotency, candidates, self.until)));
     }
@@ -107,6 +112,7 @@ impl<'a> Claimer<'a> {
                 Some(answered) = self.postponed.next() => answered,
                 else => std::future::pending().await,
             };
+            self.ledger.tally().store_errors += unanswered(&answered);
             let (postponed, decided): (Answers, Answers) = answered
                 .into_iter()
                 .map(|(mut candidate, answer)| {
@@ -170,15 +176,21 @@ impl<'a> Claimer<'a> {
         let limits = candidates.iter().filter_map(|one| one.waits_until);
         let until = limits.min().unwrap_or(self.until);
         let at = (Instant::now() + self.idempotency.jittered(pause)).min(until);
-        let (idempotency, until) = (self.idempotency, self.until);
+        let (idempotency, ledger, until) = (self.idempotency, self.ledger, self.until);
         self.postponed.push(Box::pin(async move {
             sleep_until(at).await;
+            ledger.tally().store_requests += 1;
             for candidate in &mut candidates {
                 candidate.claim.now = idempotency.clock.now();
             }
             ask(idempotency, candidates, until).await
         }));
     }
+}
+
+fn unanswered(answers: &Answers) -> u64 {
+    let errors = answers.iter().filter(|(_, answer)| answer.is_err());
+    errors.map(|_| 1).sum()
 }
 
 /// A transaction on a key is waited for until `until`.

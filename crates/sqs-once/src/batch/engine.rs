@@ -9,6 +9,7 @@ use crate::handler::PrepareRecord;
 use crate::idempotency::Driver;
 
 use super::hooks::Hooks;
+use super::line::RecordLevels;
 
 /// What becomes of a message whose key was completed for another payload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -119,4 +120,5 @@ pub(crate) struct Engine {
     pub(crate) visibility: Option<Arc<dyn Visibility>>,
     pub(crate) after_dead_letter: AfterDeadLetter,
     pub(crate) hooks: Hooks,
+    pub(crate) record_levels: RecordLevels,
 }

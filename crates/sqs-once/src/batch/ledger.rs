@@ -9,7 +9,8 @@ use tokio::time::Instant;
 use crate::key::ItemId;
 use crate::record::Message;
 
-use super::line;
+use super::line::{self, RecordLevels};
+use super::tally::Tally;
 
 /// The most bytes of a reason that are kept: an error's text has no limit of its own.
 const MAX_REASON: usize = 1024;
@@ -124,6 +125,8 @@ impl Report {
 pub(crate) struct Ledger {
     messages: Arc<[Arc<Message>]>,
     entries: Arc<Mutex<Entries>>,
+    levels: RecordLevels,
+    tally: Arc<Mutex<Tally>>,
 }
 
 struct Entries {
@@ -134,10 +137,12 @@ struct Entries {
 }
 
 impl Ledger {
-    pub(crate) fn new(messages: Arc<[Arc<Message>]>) -> Self {
+    pub(crate) fn new(messages: Arc<[Arc<Message>]>, levels: RecordLevels) -> Self {
         let reports = vec![None; messages.len()];
         Self {
             messages,
+            levels,
+            tally: Arc::default(),
             entries: Arc::new(Mutex::new(Entries {
                 open: reports.len(),
                 reports,
@@ -155,11 +160,17 @@ impl Ledger {
     pub(crate) fn enter(&self, index: usize, mut report: Report) {
         let mut entries = self.entries();
         if !entries.closed && entries.reports[index].is_none() {
-            line::log(&self.messages[index], &report);
+            line::log(&self.messages[index], &report, &self.levels);
             report.entered = Some(Instant::now());
             entries.reports[index] = Some(report);
             entries.open -= 1;
         }
+    }
+
+    /// What is counted besides.
+    pub(crate) fn tally(&self) -> MutexGuard<'_, Tally> {
+        // A count is one assignment: a panic can't leave one half done.
+        self.tally.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn outcome(&self, index: usize) -> Option<Report> {
@@ -187,7 +198,7 @@ impl Ledger {
             .map(|(report, message)| {
                 report.clone().unwrap_or_else(|| {
                     let report = Report::new(Outcome::Failed).because(reason);
-                    line::log(message, &report);
+                    line::log(message, &report, &self.levels);
                     report
                 })
             })

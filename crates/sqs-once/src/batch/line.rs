@@ -1,14 +1,67 @@
 //! The log's one line a record.
 
-use tracing::{error, info, warn};
+use tracing::{Level, debug, error, info, trace, warn};
 
 use crate::key::ItemId;
 use crate::record::{CorrelationId, Message};
 
 use super::ledger::{Outcome, Report};
 
+/// At which level the line of a record stands, by its outcome.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RecordLevels([(Outcome, Level); 6]);
+
+impl Default for RecordLevels {
+    fn default() -> Self {
+        Self([
+            (Outcome::Processed, Level::INFO),
+            (Outcome::Duplicate, Level::INFO),
+            (Outcome::Ignored, Level::INFO),
+            (Outcome::InProgress, Level::INFO),
+            (Outcome::Failed, Level::WARN),
+            (Outcome::Terminal, Level::ERROR),
+        ])
+    }
+}
+
+impl RecordLevels {
+    pub(crate) fn set(&mut self, outcome: Outcome, level: Level) {
+        for (known, its_level) in &mut self.0 {
+            if *known == outcome {
+                *its_level = level;
+            }
+        }
+    }
+
+    /// Reads such as `processed=debug,duplicate=debug`.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let mut levels = Self::default();
+        for pair in text.split(',') {
+            let (name, level) = pair.split_once('=')?;
+            let (outcome, _) = levels
+                .0
+                .into_iter()
+                .find(|(outcome, _)| outcome.as_str() == name.trim())?;
+            levels.set(outcome, level.trim().parse().ok()?);
+        }
+        Some(levels)
+    }
+
+    fn of(&self, report: &Report) -> Level {
+        let level = self.0.iter().find(|(known, _)| *known == report.outcome);
+        let level = level.map_or(Level::INFO, |(_, level)| *level);
+        // What succeeded and says why has something to warn of.
+        match report.outcome {
+            Outcome::Processed | Outcome::Duplicate if report.reason.is_some() => {
+                level.min(Level::WARN)
+            }
+            _ => level,
+        }
+    }
+}
+
 /// The line of one record at its end.
-pub(super) fn log(record: &Message, report: &Report) {
+pub(super) fn log(record: &Message, report: &Report, levels: &RecordLevels) {
     let message = match report.outcome {
         Outcome::Processed => "record processed",
         Outcome::Duplicate => "record duplicate",
@@ -32,12 +85,11 @@ pub(super) fn log(record: &Message, report: &Report) {
             )
         };
     }
-    match report.outcome {
-        Outcome::Processed | Outcome::Duplicate if report.reason.is_some() => line!(warn),
-        Outcome::Processed | Outcome::Duplicate | Outcome::Ignored | Outcome::InProgress => {
-            line!(info)
-        }
-        Outcome::Failed => line!(warn),
-        Outcome::Terminal => line!(error),
+    match levels.of(report) {
+        Level::ERROR => line!(error),
+        Level::WARN => line!(warn),
+        Level::INFO => line!(info),
+        Level::DEBUG => line!(debug),
+        Level::TRACE => line!(trace),
     }
 }

@@ -12,6 +12,7 @@ mod ledger;
 mod line;
 mod run;
 mod settling;
+mod tally;
 mod under_way;
 
 pub(crate) use answer::run;
@@ -22,3 +23,5 @@ pub(crate) use hooks::{Hooks, hook};
 pub use hooks::{InvalidRecord, RecordEnd};
 pub use ledger::Outcome;
 pub(crate) use ledger::Report;
+pub(crate) use line::RecordLevels;
+pub(crate) use tally::Tally;

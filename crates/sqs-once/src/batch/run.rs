@@ -4,6 +4,7 @@ mod ending;
 mod together;
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -141,6 +142,7 @@ impl<'a> Run<'a> {
             leaders: HashMap::new(),
             claimer: Claimer::new(
                 &engine.idempotency,
+                ledger,
                 engine.in_progress,
                 engine.requests,
                 claims_until,
@@ -151,7 +153,12 @@ impl<'a> Run<'a> {
             running: FuturesUnordered::new(),
             to_move: VecDeque::new(),
             moving: FuturesUnordered::new(),
-            settler: Settler::new(&engine.idempotency, engine.requests, deadline.answer_by),
+            settler: Settler::new(
+                &engine.idempotency,
+                ledger,
+                engine.requests,
+                deadline.answer_by,
+            ),
             hooking: Hooking::new(&engine.hooks, engine.concurrency, deadline.hooks_by),
             logged: HashSet::new(),
             cancel: Box::pin(sleep_until(deadline.cancel_at)),
@@ -264,6 +271,7 @@ impl<'a> Run<'a> {
                 return None;
             }
             Err(error) => {
+                self.ledger.tally().undecodable += u64::from(error.is_undecodable());
                 self.end_terminal(record, Cause::from(error.to_string()));
                 return None;
             }
@@ -377,11 +385,12 @@ impl<'a> Run<'a> {
             };
             let cancel_at = self.deadline.cancel_at;
             let handling = Handling::new(call, cancel_at, self.engine.record_timeout);
+            let ledger = self.ledger;
             let handling = async move {
                 vec![Finished {
                     record,
                     owned,
-                    result: handling.await,
+                    result: timed(ledger, handling).await,
                 }]
             };
             self.running.push(Box::pin(handling.instrument(span)));
@@ -421,6 +430,7 @@ impl<'a> Run<'a> {
     /// be on its way.
     fn stop(&mut self) {
         self.stopped = true;
+        self.ledger.tally().deadline_hits = self.ledger.open() as u64;
         let mut context = Context::from_waker(Waker::noop());
         for mut handling in std::mem::take(&mut self.running) {
             // From now on a handler is not polled any more: each says at once how far it had come.
@@ -433,4 +443,12 @@ impl<'a> Run<'a> {
         }
         self.return_rest(Failure::NOT_STARTED);
     }
+}
+
+/// A call of the handler, whose time is noted.
+async fn timed<T>(ledger: &Ledger, call: impl Future<Output = T>) -> T {
+    let began = Instant::now();
+    let ended = call.await;
+    ledger.tally().handler_durations.push(began.elapsed());
+    ended
 }

@@ -11,6 +11,7 @@ use crate::idempotency::{Conclusion, Driver, Ending};
 use crate::store::StoreError;
 
 use super::engine::Requests;
+use super::ledger::Ledger;
 use super::under_way::begun;
 
 /// Handlers that end one after the other without a pause hold the group back no longer than this.
@@ -35,6 +36,7 @@ type Answers = Vec<(Entry, Result<Conclusion, StoreError>)>;
 /// others, which it does not hold up.
 pub(super) struct Settler<'a> {
     idempotency: &'a Driver,
+    ledger: &'a Ledger,
     requests: Requests,
     until: Instant,
     waiting: Vec<Entry>,
@@ -44,9 +46,15 @@ pub(super) struct Settler<'a> {
 }
 
 impl<'a> Settler<'a> {
-    pub(super) fn new(idempotency: &'a Driver, requests: Requests, until: Instant) -> Self {
+    pub(super) fn new(
+        idempotency: &'a Driver,
+        ledger: &'a Ledger,
+        requests: Requests,
+        until: Instant,
+    ) -> Self {
         Self {
             idempotency,
+            ledger,
             requests,
             until,
             waiting: Vec::new(),
@@ -123,6 +131,7 @@ impl<'a> Settler<'a> {
         let mut again = Vec::new();
         let mut longest = Duration::ZERO;
         for (mut entry, answer) in answers {
+            self.ledger.tally().store_errors += u64::from(answer.is_err());
             let pause = Driver::longer(entry.pause);
             let is_worth_it =
                 (entry.record.is_some() || entry.pause.is_none()) && entry.ending.is_repeatable();
@@ -166,6 +175,7 @@ impl<'a> Settler<'a> {
 
     fn send(&mut self, mut group: Vec<Entry>) {
         let idempotency = self.idempotency;
+        self.ledger.tally().store_requests += 1;
         self.under_way.push(begun(async move {
             let endings = group.iter_mut().map(|entry| &mut entry.ending).collect();
             let answers = idempotency.conclude(endings).await;

@@ -10,6 +10,7 @@ use crate::config::ConfigError;
 use crate::handler::{BatchHandler, Bound, Handler, PrepareRecord, Reader, Stateful, Together};
 use crate::key::{Fingerprint, KeyError, KeyPart};
 use crate::record::{Decode, Json, KeyExtractor, Message};
+use crate::telemetry::{BatchMetrics, Ended, Identity, Seen};
 use crate::time::Timestamp;
 
 use super::settings::{Core, Settings};
@@ -87,6 +88,9 @@ impl<S> std::fmt::Debug for Ready<S> {
 /// | `dead_letter_queue` (feature `sqs`) | `SQS_ONCE_DLQ_URL`: where terminal records are sent at once | none: they stay in the queue until its redrive policy moves them |
 /// | `after_dead_letter` (feature `sqs`) | | the rest of a FIFO group stops |
 /// | [`on_success`](Consumer::on_success), [`on_duplicate`](Consumer::on_duplicate), [`on_failure`](Consumer::on_failure) | | none |
+/// | [`service`](Consumer::service) | `SQS_ONCE_SERVICE`, `POWERTOOLS_SERVICE_NAME` | the namespace |
+/// | [`record_level`](Consumer::record_level) | `SQS_ONCE_RECORD_LEVELS` | `INFO`, `WARN` for failed and `ERROR` for terminal records |
+/// | [`metrics`](Consumer::metrics) | `SQS_ONCE_METRICS`; `POWERTOOLS_METRICS_DISABLED` | [`Metrics::Emf`](crate::Metrics::Emf) on Lambda |
 /// | [`raise_on_total_failure`](Consumer::raise_on_total_failure) | | off |
 /// | `backoff` (feature `sqs`) | | none: failed records come back when the queue's visibility timeout ends |
 /// | `queue_url` (feature `sqs`) | `SQS_ONCE_QUEUE_URL`: the queue, for records that stay away | what the messages' queue ARN says |
@@ -318,6 +322,7 @@ impl Consumer {
         &self,
         messages: Vec<Message>,
         ends_at: Timestamp,
+        cold_start: bool,
     ) -> Result<Vec<Report>, ConfigError> {
         let core = self.core().await?;
         if self.settings.envelope.is_none() && self.settings.correlate.is_none() {
@@ -325,7 +330,32 @@ impl Consumer {
             messages.iter().for_each(|message| message.correlate(None));
         }
         let deadline = core.deadline(ends_at);
-        Ok(batch::run(Arc::clone(&core.engine), messages, deadline).await)
+        let clock = &core.engine.idempotency.clock;
+        let began = clock.now();
+        let seen: Vec<_> = match core.meter.is_on() {
+            true => messages
+                .iter()
+                .map(|message| Seen::of(message, began))
+                .collect(),
+            false => Vec::new(),
+        };
+        let (reports, tally) = batch::run(Arc::clone(&core.engine), messages, deadline).await;
+        if core.meter.is_on() {
+            let ended = clock.now();
+            let metrics = BatchMetrics::of(Ended {
+                messages: &seen,
+                reports: &reports,
+                tally,
+                duration: ended.since(began),
+                cold_start,
+            });
+            core.meter.flush(&metrics, ended);
+        }
+        Ok(reports)
+    }
+
+    pub(crate) async fn identity(&self) -> Result<&Identity, ConfigError> {
+        Ok(&self.core().await?.identity)
     }
 
     pub(super) async fn core(&self) -> Result<&Core, ConfigError> {

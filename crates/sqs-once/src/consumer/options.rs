@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::batch::{
-    self, FifoFailure, InProgress, MissingKey, PayloadMismatch, RecordEnd, Requests,
+    self, FifoFailure, InProgress, MissingKey, Outcome, PayloadMismatch, RecordEnd, Requests,
 };
 use crate::handler::HandlerError;
 use crate::idempotency::{Cache, Mode};
@@ -13,6 +13,7 @@ use crate::key::Namespace;
 use crate::random::Random;
 use crate::record::{Envelope, Message};
 use crate::store::Store;
+use crate::telemetry::Metrics;
 use crate::time::Clock;
 
 use super::Consumer;
@@ -33,6 +34,41 @@ impl<Phase> Consumer<Phase> {
     #[must_use]
     pub fn default_namespace(self, namespace: &str) -> Self {
         self.set(|settings| settings.idempotency.default_namespace = Some(checked(namespace)))
+    }
+
+    /// Names the service that this consumer is a part of, in its log lines and metrics. Default:
+    /// `SQS_ONCE_SERVICE`, else `POWERTOOLS_SERVICE_NAME`, else the namespace.
+    ///
+    /// # Panics
+    /// If the name is empty.
+    #[must_use]
+    pub fn service(self, service: &str) -> Self {
+        assert!(!service.trim().is_empty(), "a service needs a name");
+        self.set(|settings| settings.service = Some(service.into()))
+    }
+
+    /// Sets where the metrics of each batch go. Default: `SQS_ONCE_METRICS`, `emf` or `off`; else nowhere if
+    /// `POWERTOOLS_METRICS_DISABLED` is set; else [`Metrics::Emf`] on Lambda, and nowhere elsewhere.
+    ///
+    /// Their namespace is `SQS_ONCE_METRICS_NAMESPACE`, else `POWERTOOLS_METRICS_NAMESPACE`, else `sqs-once`, and their only
+    /// dimension is `service`: see [`service`](Self::service).
+    #[must_use]
+    pub fn metrics(self, metrics: Metrics) -> Self {
+        self.set(|settings| settings.metrics = Some(metrics))
+    }
+
+    /// Sets at which level the line of a record that ends so is logged. Default: `INFO` for what needs nobody,
+    /// `WARN` for [`Failed`](Outcome::Failed), `ERROR` for [`Terminal`](Outcome::Terminal). A record that
+    /// succeeded with something to warn of is at `WARN` at least, whatever is set here.
+    ///
+    /// `SQS_ONCE_RECORD_LEVELS=processed=debug,duplicate=debug` does the same for each outcome that it names; what the
+    /// code sets for any outcome wins over all of the variable.
+    #[must_use]
+    pub fn record_level(self, outcome: Outcome, level: tracing::Level) -> Self {
+        self.set(|settings| {
+            let levels = settings.record_levels.get_or_insert_default();
+            levels.set(outcome, level);
+        })
     }
 
     /// Keeps claims in `store` instead of the DynamoDB table that the environment names.

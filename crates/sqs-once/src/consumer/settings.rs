@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use crate::batch::{
     Deadline, Engine, FifoFailure, Hooks, InProgress, Margins, MissingKey, PayloadMismatch,
-    Requests,
+    RecordLevels, Requests,
 };
 use crate::config::{ConfigError, EnvSettings, process_env, unusable};
 use crate::disposition::{Disposition, DispositionSettings};
 use crate::handler::{Opening, PrepareRecord};
 use crate::idempotency::{DriverSettings, Effect};
 use crate::record::{Correlate, Envelope};
+use crate::telemetry::{Identity, Meter, Metrics};
 use crate::time::Timestamp;
 
 const DEFAULT_CONCURRENCY: NonZeroUsize = NonZeroUsize::new(10).expect("10 is not zero");
@@ -34,11 +35,16 @@ pub(super) struct Settings {
     pub(super) correlate: Option<Correlate>,
     pub(super) hooks: Hooks,
     pub(super) raise_on_total_failure: bool,
+    pub(super) service: Option<Arc<str>>,
+    pub(super) metrics: Option<Metrics>,
+    pub(super) record_levels: Option<RecordLevels>,
 }
 
 /// A consumer with everything decided.
 pub(super) struct Core {
     pub(super) engine: Arc<Engine>,
+    pub(super) identity: Identity,
+    pub(super) meter: Meter,
     margins: Margins,
 }
 
@@ -75,7 +81,14 @@ impl Settings {
             correlate: self.correlate.clone(),
         });
         let concurrency = self.concurrency.or(env.concurrency);
+        let service = self
+            .service
+            .clone()
+            .or_else(|| env.service.as_deref().map(Arc::from));
+        let service = service.unwrap_or_else(|| idempotency.namespace.as_str().into());
         Ok(Core {
+            meter: Meter::new(self.metrics, &env, Arc::clone(&service)),
+            identity: Identity::new(service, env.sample_rate, Arc::clone(random)),
             engine: Arc::new(Engine {
                 handler,
                 idempotency,
@@ -90,6 +103,7 @@ impl Settings {
                 visibility,
                 after_dead_letter,
                 hooks: self.hooks.clone(),
+                record_levels: self.record_levels.unwrap_or(env.record_levels),
             }),
             margins: self.margins.or(&env),
         })

@@ -71,6 +71,13 @@ pub(crate) enum PrepareError {
     Panic,
 }
 
+impl PrepareError {
+    /// Whether the message can't be read, which is not so of one that merely lacks its key.
+    pub(crate) fn is_undecodable(&self) -> bool {
+        !matches!(self, Self::Ignored(_) | Self::Key(KeyError::Missing))
+    }
+}
+
 /// Decodes records and starts the handler on them.
 pub(crate) trait PrepareRecord<S>: Send + Sync {
     /// Decodes a record and takes its key, and its fingerprint where that is wanted.

@@ -2,7 +2,6 @@
 
 use futures_util::future::LocalBoxFuture;
 use lambda_runtime::Runtime;
-use lambda_runtime::layers::TracingLayer;
 
 use crate::consumer::{Consumer, Runnable};
 use crate::error::Error;
@@ -48,9 +47,7 @@ async fn start(consumer: Consumer) -> Result<(), Error> {
         return Err(error.into());
     }
     let shutdown = Shutdown::default();
-    let runtime = Runtime::new(Lenient(consumer))
-        .layer(TracingLayer::new())
-        .layer(shutdown.layer());
+    let runtime = Runtime::new(Lenient(consumer)).layer(shutdown.layer());
     tokio::select! {
         ended = runtime.run_concurrent() => Ok(ended?),
         // Not by returning: the runtime would wait for handlers that block their thread.

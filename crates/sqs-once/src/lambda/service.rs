@@ -9,10 +9,12 @@ use std::task::{Context, Poll};
 use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
 use lambda_runtime::{Context as Invocation, LambdaEvent};
 use tower_service::Service;
+use tracing::Instrument;
 
 use crate::batch::Report;
 use crate::consumer::Consumer;
 use crate::record::Message;
+use crate::telemetry::trace_id;
 use crate::time::Timestamp;
 
 use super::event::{self, EventError, LenientEvent};
@@ -37,7 +39,12 @@ impl Consumer {
         }
         let ids: Vec<_> = messages.iter().map(Message::shared_id).collect();
         let ends_at = Timestamp::from_millis(invocation.deadline);
-        let reports = self.process(messages, ends_at).await?;
+        let identity = self.identity().await?;
+        let cold_start = identity.is_cold_start();
+        let trace = invocation.xray_trace_id.as_deref().and_then(trace_id);
+        let span = identity.span(&invocation.request_id, trace, cold_start);
+        let processed = self.process(messages, ends_at, cold_start);
+        let reports = processed.instrument(span).await?;
         Ok(ids.into_iter().zip(reports).collect())
     }
 

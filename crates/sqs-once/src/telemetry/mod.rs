@@ -3,17 +3,25 @@
 //! What may come from outside is a text in a field (`error = error.to_string()`), never displayed (`%error`): in the text
 //! format only the former is escaped, and a line break in the latter would begin a line of its own.
 
+mod invocation;
 mod json;
+mod metrics;
+mod sampling;
 
 use std::env;
 
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt;
-use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 
+use crate::config::{SAMPLE_RATE, process_env};
+pub(crate) use invocation::{Identity, trace_id};
 use json::JsonLines;
+pub use metrics::Metrics;
+pub(crate) use metrics::{BatchMetrics, Ended, Meter, Seen};
+use sampling::Sampling;
 
 /// Below `debug` these log whole requests: bodies, receipt handles, credentials.
 const QUIET: [&str; 4] = ["lambda_runtime", "aws_", "hyper", "rustls"];
@@ -21,23 +29,43 @@ const QUIET: [&str; 4] = ["lambda_runtime", "aws_", "hyper", "rustls"];
 /// Sets up logging on stdout, unless the program did so already: JSON lines where Lambda is
 /// configured for them (`AWS_LAMBDA_LOG_FORMAT=JSON`), text otherwise. `RUST_LOG` or
 /// `AWS_LAMBDA_LOG_LEVEL` choose the level; the default is `info`. Those in [`QUIET`] stay at `debug` unless
-/// `RUST_LOG` names them.
+/// `RUST_LOG` names them. Where invocations are sampled, those that are say everything from `debug` on.
 pub(crate) fn init() {
-    let json =
+    let is_json =
         env::var("AWS_LAMBDA_LOG_FORMAT").is_ok_and(|format| format.eq_ignore_ascii_case("json"));
-    let filtered = tracing_subscriber::registry().with(levels());
+    let registry = tracing_subscriber::registry();
     // Fails when the program has its own subscriber, which then stays.
-    let _ = match json {
-        true => filtered.with(JsonLines).try_init(),
-        false => filtered.with(fmt::layer().with_ansi(false)).try_init(),
+    let _ = match (is_json, sampling()) {
+        (true, None) => registry.with(levels()).with(JsonLines).try_init(),
+        (true, Some(sampling)) => registry.with(JsonLines.with_filter(sampling)).try_init(),
+        (false, None) => registry
+            .with(levels())
+            .with(fmt::layer().with_ansi(false))
+            .try_init(),
+        (false, Some(sampling)) => registry
+            .with(fmt::layer().with_ansi(false).with_filter(sampling))
+            .try_init(),
     };
+}
+
+/// Looking at the spans around every event costs time: only where somebody asks for it.
+fn sampling() -> Option<Sampling> {
+    SAMPLE_RATE.into_iter().find_map(process_env)?;
+    let usual = levels();
+    let debug = usual.default_level().max(Some(LevelFilter::DEBUG));
+    let sampled = quieted(
+        usual
+            .clone()
+            .with_default(debug.unwrap_or(LevelFilter::DEBUG)),
+    );
+    Some(Sampling { usual, sampled })
 }
 
 fn levels() -> Targets {
     let chosen = env::var("RUST_LOG")
         .ok()
         .and_then(|filter| filter.parse().ok());
-    let chosen: Targets = chosen.unwrap_or_else(|| {
+    quieted(chosen.unwrap_or_else(|| {
         let level = match env::var("AWS_LAMBDA_LOG_LEVEL").as_deref() {
             Ok("TRACE") => LevelFilter::TRACE,
             Ok("DEBUG") => LevelFilter::DEBUG,
@@ -46,7 +74,10 @@ fn levels() -> Targets {
             _ => LevelFilter::INFO,
         };
         Targets::new().with_default(level)
-    });
+    }))
+}
+
+fn quieted(chosen: Targets) -> Targets {
     let quiet = chosen
         .default_level()
         .unwrap_or(LevelFilter::OFF)

@@ -53,6 +53,8 @@ fn process(test: &str) -> Command {
     process
         .args(["--exact", test, "--nocapture", "--test-threads=1"])
         .env(PART, test)
+        // Sampled invocations have a span more.
+        .env("SQS_ONCE_LOG_SAMPLE_RATE", "1")
         .env("AWS_ACCESS_KEY_ID", "local")
         .env("AWS_SECRET_ACCESS_KEY", "local")
         .env("AWS_REGION", "eu-central-1")

@@ -4,8 +4,11 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use serde_json::json;
-use sqs_once::{Backoff, Batch, Cache, FifoFailure, HandlerError, Recorded, Remaining, consumer};
+use sqs_once::{
+    Backoff, Batch, Cache, FifoFailure, HandlerError, Outcome, Recorded, Remaining, consumer,
+};
 use tokio::time::sleep;
+use tracing::Level;
 
 use crate::paths_dynamodb as dynamodb;
 use crate::paths_input as input;
@@ -36,6 +39,7 @@ table! {
     duplicate_from_the_cache: "record duplicate",
     result_that_cannot_be_kept: "its result was not recorded",
     failed: "the handler's own words",
+    failed_at_every_level: "the handler's own words",
     failed_for_a_while: "SQS answered",
     failed_while_sqs_does_not_answer: "was postponed",
     terminal: "dead letter: ",
@@ -151,6 +155,22 @@ async fn failed() {
     world.invoke(&world.failing(own_words), [order("a")]).await;
     let consumer = world.failing(own_words).raise_on_total_failure(true);
     world.invoke(&consumer, [order("a")]).await;
+}
+
+async fn failed_at_every_level() {
+    let world = World::new();
+    for level in [
+        Level::TRACE,
+        Level::DEBUG,
+        Level::INFO,
+        Level::WARN,
+        Level::ERROR,
+    ] {
+        let consumer = world
+            .failing(own_words)
+            .record_level(Outcome::Failed, level);
+        world.invoke(&consumer, [order("a")]).await;
+    }
 }
 
 async fn failed_for_a_while() {

@@ -62,8 +62,9 @@ class Board {
       column.shown.push(message);
       column.matching += counts;
     }
-    const { done = 0, purged = 0, expired = 0 } = this.forgotten;
+    const { done = 0, purged = 0, expired = 0, unfinished = 0 } = this.forgotten;
     columns.done.all += done + purged + expired;
+    columns.queue.all += unfinished;
     const isPast = (message) => Number(message.state === "redriven");
     const latest = (a, b) => isPast(a) - isPast(b) || b.changed - a.changed;
     columns.queue.shown.sort((a, b) => a.number - b.number);

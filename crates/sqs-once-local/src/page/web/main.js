@@ -38,7 +38,7 @@ function take(overview) {
   const finished = done + redriven + purged + expired;
   const words = [];
   if (finished > 0) words.push(`The oldest ${plural(finished, "finished message is", "finished messages are")} not kept.`);
-  if (unfinished > 0) words.push(`So ${plural(unfinished, "is one that was", "are some that were")} not finished.`);
+  if (unfinished > 0) words.push(`${plural(unfinished, "message of the queue is", "messages of the queue are")} not kept.`);
   $("forgotten").textContent = words.join(" ");
   if (!source.live) $("connection").textContent = `a report, as of ${new Date(overview.now).toLocaleString()}`;
   if (source.live && isNews(overview)) refresh();

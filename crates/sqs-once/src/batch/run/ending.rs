@@ -33,7 +33,7 @@ impl Run<'_> {
             }
             (Refusal::PayloadMismatch, mismatch) => {
                 self.taken[record].is_mismatched = true;
-                mismatched(mismatch)
+                self.mismatched(mismatch)
             }
             (Refusal::InProgress { lease_until }, _) => self.in_progress(record, lease_until),
             (Refusal::UnknownStatus(status), _) => Report::new(Outcome::Failed).because(format!(
@@ -41,6 +41,16 @@ impl Run<'_> {
             )),
         };
         self.end(record, report);
+    }
+
+    fn mismatched(&self, mismatch: PayloadMismatch) -> Report {
+        self.ledger.tally().payload_mismatches += 1;
+        let outcome = match mismatch {
+            PayloadMismatch::Warn | PayloadMismatch::Ignore => Outcome::Duplicate,
+            PayloadMismatch::Reject => Outcome::Failed,
+        };
+        Report::new(outcome)
+            .because("its key was processed for another payload: two different messages share it")
     }
 
     fn in_progress(&self, record: usize, lease_until: Option<Timestamp>) -> Report {
@@ -159,12 +169,15 @@ impl Run<'_> {
                     let error = HandlerError::new(disposition, reason);
                     self.failed(record, Failure::of(&error));
                 }
-                Ok(Conclusion::LeaseLost) => self.end(
-                    record,
-                    Report::new(Outcome::Failed).because(
-                        "the handler succeeded, but another worker had taken over its key meanwhile",
-                    ),
-                ),
+                Ok(Conclusion::LeaseLost) => {
+                    self.ledger.tally().leases_lost += 1;
+                    self.end(
+                        record,
+                        Report::new(Outcome::Failed).because(
+                            "the handler succeeded, but another worker had taken over its key meanwhile",
+                        ),
+                    );
+                }
                 Err(error) => {
                     let reason = match self.engine.idempotency.commits_effects() {
                         true => uncommitted(&error),
@@ -350,7 +363,7 @@ impl Run<'_> {
                 self.taken[record].data = self.taken[leader].data.clone();
                 return self.end_done(record, Report::new(Outcome::Duplicate));
             }
-            Outcome::Processed | Outcome::Duplicate => mismatched(self.engine.mismatch),
+            Outcome::Processed | Outcome::Duplicate => self.mismatched(self.engine.mismatch),
             Outcome::InProgress => Report {
                 reason: report.reason.clone(),
                 wait: report.wait,
@@ -383,13 +396,4 @@ fn uncommitted(error: &StoreError) -> String {
         StoreErrorKind::Other => format!("its effect did not commit: {error}"),
         kind => format!("its effect did not commit: {kind}"),
     }
-}
-
-fn mismatched(mismatch: PayloadMismatch) -> Report {
-    let outcome = match mismatch {
-        PayloadMismatch::Warn | PayloadMismatch::Ignore => Outcome::Duplicate,
-        PayloadMismatch::Reject => Outcome::Failed,
-    };
-    Report::new(outcome)
-        .because("its key was processed for another payload: two different messages share it")
 }

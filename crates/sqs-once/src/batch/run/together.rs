@@ -11,7 +11,7 @@ use crate::handler::{BatchParts, Done, HandlerError, Work};
 use super::super::handling::{Failure, Handling};
 use super::super::ledger::Report;
 use super::ending::BEHIND_FAILED;
-use super::{Finished, Run, Startable};
+use super::{Finished, Run, Startable, timed};
 
 pub(super) const TOO_LATE: &str = "its key could not be claimed in half of the batch's time";
 const BEHIND_UNDECIDED: &str =
@@ -72,13 +72,14 @@ impl Run<'_> {
         };
         let limit = self.engine.record_timeout;
         let handling = Handling::new(call, self.deadline.cancel_at, limit);
+        let ledger = self.ledger;
         let finished = async move {
             let finished = |((record, owned), result)| Finished {
                 record,
                 owned,
                 result,
             };
-            match handling.await {
+            match timed(ledger, handling).await {
                 Ok(results) => {
                     let results = results.into_iter().map(told);
                     claims.into_iter().zip(results).map(finished).collect()

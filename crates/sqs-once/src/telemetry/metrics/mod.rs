@@ -1,0 +1,165 @@
+//! Metrics of each batch.
+
+mod emf;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::batch::{Outcome, Report, Tally};
+use crate::config::{EnvSettings, process_env};
+use crate::record::Message;
+use crate::time::Timestamp;
+
+/// Where the metrics of each batch go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Metrics {
+    /// To stdout, as one line in CloudWatch's embedded metric format: CloudWatch makes metrics of it, without a
+    /// request of the function's own.
+    Emf,
+    /// Nowhere.
+    Off,
+}
+
+/// What is measured of a batch: every value is the sum of what happened in it, or one value a record.
+pub(crate) struct BatchMetrics {
+    values: Vec<Metric>,
+}
+
+struct Metric {
+    name: &'static str,
+    unit: Unit,
+    value: Value,
+}
+
+#[derive(Clone, Copy)]
+enum Unit {
+    Count,
+    Milliseconds,
+}
+
+enum Value {
+    Count(u64),
+    Each(Vec<f64>),
+}
+
+/// A batch as it ended.
+pub(crate) struct Ended<'a> {
+    pub(crate) messages: &'a [Seen],
+    pub(crate) reports: &'a [Report],
+    pub(crate) tally: Tally,
+    pub(crate) duration: Duration,
+    pub(crate) cold_start: bool,
+}
+
+/// What is measured of a message when its batch comes.
+pub(crate) struct Seen {
+    age: Option<Duration>,
+    receive_count: Option<u32>,
+}
+
+impl Seen {
+    pub(crate) fn of(message: &Message, now: Timestamp) -> Self {
+        Self {
+            age: message.sent_at().map(|sent_at| now.since(sent_at)),
+            receive_count: message.receive_count(),
+        }
+    }
+}
+
+impl BatchMetrics {
+    pub(crate) fn of(batch: Ended<'_>) -> Self {
+        let outcomes = |outcome| {
+            let such = batch
+                .reports
+                .iter()
+                .filter(|report| report.outcome == outcome);
+            such.map(|_| 1).sum()
+        };
+        let tally = batch.tally;
+        let counts: [(&str, u64); 14] = [
+            ("RecordsReceived", batch.messages.len() as u64),
+            ("Processed", outcomes(Outcome::Processed)),
+            ("Duplicates", outcomes(Outcome::Duplicate)),
+            ("Ignored", outcomes(Outcome::Ignored)),
+            ("Failed", outcomes(Outcome::Failed)),
+            ("Terminal", outcomes(Outcome::Terminal)),
+            ("InProgressConflicts", outcomes(Outcome::InProgress)),
+            ("Undecodable", tally.undecodable),
+            ("PayloadMismatch", tally.payload_mismatches),
+            ("LeaseLost", tally.leases_lost),
+            ("StoreRequests", tally.store_requests),
+            ("StoreErrors", tally.store_errors),
+            ("DeadlineHits", tally.deadline_hits),
+            ("ColdStart", u64::from(batch.cold_start)),
+        ];
+        let counts = counts.map(|(name, count)| Metric {
+            name,
+            unit: Unit::Count,
+            value: Value::Count(count),
+        });
+        let ages = batch.messages.iter().filter_map(|seen| seen.age);
+        let receive_counts = batch.messages.iter().filter_map(|seen| seen.receive_count);
+        let times = [
+            ("MessageAge", ages.map(millis).collect()),
+            (
+                "HandlerDuration",
+                tally.handler_durations.into_iter().map(millis).collect(),
+            ),
+            ("BatchDuration", vec![millis(batch.duration)]),
+        ];
+        let times = times.map(|(name, values)| Metric {
+            name,
+            unit: Unit::Milliseconds,
+            value: Value::Each(values),
+        });
+        let receive_counts = Metric {
+            name: "ReceiveCount",
+            unit: Unit::Count,
+            value: Value::Each(receive_counts.map(f64::from).collect()),
+        };
+        let values = counts.into_iter().chain(times).chain([receive_counts]);
+        Self {
+            values: values.collect(),
+        }
+    }
+}
+
+fn millis(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1000.0
+}
+
+/// Where a consumer's metrics go, and under which name.
+pub(crate) struct Meter {
+    metrics: Metrics,
+    namespace: Arc<str>,
+    service: Arc<str>,
+}
+
+impl Meter {
+    /// Without a setting, a function on Lambda writes them and nothing else does.
+    pub(crate) fn new(chosen: Option<Metrics>, env: &EnvSettings, service: Arc<str>) -> Self {
+        let usual = match process_env("AWS_LAMBDA_FUNCTION_NAME") {
+            Some(_) => Metrics::Emf,
+            None => Metrics::Off,
+        };
+        let namespace = env.metrics_namespace.as_deref().unwrap_or("sqs-once");
+        Self {
+            metrics: chosen.or(env.metrics).unwrap_or(usual),
+            namespace: namespace.into(),
+            service,
+        }
+    }
+
+    pub(crate) fn is_on(&self) -> bool {
+        self.metrics != Metrics::Off
+    }
+
+    /// Once a batch.
+    pub(crate) fn flush(&self, batch: &BatchMetrics, now: Timestamp) {
+        match self.metrics {
+            Metrics::Emf => emf::write(batch, &self.namespace, &self.service, now),
+            Metrics::Off => {}
+        }
+    }
+}
