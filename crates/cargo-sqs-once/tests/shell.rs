@@ -23,8 +23,10 @@ fn subcommands() -> Vec<String> {
     let help = stdout(&["--help"]);
     let (_, commands) = help.split_once("Commands:\n").unwrap();
     let lines = commands.lines().take_while(|line| !line.is_empty());
+    // What is said of one may go on in a line of its own.
     lines
-        .filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next())
+        .filter_map(|line| line.strip_prefix("  ")?.split(' ').next())
+        .filter(|name| !name.is_empty())
         .map(str::to_owned)
         .collect()
 }

@@ -19,7 +19,7 @@ Examples:
 The same by cargo-lambda, in a checkout of sqs-once:
   cargo lambda new payments --template crates/cargo-sqs-once/template";
 
-/// Make a project: a function with its tests, sample events, and everything to deploy it
+/// Make a project: a function with its tests, events and deployment
 ///
 /// The function handles orders, as an example: once it builds, put your own message in their place. Without options its
 /// effect is a call to a service, behind a standard queue.
