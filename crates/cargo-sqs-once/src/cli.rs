@@ -11,7 +11,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Make a Lambda function that consumes SQS, run it on this machine, and keep its table small
+/// The whole life of a Lambda function that consumes SQS: make it, run it, examine it, operate it
 #[derive(Parser)]
 #[command(name = "cargo-sqs-once", bin_name = "cargo sqs-once", version)]
 pub(crate) struct Cli {

@@ -1,4 +1,4 @@
-//! `cargo sqs-once`: make a Lambda function that consumes SQS, run it on this machine, and keep its table small.
+//! `cargo sqs-once`: the whole life of a Lambda function that consumes SQS.
 
 mod cli;
 #[cfg(feature = "aws")]
