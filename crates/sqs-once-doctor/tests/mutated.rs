@@ -11,7 +11,9 @@ use sqs_once_doctor::{Source, sarif};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const ROUNDS: usize = 400;
+/// How many that can still be read are examined, and how many of those fixed, at least.
+const EXAMINED: usize = 100;
+const FIXED: usize = 40;
 
 fn files() -> Vec<PathBuf> {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
@@ -84,7 +86,11 @@ fn damaged_deployments_are_examined_and_fixed_or_refused_but_nothing_panics() {
         .map(|file| fs::read_to_string(file).unwrap())
         .collect();
     let (mut examined, mut fixed) = (0, 0);
-    for _ in 0..ROUNDS {
+    for round in 0.. {
+        if examined >= EXAMINED && fixed >= FIXED {
+            break;
+        }
+        assert!(round < 100 * EXAMINED, "{examined} examined, {fixed} fixed");
         let text = damage(&texts[rng.usize(..texts.len())], &mut rng);
         let source = Source::new(Path::new("/nowhere/template.yaml"), text);
         let Ok(findings) = source.examine() else {
@@ -101,8 +107,4 @@ fn damaged_deployments_are_examined_and_fixed_or_refused_but_nothing_panics() {
         let again = Source::new(path, text.as_str()).fix().unwrap();
         assert!(again.files.is_empty(), "{text}");
     }
-    assert!(
-        examined > ROUNDS / 4 && fixed > ROUNDS / 10,
-        "{examined} examined, {fixed} fixed"
-    );
 }
