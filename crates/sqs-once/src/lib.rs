@@ -84,6 +84,10 @@ pub mod consumer;
 mod disposition;
 mod error;
 mod guarded;
+#[cfg_attr(doc, doc = include_str!("guide/definitions.md"))]
+#[cfg_attr(doc, doc = include_str!("../docs/README.md"))]
+#[cfg_attr(not(doc), allow(missing_docs))]
+pub mod guide;
 mod handler;
 pub mod idempotency;
 pub mod key;
@@ -129,16 +133,3 @@ pub use sqs_once_macros::{BusinessKey, batch_handler, handler};
 pub use store::{DynamoDbStore, MemoryStore, Store, Writes};
 pub use telemetry::Metrics;
 pub use time::{Clock, SystemClock, Timestamp};
-
-/// Compiles and runs what the guides show. The files lie outside of the package, which is built without them.
-#[cfg(doctest)]
-mod guides {
-    #[doc = include_str!("../../../docs/metrics.md")]
-    mod metrics {}
-    #[doc = include_str!("../../../docs/options.md")]
-    mod options {}
-    #[doc = include_str!("../../../docs/security.md")]
-    mod security {}
-    #[doc = include_str!("../../../docs/testing.md")]
-    mod testing {}
-}
