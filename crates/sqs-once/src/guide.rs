@@ -1,7 +1,7 @@
 /// A module for each guide. Only rustdoc reads them: a build is none the slower.
 macro_rules! guides {
     ($($name:ident = $file:literal,)*) => {$(
-        #[cfg_attr(doc, doc = include_str!("guide/definitions.md"))]
+        #[cfg_attr(all(doc, not(doctest)), doc = include_str!("guide/definitions.md"))]
         #[cfg_attr(doc, doc = include_str!(concat!("../docs/", $file)))]
         #[cfg_attr(not(doc), allow(missing_docs))]
         pub mod $name {}

@@ -98,7 +98,8 @@ impl Drawing<'_> {
         let room = (end - start).abs() - 20.0;
         let middle = f64::midpoint(start, end);
         self.y += 8.0;
-        self.words(middle, wrapped(words, room), INK, "middle");
+        let label = format!(r#"fill="{INK}" text-anchor="middle" class="label""#);
+        self.words(middle, wrapped(words, room), &label);
         self.y += 8.0;
         let y = self.y;
         let dashes = if is_answer {
@@ -159,7 +160,11 @@ impl Drawing<'_> {
             self.y
         );
         self.y += 3.0;
-        self.words(middle, lines, INK, "middle");
+        self.words(
+            middle,
+            lines,
+            &format!(r#"fill="{INK}" text-anchor="middle""#),
+        );
         self.y += 9.0;
     }
 
@@ -178,7 +183,8 @@ impl Drawing<'_> {
         };
         let below = LINE * lines.len() as f64 / 2.0;
         self.y = y - below;
-        self.words(x + side, lines, RED, anchor);
+        let red = format!(r#"fill="{RED}" text-anchor="{anchor}" class="label""#);
+        self.words(x + side, lines, &red);
         self.y = y + (below - 9.0).max(0.0);
     }
 
@@ -191,12 +197,12 @@ impl Drawing<'_> {
     }
 
     /// Lines of text, the first of them at the drawing's height.
-    fn words(&mut self, x: f64, lines: Vec<String>, colour: &str, anchor: &str) {
+    fn words(&mut self, x: f64, lines: Vec<String>, attributes: &str) {
         for line in lines {
             self.y += LINE;
             _ = writeln!(
                 self.marks,
-                r#"<text x="{x:.0}" y="{:.0}" fill="{colour}" text-anchor="{anchor}" class="w">{}</text>"#,
+                r#"<text x="{x:.0}" y="{:.0}" {attributes}>{}</text>"#,
                 self.y - 3.0,
                 escaped(&line)
             );
@@ -252,7 +258,7 @@ impl Drawing<'_> {
         format!(
             r##"<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH:.0}" height="{height:.0}" viewBox="0 0 {WIDTH:.0} {height:.0}" role="img" font-family="system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif" font-size="{FONT:.0}" fill="none">
 <title>{title}</title>
-<style>.w{{paint-order:stroke;stroke:{GROUND};stroke-width:4}}</style>
+<style>.label{{paint-order:stroke;stroke:{GROUND};stroke-width:4}}</style>
 <rect x=".5" y=".5" width="{:.0}" height="{:.0}" rx="12" fill="{GROUND}" stroke="#d5dce6"/>
 {heads}{lines}{marks}</svg>
 "##,
@@ -265,7 +271,7 @@ impl Drawing<'_> {
 /// A participant's ground and outline, by what it is.
 fn colours(id: &str) -> (&'static str, &'static str) {
     match id {
-        "Q" => ("#fde8f1", "#d98bab"),
+        "Q" | "X" => ("#fde8f1", "#d98bab"),
         "L" => ("#eceff4", "#9aa6b8"),
         "D" => ("#e2edff", "#7fa3dc"),
         "E" => ("#e0f5e6", "#79b88c"),

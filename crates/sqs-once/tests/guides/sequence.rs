@@ -2,7 +2,7 @@
 //!
 //! `participant A as words`, `A->>B: words` (`-->>` for an answer, `-x` and `--x` for what is lost on its way),
 //! `Note over A,B: words`, `activate A`, `deactivate A`. A note that begins with `✗` is something that dies. The id says
-//! what a participant is: `Q` a queue, `L` Lambda, `D` a store, `E` an effect elsewhere; all others are functions.
+//! what a participant is: `Q` and `X` a queue, `L` Lambda, `D` a store, `E` an effect elsewhere; all others are functions.
 
 pub(crate) struct Diagram {
     /// What a screen reader says of it.
