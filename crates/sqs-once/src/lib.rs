@@ -84,7 +84,7 @@ pub mod consumer;
 mod disposition;
 mod error;
 mod guarded;
-#[cfg_attr(all(doc, not(doctest)), doc = include_str!("guide/definitions.md"))]
+#[cfg_attr(all(doc, not(doctest)), doc = include_str!("guide/README.md"))]
 #[cfg_attr(doc, doc = include_str!("../docs/README.md"))]
 #[cfg_attr(not(doc), allow(missing_docs))]
 pub mod guide;

@@ -190,7 +190,7 @@ impl<'a> Claimer<'a> {
 
 fn unanswered(answers: &Answers) -> u64 {
     let errors = answers.iter().filter(|(_, answer)| answer.is_err());
-    errors.map(|_| 1).sum()
+    errors.count() as u64
 }
 
 /// A transaction on a key is waited for until `until`.
