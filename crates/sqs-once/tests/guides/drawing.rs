@@ -95,7 +95,7 @@ impl Drawing<'_> {
             self.x(from) + forth * bar(from),
             self.x(to) - forth * bar(to),
         );
-        let room = (end - start).abs() - 20.0;
+        let room = (end - start).abs() - 8.0;
         let middle = f64::midpoint(start, end);
         self.y += 8.0;
         let label = format!(r#"fill="{INK}" text-anchor="middle" class="label""#);

@@ -5,6 +5,7 @@
 //! Mermaid source beside it, and the destinations that links and images have in rustdoc.
 
 mod drawing;
+mod facts;
 mod markdown;
 mod sequence;
 

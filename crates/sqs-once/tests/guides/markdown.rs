@@ -3,6 +3,8 @@
 /// A page, without its code.
 pub(crate) struct Page {
     lines: Vec<String>,
+    /// The lines as one: a link may go over several.
+    text: String,
 }
 
 /// A reference's label and where it leads.
@@ -22,7 +24,12 @@ impl Page {
                 lines.push(line.to_owned());
             }
         }
-        Self { lines }
+        let text = lines
+            .iter()
+            .map(|line| line.trim())
+            .collect::<Vec<_>>()
+            .join(" ");
+        Self { lines, text }
     }
 
     /// The anchors of its headings, as GitHub and rustdoc make them.
@@ -78,23 +85,13 @@ impl Page {
     /// Whether something stands in brackets, as words or as a label.
     pub(crate) fn mentions(&self, label: &str) -> bool {
         let (label, definition) = (format!("[{label}]"), format!("[{label}]: "));
-        self.lines
-            .iter()
-            .any(|line| line.contains(&label) && !line.starts_with(&definition))
+        self.text.matches(&label).count() > self.text.matches(&definition).count()
     }
 
     fn between(&self, open: &str, close: &str) -> Vec<&str> {
-        let mut found = Vec::new();
-        for line in &self.lines {
-            let mut rest = &line[..];
-            while let Some((_, after)) = rest.split_once(open) {
-                let Some((inside, after)) = after.split_once(close) else {
-                    break;
-                };
-                found.push(inside);
-                rest = after;
-            }
-        }
-        found
+        let parts = self.text.split(open).skip(1);
+        parts
+            .filter_map(|part| Some(part.split_once(close)?.0))
+            .collect()
     }
 }
