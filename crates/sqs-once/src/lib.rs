@@ -68,6 +68,7 @@
 //! - `testing`: what a consumer's own tests need; for the dev-dependencies.
 //! - `conformance`: the suite that every store passes; for stores of your own.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
