@@ -86,6 +86,9 @@ def build_unpacked(packages, version):
     shutil.copy(ROOT / "Cargo.lock", UNPACKED)
     env = {**os.environ, "CARGO_TARGET_DIR": str(target)}
     subprocess.run(["cargo", "check", "--workspace", "--all-features"], cwd=UNPACKED, env=env, check=True)
+    # As docs.rs does: the guides are pages of it.
+    pages = ["cargo", "doc", "--no-deps", "--package=sqs-once", "--all-features"]
+    subprocess.run(pages, cwd=UNPACKED, env={**env, "RUSTDOCFLAGS": "-D warnings"}, check=True)
 
 
 def semver(revision):

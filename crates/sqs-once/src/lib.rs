@@ -52,10 +52,8 @@
 //! - [`Idempotency`]: the same for functions that SNS, EventBridge or an asynchronous call invokes.
 //! - [`store`]: where claims live, and how to bring a store of your own.
 //! - `testing` (feature `testing`): testing a consumer without AWS and without waiting.
-//! - In the repository: `docs/exactly-once.md` tells which effects can happen exactly once, and how;
-//!   `docs/options.md` lists every option, `docs/metrics.md` every metric, `docs/testing.md` shows how to test a consumer, `docs/security.md` who can do
-//!   what to one, `docs/reliability.md` what all this was tried with, and `docs/performance.md` what it costs, beside
-//!   its peers.
+//! - [`guide`]: pages that answer one question each, from [what is promised](guide::guarantees) and [what happens if the
+//!   process dies here](guide::failure_modes) to [what a message in the log means](guide::troubleshooting).
 //!
 //! # Features
 //!

@@ -4,6 +4,8 @@
 //! `GUIDES=overwrite cargo test -p sqs-once --test guides` writes what is generated of them: a diagram's SVG from the
 //! Mermaid source beside it, and the destinations that links and images have in rustdoc.
 
+#![allow(clippy::unwrap_used, reason = "a test")]
+
 mod drawing;
 mod facts;
 mod markdown;

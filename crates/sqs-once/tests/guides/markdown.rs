@@ -24,11 +24,8 @@ impl Page {
                 lines.push(line.to_owned());
             }
         }
-        let text = lines
-            .iter()
-            .map(|line| line.trim())
-            .collect::<Vec<_>>()
-            .join(" ");
+        let text: Vec<_> = lines.iter().map(|line| line.trim()).collect();
+        let text = without_links_in_code(&text.join(" "));
         Self { lines, text }
     }
 
@@ -94,4 +91,14 @@ impl Page {
             .filter_map(|part| Some(part.split_once(close)?.0))
             .collect()
     }
+}
+
+/// Between back quotes, what looks like a link is none.
+fn without_links_in_code(text: &str) -> String {
+    let is_code = |at: usize| at % 2 == 1;
+    let shown = text.split('`').enumerate().map(|(at, part)| match part {
+        link if is_code(at) && (link.contains("](") || link.contains("][")) => "",
+        part => part,
+    });
+    shown.collect::<Vec<_>>().join("`")
 }
