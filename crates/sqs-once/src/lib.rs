@@ -53,7 +53,8 @@
 //! - [`store`]: where claims live, and how to bring a store of your own.
 //! - `testing` (feature `testing`): testing a consumer without AWS and without waiting.
 //! - In the repository: `docs/exactly-once.md` tells which effects can happen exactly once, and how;
-//!   `docs/options.md` lists every option, `docs/metrics.md` every metric, `docs/testing.md` shows how to test a consumer, `docs/security.md` who can do
+//!   `docs/options.md` lists every option, `docs/metrics.md` every metric, `docs/traces.md` every
+//!   span, `docs/testing.md` shows how to test a consumer, `docs/security.md` who can do
 //!   what to one, `docs/reliability.md` what all this was tried with, and `docs/performance.md` what it costs, beside
 //!   its peers.
 //!
@@ -62,9 +63,11 @@
 //! None is on by default.
 //!
 //! - `sqs`: terminal records go straight to the dead-letter queue, and records that go back stay away as
-//!   long as they should. Brings SQS's client.
+//!   long as they should; `Outgoing` for producers. Brings SQS's client.
 //! - `jmespath`: keys by JMESPath expressions.
 //! - `serde_dynamo`: values of your own as items, in [`Writes::put`].
+//! - `opentelemetry`: spans and metrics of every batch by OpenTelemetry's conventions, for an SDK and an exporter of
+//!   your choice: `docs/traces.md`. Brings the interface only.
 //! - `testing`: what a consumer's own tests need; for the dev-dependencies.
 //! - `conformance`: the suite that every store passes; for stores of your own.
 
@@ -89,6 +92,8 @@ pub mod idempotency;
 pub mod key;
 mod lambda;
 mod once;
+#[cfg(feature = "sqs")]
+mod producer;
 mod random;
 mod record;
 pub mod store;
@@ -116,14 +121,16 @@ pub use idempotency::{Cache, Mode};
 pub use key::{BusinessKey, KeyError};
 pub use lambda::{EventError, run};
 pub use once::{Idempotency, Invocation, Once, RunError};
+#[cfg(feature = "sqs")]
+pub use producer::{Outgoing, OutgoingError, Sendable};
 pub use random::{OsRandom, Random};
 #[cfg(feature = "jmespath")]
 pub use record::JmesPath;
 pub use record::{
     Auto, Bytes, CorrelationId, Decode, DecodeError, Envelope, EnvelopeError, EventBridge,
     EventBridgeId, EventBridgeMeta, Json, JsonPointer, KeyExtractor, Message, MessageAttribute,
-    MessageGroup, MessageId, Opened, S3, S3EventId, S3Object, Sns, SnsMessageId, SnsMeta,
-    SystemAttribute, Text,
+    MessageGroup, MessageId, Opened, ProducerKey, S3, S3EventId, S3Object, Sns, SnsMessageId,
+    SnsMeta, SystemAttribute, Text,
 };
 pub use sqs_once_macros::{BusinessKey, batch_handler, handler};
 pub use store::{DynamoDbStore, MemoryStore, Store, Writes};
@@ -141,4 +148,6 @@ mod guides {
     mod security {}
     #[doc = include_str!("../../../docs/testing.md")]
     mod testing {}
+    #[doc = include_str!("../../../docs/traces.md")]
+    mod traces {}
 }
