@@ -18,8 +18,8 @@ use proptest::prelude::*;
 use serde_json::Value;
 use sqs_once::testing::{Answer, Bench, Event, Record};
 use sqs_once::{
-    BusinessKey, CorrelationId, Key, KeyError, MessageMeta, Outgoing, OutgoingError, ProducerKey,
-    State,
+    BusinessKey, Consumer, CorrelationId, Key, KeyError, MessageMeta, Outgoing, OutgoingError,
+    ProducerKey, State,
 };
 use sqs_once_local::{EventSourceMapping, LocalSqs, QueueSettings, Queues};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
@@ -41,6 +41,10 @@ async fn note(
     seen.lock()
         .unwrap()
         .push(((*key).clone(), correlation, trace));
+}
+
+fn consumer(seen: &Seen) -> Consumer {
+    note::consumer().state(Arc::clone(seen)).namespace("orders")
 }
 
 /// A real queue on loopback, the SDK's client of it, and the consumer behind it.
@@ -69,7 +73,7 @@ impl Way {
         Self {
             client: Client::from_conf(config),
             sqs,
-            bench: Bench::new(note::consumer().state(Arc::clone(&seen))),
+            bench: Bench::new(consumer(&seen)),
             seen,
         }
     }
@@ -133,6 +137,7 @@ async fn the_key_is_the_one_that_the_payload_would_have() {
     way.receive().await;
     let by_payload = sqs_once::consumer::<Value>()
         .key(|_: &Value| ("tenant-7", 42_i32))
+        .namespace("orders")
         .handler(async |_: Value| {});
     let answer = way.bench.beside(by_payload);
     let answer = answer
@@ -244,7 +249,7 @@ async fn a_message_keeps_its_own_attributes_and_says_when_there_is_no_room() {
 
 #[tokio::test(start_paused = true)]
 async fn a_key_that_nobody_wrote_makes_its_record_terminal() {
-    let bench = Bench::new(note::consumer().state(Seen::default()));
+    let bench = Bench::new(consumer(&Seen::default()));
     for text in [
         "o-1",
         "s:",
@@ -322,7 +327,7 @@ async fn arrived(key: &BusinessKey) -> BusinessKey {
     let attributes = entry.get_message_attributes().as_ref().unwrap();
     let text = attributes["business-key"].string_value().unwrap();
     let seen = Seen::default();
-    let bench = Bench::new(note::consumer().state(Arc::clone(&seen)));
+    let bench = Bench::new(consumer(&seen));
     let bench = bench.timeout(Duration::from_secs(30));
     let record = Record::text("{}").attribute("business-key", text);
     bench.run(Event::of([record])).await.assert_processed("m-1");

@@ -81,3 +81,26 @@ async fn follow(call: AfterAnswer, ends_at: Timestamp) {
     };
     warn!(trouble, "what is to be done after each answer was not done");
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex, mpsc};
+    use std::time::Duration;
+
+    use super::follow;
+    use crate::time::{Clock, SystemClock};
+
+    #[tokio::test]
+    async fn a_call_that_does_not_end_or_panics_keeps_no_event_from_coming() {
+        let (holding, held) = mpsc::channel::<()>();
+        let held = Mutex::new(held);
+        let ends_at = SystemClock.now() + Duration::from_millis(300);
+        let waiting = move || {
+            let _ = held.lock().map(|held| held.recv());
+        };
+        follow(Arc::new(waiting), ends_at).await;
+        drop(holding);
+        let in_a_minute = SystemClock.now() + Duration::from_secs(60);
+        follow(Arc::new(|| panic!("nobody listens")), in_a_minute).await;
+    }
+}

@@ -60,6 +60,9 @@ pub(crate) fn batch_began(
     invocation: &Invocation,
     cold_start: bool,
 ) {
+    if span.is_disabled() {
+        return;
+    }
     let around = Span::current().context();
     let header = invocation.xray_trace_id.as_deref();
     let header = header.filter(|_| follows_xray());
@@ -94,6 +97,9 @@ pub(crate) fn batch_ended(span: &Span, reports: &[Report]) {
 
 /// The span of a record begins.
 pub(crate) fn record_began(span: &Span, message: &Message) {
+    if span.is_disabled() {
+        return;
+    }
     span.set_attribute("messaging.message.id", message.id().to_owned());
     if let Some(body) = message.body() {
         span.set_attribute("messaging.message.body.size", count(body.len()));
@@ -109,6 +115,9 @@ pub(crate) fn record_began(span: &Span, message: &Message) {
 
 /// The span of a record ends, as the record does: now, whoever still has a handle to it.
 pub(crate) fn record_ended(span: &Span, message: &Message, report: &Report) {
+    if span.is_disabled() {
+        return;
+    }
     let outcome = report.outcome.as_str();
     span.set_attribute("sqs_once.outcome", outcome);
     span.set_attribute("sqs_once.acknowledged", report.acknowledged);
