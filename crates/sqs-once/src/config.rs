@@ -53,6 +53,7 @@ pub(crate) struct EnvSettings {
     pub(crate) deadline_margin: Option<Duration>,
     pub(crate) dlq_url: Option<String>,
     pub(crate) queue_url: Option<String>,
+    pub(crate) visibility_timeout: Option<Duration>,
     pub(crate) disabled: bool,
     pub(crate) service: Option<String>,
     pub(crate) record_levels: RecordLevels,
@@ -103,6 +104,7 @@ impl EnvSettings {
             )?,
             dlq_url: url("SQS_ONCE_DLQ_URL")?,
             queue_url: url("SQS_ONCE_QUEUE_URL")?,
+            visibility_timeout: duration("SQS_ONCE_VISIBILITY_TIMEOUT")?,
             disabled: read(
                 env,
                 "SQS_ONCE_DISABLED",

@@ -142,6 +142,8 @@ pub use time::{Clock, SystemClock, Timestamp};
 mod guides {
     #[doc = include_str!("../../../docs/metrics.md")]
     mod metrics {}
+    #[doc = include_str!("../../../docs/observability.md")]
+    mod observability {}
     #[doc = include_str!("../../../docs/options.md")]
     mod options {}
     #[doc = include_str!("../../../docs/security.md")]

@@ -75,6 +75,7 @@ impl<S> std::fmt::Debug for Ready<S> {
 /// | [`lease_margin`](Consumer::lease_margin) | `SQS_ONCE_LEASE_MARGIN` | `3s` |
 /// | [`deadline_margin`](Consumer::deadline_margin) | `SQS_ONCE_DEADLINE_MARGIN` | `1s`, at most a tenth of the time |
 /// | [`record_timeout`](Consumer::record_timeout) | | none: until the deadline is near |
+/// | [`visibility_timeout`](Consumer::visibility_timeout) | `SQS_ONCE_VISIBILITY_TIMEOUT` | what the queue says, with the feature `sqs` |
 /// | [`fifo`](Consumer::fifo) | | [`FifoFailure::ReturnGroup`](crate::FifoFailure::ReturnGroup) |
 /// | [`in_progress`](Consumer::in_progress) | | [`InProgress::ReturnToQueue`](crate::InProgress::ReturnToQueue) |
 /// | [`mode`](Consumer::mode) | | [`Mode::ClaimFirst`](crate::Mode::ClaimFirst); [`Mode::Transactional`](crate::Mode::Transactional) for handlers that return [`Writes`](crate::Writes) or take a transaction |

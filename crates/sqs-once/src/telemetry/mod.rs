@@ -67,12 +67,8 @@ where
 fn sampling() -> Option<Sampling> {
     SAMPLE_RATE.into_iter().find_map(process_env)?;
     let usual = levels();
-    let debug = usual.default_level().max(Some(LevelFilter::DEBUG));
-    let sampled = quieted(
-        usual
-            .clone()
-            .with_default(debug.unwrap_or(LevelFilter::DEBUG)),
-    );
+    let level = usual.default_level().unwrap_or(LevelFilter::OFF);
+    let sampled = usual.clone().with_default(level.max(LevelFilter::DEBUG));
     Some(Sampling { usual, sampled })
 }
 
@@ -80,7 +76,7 @@ fn levels() -> Targets {
     let chosen = env::var("RUST_LOG")
         .ok()
         .and_then(|filter| filter.parse().ok());
-    quieted(chosen.unwrap_or_else(|| {
+    let chosen: Targets = chosen.unwrap_or_else(|| {
         let level = match env::var("AWS_LAMBDA_LOG_LEVEL").as_deref() {
             Ok("TRACE") => LevelFilter::TRACE,
             Ok("DEBUG") => LevelFilter::DEBUG,
@@ -89,10 +85,7 @@ fn levels() -> Targets {
             _ => LevelFilter::INFO,
         };
         Targets::new().with_default(level)
-    }))
-}
-
-fn quieted(chosen: Targets) -> Targets {
+    });
     let quiet = chosen
         .default_level()
         .unwrap_or(LevelFilter::OFF)

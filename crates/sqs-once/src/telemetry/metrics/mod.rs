@@ -92,7 +92,7 @@ impl BatchMetrics {
                 .reports
                 .iter()
                 .filter(|report| report.outcome == outcome);
-            such.map(|_| 1).sum()
+            such.count() as u64
         };
         let tally = batch.tally;
         let counts: [(&str, u64); 14] = [
