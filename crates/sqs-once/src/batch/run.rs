@@ -285,7 +285,9 @@ impl<'a> Run<'a> {
             return None;
         };
         let item = self.engine.idempotency.item_id(&key);
-        span.record("key", item.short());
+        if !span.is_disabled() {
+            span.record("key", item.short());
+        }
         let key = Arc::new(key);
         self.taken[record].key = Some(Arc::clone(&key));
         let fingerprint = prepared.fingerprint;
