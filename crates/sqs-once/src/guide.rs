@@ -33,6 +33,7 @@ guides! {
     template = "template.md",
     testing = "testing.md",
     timeouts = "timeouts.md",
+    traces = "traces.md",
     troubleshooting = "troubleshooting.md",
 }
 

@@ -60,9 +60,11 @@
 //! None is on by default.
 //!
 //! - `sqs`: terminal records go straight to the dead-letter queue, and records that go back stay away as
-//!   long as they should. Brings SQS's client.
+//!   long as they should; `Outgoing` for producers. Brings SQS's client.
 //! - `jmespath`: keys by JMESPath expressions.
 //! - `serde_dynamo`: values of your own as items, in [`Writes::put`].
+//! - `opentelemetry`: spans and metrics of every batch by OpenTelemetry's conventions, for an SDK and an exporter of
+//!   your choice: `docs/traces.md`. Brings the interface only.
 //! - `testing`: what a consumer's own tests need; for the dev-dependencies.
 //! - `conformance`: the suite that every store passes; for stores of your own.
 
@@ -92,6 +94,8 @@ pub mod idempotency;
 pub mod key;
 mod lambda;
 mod once;
+#[cfg(feature = "sqs")]
+mod producer;
 mod random;
 mod record;
 pub mod store;
@@ -119,14 +123,16 @@ pub use idempotency::{Cache, Mode};
 pub use key::{BusinessKey, KeyError};
 pub use lambda::{EventError, run};
 pub use once::{Idempotency, Invocation, Once, RunError};
+#[cfg(feature = "sqs")]
+pub use producer::{Outgoing, OutgoingError, Sendable};
 pub use random::{OsRandom, Random};
 #[cfg(feature = "jmespath")]
 pub use record::JmesPath;
 pub use record::{
     Auto, Bytes, CorrelationId, Decode, DecodeError, Envelope, EnvelopeError, EventBridge,
     EventBridgeId, EventBridgeMeta, Json, JsonPointer, KeyExtractor, Message, MessageAttribute,
-    MessageGroup, MessageId, Opened, S3, S3EventId, S3Object, Sns, SnsMessageId, SnsMeta,
-    SystemAttribute, Text,
+    MessageGroup, MessageId, Opened, ProducerKey, S3, S3EventId, S3Object, Sns, SnsMessageId,
+    SnsMeta, SystemAttribute, Text,
 };
 pub use sqs_once_macros::{BusinessKey, batch_handler, handler};
 pub use store::{DynamoDbStore, MemoryStore, Store, Writes};

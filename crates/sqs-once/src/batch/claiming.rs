@@ -7,12 +7,15 @@ use std::time::Duration;
 use futures_util::future::{BoxFuture, join_all};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::time::{Instant, sleep_until};
+use tracing::{Instrument, debug_span};
 
 use crate::guarded::Guarded;
 use crate::handler::Work;
 use crate::idempotency::{Admission, Driver, Refusal};
 use crate::key::BusinessKey;
 use crate::store::{Claim, OpenTransaction, StoreError};
+#[cfg(feature = "opentelemetry")]
+use crate::telemetry::spans;
 
 use super::engine::{InProgress, Requests};
 use super::ledger::Ledger;
@@ -193,8 +196,17 @@ fn unanswered(answers: &Answers) -> u64 {
     errors.count() as u64
 }
 
-/// A transaction on a key is waited for until `until`.
+/// A request in a span of its own.
 async fn ask(idempotency: &Driver, candidates: Vec<Candidate>, until: Instant) -> Answers {
+    let span = debug_span!("claim");
+    #[cfg(feature = "opentelemetry")]
+    spans::store_request(&span, candidates.len());
+    let asked = request(idempotency, candidates, until);
+    asked.instrument(span).await
+}
+
+/// A transaction on a key is waited for until `until`.
+async fn request(idempotency: &Driver, candidates: Vec<Candidate>, until: Instant) -> Answers {
     if idempotency.opens_transactions() {
         return join_all(candidates.into_iter().map(async |mut candidate| {
             let patience = until.saturating_duration_since(Instant::now());

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use tokio::sync::OnceCell;
+use tracing::{Instrument, debug_span};
 
 use crate::batch::{self, Report};
 use crate::config::ConfigError;
@@ -92,6 +93,7 @@ impl<S> std::fmt::Debug for Ready<S> {
 /// | [`service`](Consumer::service) | `SQS_ONCE_SERVICE`, `POWERTOOLS_SERVICE_NAME` | the namespace |
 /// | [`record_level`](Consumer::record_level) | `SQS_ONCE_RECORD_LEVELS` | `INFO`, `WARN` for failed and `ERROR` for terminal records |
 /// | [`metrics`](Consumer::metrics) | `SQS_ONCE_METRICS`; `POWERTOOLS_METRICS_DISABLED` | [`Metrics::Emf`](crate::Metrics::Emf) on Lambda |
+/// | `after_answer` (feature `opentelemetry`) | | none |
 /// | [`raise_on_total_failure`](Consumer::raise_on_total_failure) | | off |
 /// | `backoff` (feature `sqs`) | | none: failed records come back when the queue's visibility timeout ends |
 /// | `queue_url` (feature `sqs`) | `SQS_ONCE_QUEUE_URL`: the queue, for records that stay away | what the messages' queue ARN says |
@@ -314,8 +316,12 @@ impl Consumer {
     /// # Errors
     /// [`ConfigError`] when a setting is missing or malformed.
     pub async fn init(&self) -> Result<(), ConfigError> {
-        self.core().await?.engine.idempotency.open().await;
-        Ok(())
+        let init = async {
+            let core = self.core().instrument(debug_span!("configure")).await?;
+            core.engine.idempotency.open().await;
+            Ok(())
+        };
+        init.instrument(debug_span!("init")).await
     }
 
     /// Handles a batch; `ends_at` is when Lambda ends the invocation.
@@ -353,6 +359,11 @@ impl Consumer {
             core.meter.flush(&metrics, ended);
         }
         Ok(reports)
+    }
+
+    #[cfg(feature = "opentelemetry")]
+    pub(crate) fn after_each_answer(&self) -> Option<super::AfterAnswer> {
+        self.settings.after_answer.clone()
     }
 
     pub(crate) async fn identity(&self) -> Result<&Identity, ConfigError> {

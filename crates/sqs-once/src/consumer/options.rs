@@ -47,10 +47,11 @@ impl<Phase> Consumer<Phase> {
         self.set(|settings| settings.service = Some(service.into()))
     }
 
-    /// Sets where the metrics of each batch go. Default: `SQS_ONCE_METRICS`, `emf` or `off`; else nowhere if
+    /// Sets where the metrics of each batch go. Default: `SQS_ONCE_METRICS`, `emf`, `off` or, with the feature of that
+    /// name, `opentelemetry`; else nowhere if
     /// `POWERTOOLS_METRICS_DISABLED` is set; else [`Metrics::Emf`] on Lambda, and nowhere elsewhere.
     ///
-    /// Their namespace is `SQS_ONCE_METRICS_NAMESPACE`, else `POWERTOOLS_METRICS_NAMESPACE`, else `sqs-once`, and their only
+    /// Their namespace in CloudWatch is `SQS_ONCE_METRICS_NAMESPACE`, else `POWERTOOLS_METRICS_NAMESPACE`, else `sqs-once`, and their only
     /// dimension is `service`: see [`service`](Self::service).
     #[must_use]
     pub fn metrics(self, metrics: Metrics) -> Self {

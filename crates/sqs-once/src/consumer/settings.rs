@@ -39,6 +39,8 @@ pub(super) struct Settings {
     pub(super) service: Option<Arc<str>>,
     pub(super) metrics: Option<Metrics>,
     pub(super) record_levels: Option<RecordLevels>,
+    #[cfg(feature = "opentelemetry")]
+    pub(super) after_answer: Option<super::AfterAnswer>,
 }
 
 /// A consumer with everything decided.

@@ -24,6 +24,8 @@ use crate::key::ItemId;
 use crate::record::Message;
 
 #[cfg(feature = "sqs")]
+pub(crate) use attributes::{MAX_ATTRIBUTES, accepted};
+#[cfg(feature = "sqs")]
 pub use backoff::Backoff;
 pub(crate) use settings::{Disposition, DispositionSettings};
 
