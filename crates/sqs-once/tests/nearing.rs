@@ -103,6 +103,15 @@ async fn the_time_counts_from_a_messages_first_receipt_but_not_from_an_earlier_d
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_visibility_timeout_without_an_end_is_never_near_it() {
+    let bench = bench();
+    let consumer = taking_its_time(&bench).visibility_timeout(Duration::MAX);
+    let failed = bench.invoke(&consumer, event([order("80")])).await;
+    assert_eq!(failed, [""; 0]);
+    assert!(warnings(&bench).is_empty());
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_queue_is_asked_by_a_batch_that_takes_half_of_its_time_and_by_no_other() {
     let (bench, sqs) = (bench(), Sqs::default());
     let consumer = taking_its_time(&bench).sqs_client(sqs.client());

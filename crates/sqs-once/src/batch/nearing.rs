@@ -5,7 +5,7 @@ use std::future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep};
 use tracing::warn;
 
 use crate::record::Message;
@@ -32,7 +32,7 @@ pub(super) async fn watch(
     if let Some(oldest) = oldest {
         let held = held(oldest);
         if let Some(timeout) = timeout(engine, oldest, held, deadline).await {
-            sleep_until(began + nears_after(timeout).saturating_sub(held)).await;
+            sleep(nears_after(timeout).saturating_sub(held + began.elapsed())).await;
             warn!(
                 records = messages.len(),
                 message_id = oldest.id(),
