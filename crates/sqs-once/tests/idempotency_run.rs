@@ -477,6 +477,12 @@ async fn a_worker_that_another_overtook_and_completed_has_its_own_value() {
         })
         .await;
     assert_eq!(done.unwrap(), Once::Processed(receipt("mine")));
+    let lines = bench.log.take("sqs_once::run");
+    assert_eq!(lines[0]["level"], "WARN");
+    assert!(
+        lines[0]["message"].contains("may have happened twice"),
+        "{lines:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]

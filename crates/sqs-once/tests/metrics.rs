@@ -13,7 +13,7 @@ use process::{Process, is_logging};
 use serde_json::{Value, json};
 use sqs_once::key::ItemId;
 use sqs_once::store::{
-    Claim, Claimed, Item, Settled, Settlement, StoreError, StoreErrorKind, StoreFuture,
+    Claim, Claimed, Fence, Item, Settled, Settlement, StoreError, StoreErrorKind, StoreFuture,
 };
 use sqs_once::testing::{Event, Record};
 use sqs_once::{HandlerError, MemoryStore, Metrics, ResultExt, Store, Timestamp};
@@ -45,6 +45,34 @@ impl Store for Silent {
 
     fn read<'a>(&'a self, ids: &'a [ItemId]) -> StoreFuture<'a, Option<Item>> {
         Box::pin(async move { ids.iter().map(|_| Err(silence())).collect() })
+    }
+}
+
+/// A store in which another worker has each key completed as soon as it is claimed.
+struct Overtaken;
+
+impl Store for Overtaken {
+    fn claim<'a>(&'a self, claims: &'a [Claim]) -> StoreFuture<'a, Claimed> {
+        let written = |claim: &Claim| {
+            let fence = Fence::first(claim.now);
+            Ok(Claimed::Written { fence })
+        };
+        Box::pin(async move { claims.iter().map(written).collect() })
+    }
+
+    fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> StoreFuture<'a, Settled> {
+        let refused = |settlement: &Settlement| {
+            let theirs = Item {
+                owner: None,
+                ..settlement.write(None)
+            };
+            Ok(Settled::Refused(Some(Box::new(theirs))))
+        };
+        Box::pin(async move { settlements.iter().map(refused).collect() })
+    }
+
+    fn read<'a>(&'a self, ids: &'a [ItemId]) -> StoreFuture<'a, Option<Item>> {
+        Box::pin(async move { ids.iter().map(|_| Ok(None)).collect() })
     }
 }
 
@@ -89,6 +117,7 @@ async fn in_a_process_that_handles_batches() {
     handle(&mut paying, first).await;
     handle(&mut paying, vec![order("o-1", "something else")]).await;
     handle(&mut consumer().store(Silent), vec![order("o-4", "pay")]).await;
+    handle(&mut consumer().store(Overtaken), vec![order("o-5", "pay")]).await;
     let many = (0..250).map(|number| order(&format!("many-{number}"), "pay"));
     handle(&mut paying, many.collect()).await;
     std::process::exit(0);
@@ -178,9 +207,19 @@ fn a_payload_mismatch_and_a_store_without_an_answer_are_counted() {
 }
 
 #[test]
+fn an_effect_that_another_worker_completed_as_well_is_a_lost_lease() {
+    let document = &documents(&[EMF])[3];
+    assert_eq!(
+        (&document["LeaseLost"], &document["Processed"]),
+        (&json!(1), &json!(1)),
+        "{document}"
+    );
+}
+
+#[test]
 fn more_values_than_a_document_takes_go_into_further_ones_and_counts_into_the_first_only() {
     let documents = documents(&[EMF]);
-    let many = &documents[3..];
+    let many = &documents[4..];
     assert_eq!(many.len(), 3);
     let values = |metric: &str| -> usize {
         let arrays = many
@@ -238,7 +277,7 @@ fn metrics_are_written_on_lambda_unless_they_are_switched_off() {
     let by_code = documents(&[LAMBDA, ("OFF_BY_CODE", "1")]);
     assert_eq!(
         by_code.len(),
-        1,
-        "only the consumer that does not switch them off"
+        2,
+        "only the consumers that do not switch them off"
     );
 }

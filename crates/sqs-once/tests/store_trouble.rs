@@ -7,8 +7,8 @@ mod support;
 use std::time::Duration;
 
 use sqs_once::store::{Item, Owner, Status, StoreErrorKind};
-use sqs_once::{Clock, Consumer, consumer};
-use support::{Bench, Order, event, noting, order, outcomes};
+use sqs_once::{BusinessKey, Clock, Consumer, Mode, consumer};
+use support::{Bench, Order, event, item_id, noting, order, outcomes};
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_refuses_claims_fails_every_record_with_one_line_that_names_the_fix() {
@@ -171,6 +171,7 @@ async fn a_completion_after_the_claim_was_lost_is_acknowledged_only_if_another_c
         "the other's claim must stand"
     );
 
+    bench.log.take("sqs_once::record");
     let completed = taken_over(&bench, Status::Completed);
     assert!(
         bench
@@ -178,6 +179,44 @@ async fn a_completion_after_the_claim_was_lost_is_acknowledged_only_if_another_c
             .await
             .is_empty()
     );
+    let [line] = bench.log.take("sqs_once::record").try_into().unwrap();
+    assert_eq!((&*line["level"], &*line["outcome"]), ("WARN", "processed"));
+    assert!(
+        line["reason"].contains("may have happened twice"),
+        "{line:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn attempts_that_claim_nothing_have_not_overtaken_one_another() {
+    let bench = Bench::new();
+    let store = bench.store.clone();
+    let later = bench.clock.now() + Duration::from_secs(60);
+    let both_run = consumer::<Order>()
+        .key(|order: &Order| order.id.clone())
+        .mode(Mode::RecordAfter)
+        .handler(move |order: Order| {
+            store.inner.put(Item {
+                id: item_id(&BusinessKey::of(&order.id).unwrap()),
+                status: Status::Completed,
+                lease_until: None,
+                expiration: Some(later),
+                fingerprint: None,
+                data: None,
+                owner: Some(Owner::from_bits(1)),
+                fence: None,
+            });
+            async {}
+        });
+    let both_run = bench.consumer(both_run);
+    assert!(
+        bench
+            .invoke(&both_run, event([order("a")]))
+            .await
+            .is_empty()
+    );
+    let [line] = bench.log.take("sqs_once::record").try_into().unwrap();
+    assert_eq!((&*line["level"], &*line["outcome"]), ("INFO", "processed"));
 }
 
 #[tokio::test(start_paused = true)]

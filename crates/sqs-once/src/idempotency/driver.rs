@@ -69,6 +69,21 @@ impl Ending {
         }
     }
 
+    /// What the store's answer comes to. Without a claim two attempts may both run, and neither has overtaken the
+    /// other.
+    fn concluded(&self, settled: &Settled) -> Conclusion {
+        let is_claimed = matches!(self.settlement.settling, Settling::Complete { .. });
+        match (on_completed(settled), settled) {
+            (Completion::Recorded, Settled::Refused(Some(item)))
+                if is_claimed && item.owner != Some(self.settlement.owner) =>
+            {
+                Conclusion::RecordedByAnother
+            }
+            (Completion::Recorded, _) => Conclusion::Recorded,
+            (Completion::LeaseLost, _) => Conclusion::LeaseLost,
+        }
+    }
+
     /// Whether it may be sent again when its answer did not come.
     pub(crate) fn is_repeatable(&self) -> bool {
         self.work.is_some()
@@ -93,6 +108,9 @@ pub(crate) struct Admitted {
 pub(crate) enum Conclusion {
     /// The effect is on record.
     Recorded,
+    /// The effect happened, and is on record by another attempt that had taken the key over: maybe it happened
+    /// twice.
+    RecordedByAnother,
     /// The effect happened, and another attempt had the key meanwhile.
     LeaseLost,
     /// The effect did not happen, because of what stands there.
@@ -104,15 +122,6 @@ pub(crate) enum Conclusion {
         /// What gives the claim up, where there is one.
         release: Option<Ending>,
     },
-}
-
-impl From<Completion> for Conclusion {
-    fn from(completion: Completion) -> Self {
-        match completion {
-            Completion::Recorded => Self::Recorded,
-            Completion::LeaseLost => Self::LeaseLost,
-        }
-    }
 }
 
 impl From<Commitment> for Conclusion {
@@ -328,7 +337,8 @@ impl Driver {
         }
         let concluded = answers.into_iter();
         concluded
-            .map(|answer| answer.map(|settled| on_completed(&settled).into()))
+            .zip(endings)
+            .map(|(answer, ending)| answer.map(|settled| ending.concluded(&settled)))
             .collect()
     }
 

@@ -77,6 +77,13 @@ impl<'a> Attempt<'a> {
         let settled = self.settle(&ending, usize::MAX).await;
         match settled.map_err(RunError::NotRecorded)? {
             Conclusion::Recorded => Ok(()),
+            Conclusion::RecordedByAnother => {
+                tracing::warn!(
+                    target: "sqs_once::run",
+                    "another worker had taken over the key meanwhile, and completed it: its effect may have happened twice"
+                );
+                Ok(())
+            }
             // Nothing commits with this work, to be refused.
             _ => Err(RunError::LeaseLost),
         }

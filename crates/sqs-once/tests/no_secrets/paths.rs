@@ -82,6 +82,7 @@ table! {
     once::failed: "work failed",
     once::refused: "the key extractor failed",
     once::unrecorded: "could not be released",
+    once::recorded_by_another: "may have happened twice",
     once::dynamodb_errors: "NotClaimed",
 }
 

@@ -3,13 +3,14 @@
 use std::future::ready;
 use std::time::Duration;
 
-use sqs_once::store::{Store, StoreErrorKind};
+use sqs_once::store::{Status, Store, StoreErrorKind};
 use sqs_once::{Clock, HandlerError, Idempotency, Once, RunError};
 
 use crate::paths_dynamodb::{self, Quoting};
+use crate::paths_store::foreign;
 use crate::world::{Unkept, World, show};
 
-const KEY: &str = "canary-key";
+const KEY: &str = "canary-key-a";
 
 fn idempotency(world: &World, store: impl Store) -> Idempotency {
     Idempotency::new()
@@ -86,6 +87,16 @@ pub(crate) async fn unrecorded() {
         world.store.fail("settle", kind, usize::MAX);
         work(&world, &idempotency, || ready(Ok("canary-data".to_owned()))).await;
     }
+}
+
+pub(crate) async fn recorded_by_another() {
+    let world = World::new();
+    let idempotency = idempotency(&world, world.store.clone());
+    work(&world, &idempotency, || {
+        foreign(&world, Status::Completed);
+        ready(Ok("canary-data".to_owned()))
+    })
+    .await;
 }
 
 pub(crate) async fn dynamodb_errors() {

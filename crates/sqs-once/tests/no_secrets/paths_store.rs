@@ -14,7 +14,8 @@ use crate::support::item_id;
 use crate::world::{Order, World, id, order, own_words};
 
 /// An item of somebody else's.
-fn foreign(world: &World, status: Status) {
+/// Puts another worker's item under the key `canary-key-a`.
+pub(crate) fn foreign(world: &World, status: Status) {
     let key = sqs_once::BusinessKey::of("canary-key-a").unwrap();
     let now = world.clock.now();
     world.store.inner.put(Item {

@@ -23,6 +23,7 @@ use super::{Finished, Owned, Run};
 
 /// Why the rest of a FIFO message group goes back.
 pub(super) const BEHIND_FAILED: &str = "an earlier record of its message group failed";
+const COMPLETED_BY_ANOTHER: &str = "another worker had taken over its key meanwhile, and completed it: its effect may have happened twice";
 
 impl Run<'_> {
     pub(super) fn refused(&mut self, record: usize, refusal: Refusal) {
@@ -168,6 +169,13 @@ impl Run<'_> {
                     }
                     let error = HandlerError::new(disposition, reason);
                     self.failed(record, Failure::of(&error));
+                }
+                Ok(Conclusion::RecordedByAnother) => {
+                    self.ledger.tally().leases_lost += 1;
+                    self.taken[record]
+                        .warnings
+                        .push(COMPLETED_BY_ANOTHER.to_owned());
+                    self.end_done(record, Report::new(Outcome::Processed));
                 }
                 Ok(Conclusion::LeaseLost) => {
                     self.ledger.tally().leases_lost += 1;
