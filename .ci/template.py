@@ -184,6 +184,12 @@ def check_own_metrics(template):
             if metric["Namespace"] == "sqs-once":
                 assert metric["Dimensions"] == [{"Name": "service", "Value": service}], metric
                 alarmed.add(metric["MetricName"])
+    (silence,) = [a for a in of_type(template, "CloudWatch::Alarm").values() if a.get("MetricName") == "StoreErrors"]
+    (queue,) = [q for q in of_type(template, "SQS::Queue").values() if "RedrivePolicy" in q]
+    needed, seen = silence["DatapointsToAlarm"], silence["Period"] * silence["EvaluationPeriods"]
+    # A lone message asks the table once a delivery.
+    assert needed <= queue["RedrivePolicy"]["maxReceiveCount"], "one message alone would be dead before the alarm"
+    assert (needed - 1) * queue["VisibilityTimeout"] < seen, "its deliveries are too far apart for the alarm"
     _, dashboard = only(template, "CloudWatch::Dashboard")
     text, names = dashboard["DashboardBody"]["Fn::Sub"]
     assert names["Service"] == service
