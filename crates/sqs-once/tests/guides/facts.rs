@@ -167,6 +167,7 @@ fn the_times_are_those_of_the_template() {
         format!(
             "| {visibility} s | the message is visible again | 6 × `Timeout` + window = 6 × {timeout} + {window} |"
         ),
+        format!("| {} s | the fifth and last", (deliveries - 1) * visibility),
         format!("| {} s | after the fifth delivery", deliveries * visibility),
         format!("| {deliveries} × {visibility} |"),
     ] {
@@ -175,6 +176,25 @@ fn the_times_are_those_of_the_template() {
             "docs/timeouts.md does not say: {said}"
         );
     }
+    let last = deliveries - 1;
+    let outage = format!(
+        "{last} × {visibility} s = {} s, {} minutes",
+        last * visibility,
+        last * visibility / 60
+    );
+    assert!(
+        guide.contains(&outage),
+        "docs/timeouts.md does not say: {outage}"
+    );
+    let modes = plain(&read(&root().join("docs/failure-modes.md")));
+    let buried = format!(
+        "after {last} × {visibility} s: an outage of less than {} minutes",
+        last * visibility / 60
+    );
+    assert!(
+        modes.contains(&buried),
+        "docs/failure-modes.md does not say: {buried}"
+    );
     let drawing = read(&root().join("docs/diagrams/one-delivery.svg"));
     for moment in [
         window,
@@ -201,6 +221,29 @@ fn the_prices_are_those_of_the_performance_page() {
             cost.contains(price) && performance.contains(price),
             "{price}"
         );
+    }
+    // CloudWatch's: what is measured, and what the alarms look at.
+    let measured = read(&root().join("docs/metrics.md"));
+    let units = ["| count |", "| milliseconds |"];
+    let rows = measured.lines().filter_map(|line| {
+        let unit = units.iter().find(|unit| line.contains(**unit))?;
+        line.split(unit).next()
+    });
+    let metrics: usize = rows.map(|names| quoted(names).len()).sum();
+    let template = template("template.yaml");
+    let names = template.iter().filter(|line| line.contains("MetricName: "));
+    let watched = names.count();
+    for row in [
+        format!(
+            "| {metrics} metrics of the service at $0.30 | ${:.2} |",
+            metrics as f64 * 0.3
+        ),
+        format!(
+            "| {watched} metrics under the template's alarms at $0.10 | ${:.2} |",
+            watched as f64 * 0.1
+        ),
+    ] {
+        assert!(cost.contains(&row), "docs/cost.md does not say {row}");
     }
     let (new, again, failed) = (10_000_000, 500_000, 100_000);
     let writes = 2 * new + again + 2 * failed + failed;
