@@ -64,6 +64,7 @@
 //! - `sqs`: terminal records go straight to the dead-letter queue, and records that go back stay away as
 //!   long as they should. Brings SQS's client.
 //! - `jmespath`: keys by JMESPath expressions.
+//! - `powertools`: keys under the ids that Powertools for AWS Lambda gives them, to share its table.
 //! - `serde_dynamo`: values of your own as items, in [`Writes::put`].
 //! - `testing`: what a consumer's own tests need; for the dev-dependencies.
 //! - `conformance`: the suite that every store passes; for stores of your own.

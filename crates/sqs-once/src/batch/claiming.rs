@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::guarded::Guarded;
 use crate::handler::Work;
 use crate::idempotency::{Admission, Driver, Refusal};
-use crate::key::BusinessKey;
+use crate::key::{BusinessKey, ItemId};
 use crate::store::{Claim, OpenTransaction, StoreError};
 
 use super::engine::{InProgress, Requests};
@@ -28,6 +28,8 @@ pub(super) struct Candidate {
     pub(super) record: usize,
     pub(super) key: Arc<BusinessKey>,
     pub(super) claim: Claim,
+    /// The id under which its key may be known besides.
+    pub(super) also_read: Option<ItemId>,
     /// The transaction that the claim is in, once it is open, where there is one.
     pub(super) transaction: Option<Box<dyn OpenTransaction>>,
     pub(super) work: Guarded<Work<()>>,
@@ -194,7 +196,7 @@ fn unanswered(answers: &Answers) -> u64 {
 }
 
 /// A transaction on a key is waited for until `until`.
-async fn ask(idempotency: &Driver, candidates: Vec<Candidate>, until: Instant) -> Answers {
+async fn ask(idempotency: &Driver, mut candidates: Vec<Candidate>, until: Instant) -> Answers {
     if idempotency.opens_transactions() {
         return join_all(candidates.into_iter().map(async |mut candidate| {
             let patience = until.saturating_duration_since(Instant::now());
@@ -207,7 +209,11 @@ async fn ask(idempotency: &Driver, candidates: Vec<Candidate>, until: Instant) -
         }))
         .await;
     }
-    let claims: Vec<_> = candidates.iter().map(|one| one.claim.clone()).collect();
-    let answers = idempotency.admit(&claims).await;
+    let mut claims: Vec<_> = candidates.iter().map(|one| one.claim.clone()).collect();
+    let also_read: Vec<_> = candidates.iter().map(|one| one.also_read.clone()).collect();
+    let answers = idempotency.admit(&mut claims, &also_read).await;
+    for (candidate, claim) in candidates.iter_mut().zip(claims) {
+        candidate.claim = claim;
+    }
     candidates.into_iter().zip(answers).collect()
 }
