@@ -1,8 +1,9 @@
 //! A consumer that shares its table with a function that uses Powertools for Python, for `.ci/powertools.py`, which runs
 //! both: serves a DynamoDB on loopback, writes its endpoint, and then handles a batch for every line that it reads.
 //!
-//! A line is `{"call": 1, "keys": ["o-1"], "timeout_ms": 5000, "work_ms": 100, "dies": false}`, and its answer
-//! `{"call": 1, "ran": ["o-1"], "failed": []}`, in any order. With `dies` the process seems to die with the first effect.
+//! A line is `{"call": 1, "keys": ["o-1"], "timeout_ms": 5000, "work_ms": 100, "end": "done"}`, and its answer
+//! `{"call": 1, "ran": ["o-1"], "failed": []}`, in any order. An `end` of
+//! `fails` is an error of the handler, and with `dies` the process seems to die with the first effect.
 
 #![allow(clippy::print_stdout, reason = "its output is its answer")]
 
@@ -18,7 +19,7 @@ use lambda_runtime::{Context, LambdaEvent};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sqs_once::key::KeyCodec;
-use sqs_once::{Clock, Consumer, DynamoDbStore, Recorded, SystemClock};
+use sqs_once::{Clock, Consumer, DynamoDbStore, HandlerError, Recorded, SystemClock};
 use sqs_once_local::{LocalDynamoDb, TableDescription};
 use tokio::io::{AsyncBufReadExt, BufReader, stdin};
 use tokio::sync::Notify;
@@ -32,7 +33,15 @@ struct Call {
     keys: Vec<String>,
     timeout_ms: u64,
     work_ms: u64,
-    dies: bool,
+    end: End,
+}
+
+#[derive(Clone, Copy, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum End {
+    Done,
+    Fails,
+    Dies,
 }
 
 #[derive(Deserialize, Serialize)]
@@ -40,6 +49,7 @@ struct Order {
     order_id: String,
     call: u64,
     work_ms: u64,
+    end: End,
 }
 
 /// Which keys ran, by call.
@@ -72,7 +82,10 @@ fn consumer(store: DynamoDbStore, ran: &Arc<Ran>) -> Consumer {
             let work = tokio::time::sleep(Duration::from_millis(order.work_ms));
             async move {
                 work.await;
-                Recorded(json!({ "by": "rust" }))
+                match order.end {
+                    End::Fails => Err(HandlerError::from("no luck")),
+                    _ => Ok(Recorded(json!({ "by": "rust" }))),
+                }
             }
         })
 }
@@ -84,7 +97,7 @@ async fn handle(mut consumer: Consumer, call: Call, ran: Arc<Ran>) -> Value {
     context.deadline = (SystemClock.now() + Duration::from_millis(call.timeout_ms)).as_millis();
     let answer = consumer.call(LambdaEvent::new(event, context));
     let died = async {
-        while !call.dies || ran.of(call.call).is_empty() {
+        while call.end != End::Dies || ran.of(call.call).is_empty() {
             ran.changed.notified().await;
         }
     };
@@ -104,7 +117,8 @@ async fn handle(mut consumer: Consumer, call: Call, ran: Arc<Ran>) -> Value {
 fn message(key: &str, call: &Call) -> SqsMessage {
     let mut message = SqsMessage::default();
     message.message_id = Some(key.to_owned());
-    let body = json!({ "order_id": key, "call": call.call, "work_ms": call.work_ms });
+    let body =
+        json!({ "order_id": key, "call": call.call, "work_ms": call.work_ms, "end": call.end });
     message.body = Some(body.to_string());
     message
 }
