@@ -53,6 +53,7 @@
 //! - [`store`]: where claims live, and how to bring a store of your own.
 //! - `testing` (feature `testing`): testing a consumer without AWS and without waiting.
 //! - In the repository: `docs/exactly-once.md` tells which effects can happen exactly once, and how;
+//!   `docs/migrate-powertools.md` how to share a table with Powertools for AWS Lambda;
 //!   `docs/options.md` lists every option, `docs/metrics.md` every metric, `docs/testing.md` shows how to test a consumer, `docs/security.md` who can do
 //!   what to one, `docs/reliability.md` what all this was tried with, and `docs/performance.md` what it costs, beside
 //!   its peers.
@@ -136,6 +137,8 @@ pub use time::{Clock, SystemClock, Timestamp};
 mod guides {
     #[doc = include_str!("../../../docs/metrics.md")]
     mod metrics {}
+    #[doc = include_str!("../../../docs/migrate-powertools.md")]
+    mod migrate_powertools {}
     #[doc = include_str!("../../../docs/options.md")]
     mod options {}
     #[doc = include_str!("../../../docs/security.md")]
