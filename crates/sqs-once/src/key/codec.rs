@@ -16,7 +16,7 @@ use super::powertools::Powertools;
 /// | | prefix, unless it was set | the key is hashed as | the hash is written as |
 /// |---|---|---|---|
 /// | `powertools_python` | `{function}.{module}.{qualified name}` | JSON, with spaces and in ASCII | hexadecimal digits |
-/// | `powertools_typescript` | `{function}`, or `{function}.{method}` of the decorator | JSON, without spaces | base64 |
+/// | `powertools_typescript` | `{function}` | JSON, without spaces | base64 |
 /// | `powertools_java` | `{function}.{method}` | its text; several parts as JSON | hexadecimal digits |
 /// | `powertools_dotnet` | `{function}.{method}` | its text; several parts as JSON | hexadecimal digits |
 ///

@@ -41,8 +41,7 @@ impl KeyCodec {
         Self::of_language(Language::Python, prefix)
     }
 
-    /// The ids of Powertools for TypeScript: `keyPrefix`, or else the function's name; with the decorator,
-    /// `{function}.{method}`.
+    /// The ids of Powertools for TypeScript: `keyPrefix`, or else the function's name.
     ///
     /// # Panics
     /// As [`powertools_python`](Self::powertools_python).
