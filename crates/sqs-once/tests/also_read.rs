@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+mod support;
+
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -205,27 +207,24 @@ async fn keys_of_a_batch_are_looked_up_together_and_one_by_one_decided() {
 
 #[tokio::test(start_paused = true)]
 async fn two_keys_that_had_one_id_before_are_looked_up_once() {
-    let runs = Runs::default();
-    let seen = Arc::clone(&runs);
     let java = KeyCodec::powertools_java("fn.handle");
-    let bench = Bench::new(
-        sqs_once::consumer::<Value>()
-            .key(|order: &Value| match order["id"].as_i64() {
-                Some(id) => BusinessKey::of(&id),
-                None => BusinessKey::of(&order["id"].as_str()),
-            })
-            .namespace("new")
-            .also_read(java.clone())
-            .handler(move |order: Value| {
-                seen.lock().unwrap().push(order["id"].to_string());
-                async {}
-            }),
-    );
     let one = java.item_id(&BusinessKey::of("42").unwrap()).unwrap();
     assert_eq!(one, java.item_id(&BusinessKey::of(&42).unwrap()).unwrap());
-    let batch = Event::of([&json!({ "id": 42 }), &json!({ "id": "42" })]);
-    let answer = bench.run(&batch).await;
-    answer.assert_processed("m-1").assert_processed("m-2");
+    let bench = support::Bench::new();
+    let consumer = sqs_once::consumer::<Value>()
+        .key(|order: &Value| match order["id"].as_i64() {
+            Some(id) => BusinessKey::of(&id),
+            None => BusinessKey::of(&order["id"].as_str()),
+        })
+        .also_read(java)
+        .handler(async |_: Value| {});
+    let consumer = bench.consumer(consumer);
+    let bodies = ["{\"id\": 42}", "{\"id\": \"42\"}"].map(support::body);
+    let failed = bench.invoke(&consumer, support::event(bodies)).await;
+    assert!(failed.is_empty());
+    // DynamoDB refuses a read that names a key twice.
+    let calls = bench.store.take_calls();
+    assert_eq!(calls[..2], [("claim", 2), ("read", 1)]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -233,7 +232,10 @@ async fn a_powertools_record_is_a_duplicate_whatever_its_validation_says() {
     let runs = Runs::default();
     let python = KeyCodec::powertools_python("orders.app.process");
     let old = Bench::new(version("new", None, &runs).key_codec(python.clone()));
-    let new = old.beside(version("new", None, &runs).also_read(python.clone()));
+    let new = version("new", None, &runs)
+        .also_read(python.clone())
+        .payload_mismatch(PayloadMismatch::Reject);
+    let new = old.beside(new);
     old.run(event("k")).await.assert_processed("m-1");
     let id = python.item_id(&BusinessKey::of("k").unwrap()).unwrap();
     let mut item = old.store().memory().get(&id).unwrap();
