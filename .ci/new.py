@@ -11,7 +11,7 @@ import tomllib
 from pathlib import Path
 
 from local import AWS_ENV, LOOPBACK_ONLY_ENV, OUT, ROOT
-from template import POLLING, arn, granted, of_type, only, transform
+from template import POLLING, arn, check_own_metrics, granted, of_type, only, transform
 
 FOLDER = OUT / "new"
 TEMPLATE = ROOT / "crates" / "cargo-sqs-once" / "template"
@@ -151,6 +151,9 @@ def check(name, template):
     queue, source, effect = VARIANTS[name]
     function = only(template, "Lambda::Function")[1]
     mapping = only(template, "Lambda::EventSourceMapping")[1]
+    expected = {"Duplicates", "RecordsReceived", "PayloadMismatch", "StoreErrors"}
+    # No lease, nothing lost.
+    assert check_own_metrics(template) == expected | ({"LeaseLost"} if effect == "elsewhere" else set())
     queues = of_type(template, "SQS::Queue")
     is_fifo = queue == "fifo"
 

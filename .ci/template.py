@@ -1,6 +1,7 @@
 """Transforms the templates as AWS would, lints the results, and asserts what linters overlook."""
 
 import json
+import re
 import subprocess
 
 import samtranslator.translator.transform as sam
@@ -163,11 +164,61 @@ def check_orders(template):
     alarms = {
         (alarm["Namespace"], alarm["MetricName"], json.dumps(alarm["Dimensions"][0]["Value"])): alarm
         for alarm in of_type(template, "CloudWatch::Alarm").values()
+        if "MetricName" in alarm
     }
     dead = alarms["AWS/SQS", "ApproximateNumberOfMessagesVisible", arn(dlq_name, "QueueName")]
     assert (dead["ComparisonOperator"], dead["Threshold"]) == ("GreaterThanThreshold", 0)
     assert ("AWS/SQS", "ApproximateAgeOfOldestMessage", arn(queue_name, "QueueName")) in alarms
     assert ("AWS/Lambda", "Throttles", json.dumps({"Ref": function_name})) in alarms
+    assert {"LeaseLost", "PayloadMismatch", "StoreErrors", "Duplicates"} <= check_own_metrics(template)
+
+
+def check_own_metrics(template):
+    """Holds the metrics of ours that alarms and dashboard name to what the function writes; gives the alarms'."""
+    _, function = only(template, "Lambda::Function")
+    service = function["Environment"]["Variables"]["SQS_ONCE_SERVICE"]
+    alarmed = set()
+    for alarm in of_type(template, "CloudWatch::Alarm").values():
+        metrics = [query["MetricStat"]["Metric"] for query in alarm.get("Metrics", []) if "MetricStat" in query]
+        for metric in metrics or [alarm]:
+            if metric["Namespace"] == "sqs-once":
+                assert metric["Dimensions"] == [{"Name": "service", "Value": service}], metric
+                alarmed.add(metric["MetricName"])
+    _, dashboard = only(template, "CloudWatch::Dashboard")
+    text, names = dashboard["DashboardBody"]["Fn::Sub"]
+    assert names["Service"] == service
+    widgets = json.loads(text)["widgets"]
+    shown = {
+        (namespace, metric, dimension, value)
+        for widget in widgets
+        if widget["type"] == "metric"
+        for namespace, metric, dimension, value in written_out(widget["properties"]["metrics"])
+    }
+    ours = {metric for namespace, metric, *rest in shown if namespace == "sqs-once" and rest == ["service", "${Service}"]}
+    assert len(ours) == sum(namespace == "sqs-once" for namespace, *_ in shown), shown
+    assert alarmed | ours <= set(documented_metrics()), (alarmed | ours) - set(documented_metrics())
+    used = set(re.findall(r"\$\{(\w+)\}", text))
+    assert used == set(names), f"the dashboard uses {used}, and is given {set(names)}"
+    return alarmed
+
+
+def documented_metrics():
+    """The unit of every metric in our table, by name."""
+    rows = re.findall(r"^\| (`.+?) \| (\w+) \|", (ROOT / "docs" / "metrics.md").read_text(), re.MULTILINE)
+    return {name: unit for names, unit in rows for name in re.findall(r"`(\w+)`", names)}
+
+
+def written_out(metrics):
+    """A widget's metrics without the dots that stand for what the metric before has in that place."""
+    before = []
+    for metric in metrics:
+        names = [part for part in metric if isinstance(part, str)]
+        if names[:1] == ["..."]:
+            names = before[: len(before) - len(names) + 1] + names[1:]
+        names = [before[place] if name == "." else name for place, name in enumerate(names)]
+        if names:
+            yield names
+            before = names
 
 
 def as_list(value):

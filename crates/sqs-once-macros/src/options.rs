@@ -47,10 +47,14 @@ const EXAMPLES: [(&str, &str); 29] = [
 const OF_SQS: [&str; 2] = ["backoff", "after_dead_letter"];
 
 /// What the consumer has a method for, and each deployment a value of its own in this variable.
-const OF_DEPLOYMENT: [(&str, &str); 3] = [
+const OF_DEPLOYMENT: [(&str, &str); 7] = [
     ("store", "SQS_ONCE_TABLE"),
     ("dead_letter_queue", "SQS_ONCE_DLQ_URL"),
     ("queue_url", "SQS_ONCE_QUEUE_URL"),
+    ("visibility_timeout", "SQS_ONCE_VISIBILITY_TIMEOUT"),
+    ("service", "SQS_ONCE_SERVICE"),
+    ("record_level", "SQS_ONCE_RECORD_LEVELS"),
+    ("metrics", "SQS_ONCE_METRICS"),
 ];
 
 /// What the attribute says, checked as far as its text alone allows.

@@ -53,6 +53,7 @@ pub(crate) struct EnvSettings {
     pub(crate) deadline_margin: Option<Duration>,
     pub(crate) dlq_url: Option<String>,
     pub(crate) queue_url: Option<String>,
+    pub(crate) visibility_timeout: Option<Duration>,
     pub(crate) disabled: bool,
     pub(crate) service: Option<String>,
     pub(crate) record_levels: RecordLevels,
@@ -103,6 +104,7 @@ impl EnvSettings {
             )?,
             dlq_url: url("SQS_ONCE_DLQ_URL")?,
             queue_url: url("SQS_ONCE_QUEUE_URL")?,
+            visibility_timeout: duration("SQS_ONCE_VISIBILITY_TIMEOUT")?,
             disabled: read(
                 env,
                 "SQS_ONCE_DISABLED",
@@ -128,11 +130,7 @@ impl EnvSettings {
                 "a share from 0 to 1, such as 0.01",
                 |text| text.parse().ok().filter(|rate| (0.0..=1.0).contains(rate)),
             )?,
-            metrics: match read(env, "SQS_ONCE_METRICS", "emf or off", |text| match text {
-                "emf" => Some(Metrics::Emf),
-                "off" => Some(Metrics::Off),
-                _ => None,
-            })? {
+            metrics: match metrics(env)? {
                 None if powertools_off => Some(Metrics::Off),
                 metrics => metrics,
             },
@@ -144,6 +142,29 @@ impl EnvSettings {
             )?,
         })
     }
+}
+
+fn metrics(env: &Env<'_>) -> Result<Option<Metrics>, ConfigError> {
+    const VARIABLE: &str = "SQS_ONCE_METRICS";
+    #[cfg(not(feature = "opentelemetry"))]
+    if env(VARIABLE).is_some_and(|text| text.trim() == "opentelemetry") {
+        return Err(unusable(
+            VARIABLE,
+            "is \"opentelemetry\", but sqs-once was built without its feature `opentelemetry`",
+            "the feature, or emf or off",
+        ));
+    }
+    let expected = match cfg!(feature = "opentelemetry") {
+        true => "emf, opentelemetry or off",
+        false => "emf or off",
+    };
+    read(env, VARIABLE, expected, |text| match text {
+        "emf" => Some(Metrics::Emf),
+        #[cfg(feature = "opentelemetry")]
+        "opentelemetry" => Some(Metrics::OpenTelemetry),
+        "off" => Some(Metrics::Off),
+        _ => None,
+    })
 }
 
 /// What CloudWatch takes for the namespace of metrics.

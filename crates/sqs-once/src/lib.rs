@@ -52,24 +52,24 @@
 //! - [`Idempotency`]: the same for functions that SNS, EventBridge or an asynchronous call invokes.
 //! - [`store`]: where claims live, and how to bring a store of your own.
 //! - `testing` (feature `testing`): testing a consumer without AWS and without waiting.
-//! - In the repository: `docs/exactly-once.md` tells which effects can happen exactly once, and how;
-//!   `docs/migrate-powertools.md` how to share a table with Powertools for AWS Lambda;
-//!   `docs/options.md` lists every option, `docs/metrics.md` every metric, `docs/testing.md` shows how to test a consumer, `docs/security.md` who can do
-//!   what to one, `docs/reliability.md` what all this was tried with, and `docs/performance.md` what it costs, beside
-//!   its peers.
+//! - [`guide`]: pages that answer one question each, from [what is promised](guide::guarantees) and [what happens if the
+//!   process dies here](guide::failure_modes) to [what a message in the log means](guide::troubleshooting).
 //!
 //! # Features
 //!
 //! None is on by default.
 //!
 //! - `sqs`: terminal records go straight to the dead-letter queue, and records that go back stay away as
-//!   long as they should. Brings SQS's client.
+//!   long as they should; `Outgoing` for producers. Brings SQS's client.
 //! - `jmespath`: keys by JMESPath expressions.
 //! - `powertools`: keys under the ids that Powertools for AWS Lambda gives them, to share its table.
 //! - `serde_dynamo`: values of your own as items, in [`Writes::put`].
+//! - `opentelemetry`: spans and metrics of every batch by OpenTelemetry's conventions, for an SDK and an exporter of
+//!   your choice: `docs/traces.md`. Brings the interface only.
 //! - `testing`: what a consumer's own tests need; for the dev-dependencies.
 //! - `conformance`: the suite that every store passes; for stores of your own.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
@@ -86,11 +86,17 @@ pub mod consumer;
 mod disposition;
 mod error;
 mod guarded;
+#[cfg_attr(all(doc, not(doctest)), doc = include_str!("guide/README.md"))]
+#[cfg_attr(doc, doc = include_str!("../docs/README.md"))]
+#[cfg_attr(not(doc), allow(missing_docs))]
+pub mod guide;
 mod handler;
 pub mod idempotency;
 pub mod key;
 mod lambda;
 mod once;
+#[cfg(feature = "sqs")]
+mod producer;
 mod random;
 mod record;
 pub mod store;
@@ -118,31 +124,18 @@ pub use idempotency::{Cache, Mode};
 pub use key::{BusinessKey, KeyError};
 pub use lambda::{EventError, run};
 pub use once::{Idempotency, Invocation, Once, RunError};
+#[cfg(feature = "sqs")]
+pub use producer::{Outgoing, OutgoingError, Sendable};
 pub use random::{OsRandom, Random};
 #[cfg(feature = "jmespath")]
 pub use record::JmesPath;
 pub use record::{
     Auto, Bytes, CorrelationId, Decode, DecodeError, Envelope, EnvelopeError, EventBridge,
     EventBridgeId, EventBridgeMeta, Json, JsonPointer, KeyExtractor, Message, MessageAttribute,
-    MessageGroup, MessageId, Opened, S3, S3EventId, S3Object, Sns, SnsMessageId, SnsMeta,
-    SystemAttribute, Text,
+    MessageGroup, MessageId, Opened, ProducerKey, S3, S3EventId, S3Object, Sns, SnsMessageId,
+    SnsMeta, SystemAttribute, Text,
 };
 pub use sqs_once_macros::{BusinessKey, batch_handler, handler};
 pub use store::{DynamoDbStore, MemoryStore, Store, Writes};
 pub use telemetry::Metrics;
 pub use time::{Clock, SystemClock, Timestamp};
-
-/// Compiles and runs what the guides show. The files lie outside of the package, which is built without them.
-#[cfg(doctest)]
-mod guides {
-    #[doc = include_str!("../../../docs/metrics.md")]
-    mod metrics {}
-    #[doc = include_str!("../../../docs/migrate-powertools.md")]
-    mod migrate_powertools {}
-    #[doc = include_str!("../../../docs/options.md")]
-    mod options {}
-    #[doc = include_str!("../../../docs/security.md")]
-    mod security {}
-    #[doc = include_str!("../../../docs/testing.md")]
-    mod testing {}
-}

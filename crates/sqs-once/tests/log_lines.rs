@@ -5,6 +5,9 @@
 #[path = "support/process.rs"]
 mod process;
 
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use aws_lambda_events::event::sqs::SqsEvent;
@@ -45,7 +48,8 @@ async fn in_a_process_that_handles_two_batches() {
     for request_id in ["r-1", "r-2"] {
         let event = Event::of([
             Record::json(&json!({ "id": "o-1" })),
-            Record::json(&json!({ "id": "o-2", "fails": true })),
+            Record::json(&json!({ "id": "o-2", "fails": true }))
+                .attribute("correlation-id", "checkout-7"),
         ]);
         let mut context = Context::default();
         let in_a_minute = SystemTime::now() + Duration::from_secs(60);
@@ -189,5 +193,83 @@ fn a_setting_that_cant_be_read_is_named() {
             error.starts_with(variable) && error.contains(value),
             "{error}"
         );
+    }
+}
+
+const OBSERVABILITY: &str = include_str!("../../../docs/observability.md");
+const METRICS: &str = include_str!("../../../docs/metrics.md");
+const OPERATIONS: &str = include_str!("../../../docs/operations.md");
+
+/// The names in the first column of the first table of a guide that is headed so.
+fn documented(guide: &str, heading: &str) -> BTreeSet<String> {
+    let (_, rows) = guide.split_once(&format!("| {heading} |")).unwrap();
+    let rows = rows.lines().skip(2).take_while(|row| row.starts_with('|'));
+    let names = rows.flat_map(|row| row.split('|').nth(1).unwrap().split(','));
+    names
+        .map(|name| name.trim().trim_matches('`').to_owned())
+        .collect()
+}
+
+#[test]
+fn a_records_line_has_the_fields_that_the_guide_names_and_no_others() {
+    let lines = lines(&[]);
+    let ends = lines
+        .iter()
+        .filter(|line| line["target"] == "sqs_once::record");
+    let fields: BTreeSet<_> = ends
+        .flat_map(|line| line.as_object().unwrap().keys().cloned())
+        .collect();
+    assert_eq!(fields, documented(OBSERVABILITY, "field"));
+}
+
+#[test]
+fn the_queries_ask_for_fields_and_words_that_there_are() {
+    // Of the query language.
+    const WORDS: &str = "as bin by count count_distinct desc fields filter h in ispresent like limit m max pct sort stats sum and";
+    let mut known = documented(OBSERVABILITY, "field");
+    known.extend(documented(METRICS, "metric"));
+    // Of the warning that a batch takes most of the visibility timeout.
+    known.extend(["records", "visibility_timeout_ms"].map(str::to_owned));
+    let mut sources = String::new();
+    read_all("src".as_ref(), &mut sources);
+
+    let (_, queries) = OPERATIONS.split_once("## Queries").unwrap();
+    let queries: Vec<_> = queries.split("```text\n").skip(1).collect();
+    assert!(queries.len() > 5);
+    for query in queries {
+        let (query, _) = query.split_once("```").unwrap();
+        let quoted = query.split('"').skip(1).step_by(2);
+        // The others are somebody's key and somebody's request.
+        for text in quoted.filter(|text| !text.contains(char::is_numeric)) {
+            assert!(sources.contains(text), "nobody says {text:?}");
+        }
+        let code: String = query.split('"').step_by(2).collect();
+        let names: Vec<_> = code
+            .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+            .map(|name| name.trim_start_matches(char::is_numeric))
+            .filter(|name| !name.is_empty())
+            .collect();
+        let named_here: Vec<_> = names
+            .windows(2)
+            .filter(|pair| pair[0] == "as")
+            .map(|pair| pair[1])
+            .collect();
+        for name in names {
+            let is_word = WORDS.split(' ').any(|word| word == name);
+            assert!(
+                is_word || named_here.contains(&name) || known.contains(name),
+                "{name} in {query}"
+            );
+        }
+    }
+}
+
+fn read_all(folder: &Path, into: &mut String) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => read_all(&path, into),
+            false => into.push_str(&fs::read_to_string(&path).unwrap()),
+        }
     }
 }

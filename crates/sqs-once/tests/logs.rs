@@ -276,11 +276,14 @@ fn a_line_is_one_json_object_with_all_fields_at_its_top() {
             "INFO",
             json!({ "message": "outside", "value": "talkative" }),
         ),
+        // The fields of spans are formatted for the log, and for the trace.
+        line("INFO", while_formatted()),
         line("INFO", while_formatted()),
         line(
             "INFO",
             json!({ "message": "in its span", "value": "talkative" }),
         ),
+        line("INFO", while_formatted()),
         line("INFO", while_formatted()),
         line(
             "INFO",

@@ -224,6 +224,7 @@ fn metrics_are_written_on_lambda_unless_they_are_switched_off() {
     for variables in [
         &[][..],
         &[LAMBDA, ("SQS_ONCE_METRICS", "off")],
+        &[LAMBDA, ("SQS_ONCE_METRICS", "opentelemetry")],
         &[LAMBDA, ("POWERTOOLS_METRICS_DISABLED", "true")],
     ] {
         assert_eq!(documents(variables).len(), 0, "{variables:?}");

@@ -8,15 +8,25 @@
 mod dynamodb;
 mod support;
 
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, SystemTime};
 
+use aws_lambda_events::event::sqs::SqsEvent;
+use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
+use aws_sdk_dynamodb::{Client, Config};
 use dynamodb::DynamoDb;
+use lambda_runtime::{Context, LambdaEvent};
 use sqs_once::key::ItemId;
 use sqs_once::store::{Claim, Claimed, Item, Settled, Settlement, StoreErrorKind, StoreFuture};
-use sqs_once::{Consumer, DynamoDbStore, Idempotency, Mode, Store};
-use sqs_once_local::TableDescription;
+use sqs_once::testing::{Event, Record};
+use sqs_once::{Consumer, DynamoDbStore, Idempotency, Mode, Store, Timestamp};
+use sqs_once_local::{LocalDynamoDb, TableDescription};
 use support::{Bench, TestStore, event, noting, order};
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Instant;
+use tower_service::Service;
 
 /// A batch is handled as ever.
 async fn assert_works(bench: &Bench, consumer: &Consumer) {
@@ -152,4 +162,54 @@ async fn a_start_survives_a_store_that_panics() {
     consumer.init().await.unwrap();
     assert_eq!(bench.log.take("sqs_once::store")[0]["level"], "ERROR");
     assert_works(&bench, &consumer).await;
+}
+
+/// A way to `endpoint` that counts the connections made.
+async fn counted(endpoint: &str) -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = endpoint.strip_prefix("http://").unwrap().to_owned();
+    let count = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&count);
+    tokio::spawn(async move {
+        loop {
+            let (mut near, _) = listener.accept().await.unwrap();
+            counter.fetch_add(1, Ordering::SeqCst);
+            let mut far = TcpStream::connect(&server).await.unwrap();
+            tokio::spawn(async move { copy_bidirectional(&mut near, &mut far).await });
+        }
+    });
+    (format!("http://{address}"), count)
+}
+
+#[tokio::test]
+async fn the_first_batch_uses_the_connection_that_the_start_has_opened() {
+    let dynamodb = LocalDynamoDb::memory().await.unwrap();
+    let table = TableDescription::default();
+    dynamodb.create_table(&table).unwrap();
+    let (endpoint, connections) = counted(&dynamodb.endpoint()).await;
+    let config = Config::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .region(Region::from_static("eu-central-1"))
+        .credentials_provider(Credentials::new("local", "local", None, None, "test"))
+        .endpoint_url(endpoint)
+        .http_client(aws_smithy_http_client::Builder::new().build_http())
+        .build();
+    let mut consumer = sqs_once::consumer::<serde_json::Value>()
+        .key(|_: &serde_json::Value| "o-1")
+        .namespace("test")
+        .store(DynamoDbStore::new(Client::from_conf(config), &table.name))
+        .handler(async |_: serde_json::Value| {});
+
+    consumer.init().await.unwrap();
+    assert_eq!(connections.load(Ordering::SeqCst), 1);
+
+    let event = Event::of([Record::text("{}")]);
+    let event: SqsEvent = serde_json::from_str(event.as_json()).unwrap();
+    let mut context = Context::default();
+    let ends_at = SystemTime::now() + Duration::from_secs(60);
+    context.deadline = Timestamp::from(ends_at).as_millis();
+    let answer = consumer.call(LambdaEvent::new(event, context)).await;
+    assert!(answer.unwrap().batch_item_failures.is_empty());
+    assert_eq!(connections.load(Ordering::SeqCst), 1);
 }

@@ -11,6 +11,7 @@ use crate::record::Message;
 use super::Deadline;
 use super::engine::Engine;
 use super::ledger::{Ledger, Report};
+use super::nearing;
 use super::run::Run;
 use super::tally::Tally;
 
@@ -30,7 +31,11 @@ pub(crate) async fn run(
         let batch = async move { Run::new(&engine, &ledger, deadline).run().await };
         batch.in_current_span()
     }));
-    let ended = timeout_at(deadline.answer_by, &mut batch.0).await;
+    let ended = tokio::select! {
+        biased;
+        ended = timeout_at(deadline.answer_by, &mut batch.0) => ended,
+        never = nearing::watch(&engine, ledger.messages(), deadline) => match never {},
+    };
     let open = match ended {
         Ok(Ok(())) => "it has no outcome",
         Ok(Err(failure)) => {

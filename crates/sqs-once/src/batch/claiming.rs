@@ -7,12 +7,15 @@ use std::time::Duration;
 use futures_util::future::{BoxFuture, join_all};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::time::{Instant, sleep_until};
+use tracing::{Instrument, debug_span};
 
 use crate::guarded::Guarded;
 use crate::handler::Work;
 use crate::idempotency::{Admission, Driver, Refusal};
 use crate::key::{BusinessKey, ItemId};
 use crate::store::{Claim, OpenTransaction, StoreError};
+#[cfg(feature = "opentelemetry")]
+use crate::telemetry::spans;
 
 use super::engine::{InProgress, Requests};
 use super::ledger::Ledger;
@@ -192,11 +195,20 @@ impl<'a> Claimer<'a> {
 
 fn unanswered(answers: &Answers) -> u64 {
     let errors = answers.iter().filter(|(_, answer)| answer.is_err());
-    errors.map(|_| 1).sum()
+    errors.count() as u64
+}
+
+/// A request in a span of its own.
+async fn ask(idempotency: &Driver, candidates: Vec<Candidate>, until: Instant) -> Answers {
+    let span = debug_span!("claim");
+    #[cfg(feature = "opentelemetry")]
+    spans::store_request(&span, candidates.len());
+    let asked = request(idempotency, candidates, until);
+    asked.instrument(span).await
 }
 
 /// A transaction on a key is waited for until `until`.
-async fn ask(idempotency: &Driver, mut candidates: Vec<Candidate>, until: Instant) -> Answers {
+async fn request(idempotency: &Driver, mut candidates: Vec<Candidate>, until: Instant) -> Answers {
     if idempotency.opens_transactions() {
         return join_all(candidates.into_iter().map(async |mut candidate| {
             let patience = until.saturating_duration_since(Instant::now());

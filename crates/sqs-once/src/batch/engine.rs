@@ -118,6 +118,8 @@ pub(crate) struct Engine {
     pub(crate) missing_key: MissingKey,
     pub(crate) dead_letters: Option<Arc<dyn DeadLetters>>,
     pub(crate) visibility: Option<Arc<dyn Visibility>>,
+    /// Where the code or the environment says it.
+    pub(crate) visibility_timeout: Option<Duration>,
     pub(crate) after_dead_letter: AfterDeadLetter,
     pub(crate) hooks: Hooks,
     pub(crate) record_levels: RecordLevels,

@@ -5,9 +5,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
+use tracing::field::Empty;
+use tracing::{Span, error_span};
 
 use crate::key::ItemId;
 use crate::record::Message;
+use crate::telemetry::CONSUMER;
+#[cfg(feature = "opentelemetry")]
+use crate::telemetry::spans;
 
 use super::line::{self, RecordLevels};
 use super::tally::Tally;
@@ -131,6 +136,8 @@ pub(crate) struct Ledger {
 
 struct Entries {
     reports: Vec<Option<Report>>,
+    /// Those of the records that were taken up and have not ended.
+    spans: Vec<Option<Span>>,
     /// How many records have no report yet.
     open: usize,
     closed: bool,
@@ -145,6 +152,7 @@ impl Ledger {
             tally: Arc::default(),
             entries: Arc::new(Mutex::new(Entries {
                 open: reports.len(),
+                spans: vec![None; reports.len()],
                 reports,
                 closed: false,
             })),
@@ -155,12 +163,24 @@ impl Ledger {
         &self.messages
     }
 
-    /// Enters a record's end, and logs it. The first entry stands; once the batch was answered none
+    /// The span of a record; none once it has ended. What the user's code logs of the record stands in it, errors
+    /// on their own too.
+    pub(crate) fn span(&self, index: usize) -> Span {
+        let mut entries = self.entries();
+        if entries.closed || entries.reports[index].is_some() {
+            return Span::none();
+        }
+        let span = entries.spans[index].get_or_insert_with(|| begin(&self.messages[index]));
+        span.clone()
+    }
+
+    /// Enters a record's end, logs it, and ends its span. The first entry stands; once the batch was answered none
     /// is taken.
     pub(crate) fn enter(&self, index: usize, mut report: Report) {
         let mut entries = self.entries();
         if !entries.closed && entries.reports[index].is_none() {
-            line::log(&self.messages[index], &report, &self.levels);
+            let span = entries.spans[index].take();
+            tell(&self.messages[index], &report, &self.levels, span);
             report.entered = Some(Instant::now());
             entries.reports[index] = Some(report);
             entries.open -= 1;
@@ -190,15 +210,15 @@ impl Ledger {
     pub(crate) fn close(&self, reason: &str) -> Vec<Report> {
         let mut entries = self.entries();
         entries.closed = true;
-        let messages = self.messages.iter();
-        entries
-            .reports
+        let Entries { reports, spans, .. } = &mut *entries;
+        let messages = self.messages.iter().zip(spans);
+        reports
             .iter()
             .zip(messages)
-            .map(|(report, message)| {
+            .map(|(report, (message, span))| {
                 report.clone().unwrap_or_else(|| {
                     let report = Report::new(Outcome::Failed).because(reason);
-                    line::log(message, &report, &self.levels);
+                    tell(message, &report, &self.levels, span.take());
                     report
                 })
             })
@@ -209,4 +229,26 @@ impl Ledger {
         // An entry is one assignment: a panic can't leave one half done.
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn begin(message: &Message) -> Span {
+    let span = error_span!(
+        "record",
+        message_id = message.id(),
+        key = Empty,
+        correlation_id = Empty,
+        otel.kind = CONSUMER,
+    );
+    #[cfg(feature = "opentelemetry")]
+    spans::record_began(&span, message);
+    span
+}
+
+/// Says what a record came to: to the log, and in its span.
+fn tell(message: &Message, report: &Report, levels: &RecordLevels, span: Option<Span>) {
+    line::log(message, report, levels);
+    #[cfg(feature = "opentelemetry")]
+    spans::record_ended(&span.unwrap_or_else(|| begin(message)), message, report);
+    #[cfg(not(feature = "opentelemetry"))]
+    drop(span);
 }

@@ -10,6 +10,7 @@ mod hooks;
 mod lanes;
 mod ledger;
 mod line;
+mod nearing;
 mod run;
 mod settling;
 mod tally;

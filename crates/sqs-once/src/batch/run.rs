@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Waker};
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::time::{Instant, Sleep, sleep_until};
-use tracing::{Instrument, Span, error_span};
+use tracing::{Instrument, debug_span};
 
 use crate::disposition::Cause;
 use crate::guarded::{Guarded, caught};
@@ -261,9 +261,12 @@ impl<'a> Run<'a> {
         let message = &self.ledger.messages()[record];
         let with_fingerprint = self.engine.mismatch != PayloadMismatch::Ignore;
         let prepare = || self.engine.handler.prepare(message, with_fingerprint);
-        let prepared = error_span!("record", message_id = message.id())
+        let span = self.ledger.span(record);
+        let prepared = span
             .in_scope(|| caught(prepare))
             .unwrap_or_else(|_| Err(PrepareError::Panic));
+        let correlation_id = message.correlation_id().map(CorrelationId::as_str);
+        span.record("correlation_id", correlation_id);
         let prepared = match prepared {
             Ok(prepared) => prepared,
             Err(PrepareError::Ignored(reason)) => {
@@ -291,6 +294,9 @@ impl<'a> Run<'a> {
                 return None;
             }
         };
+        if !span.is_disabled() {
+            span.record("key", item.short());
+        }
         let key = Arc::new(key);
         self.taken[record].key = Some(Arc::clone(&key));
         let fingerprint = prepared.fingerprint;
@@ -389,7 +395,7 @@ impl<'a> Run<'a> {
                 continue;
             };
             let record = startable.record;
-            let span = self.span(record);
+            let span = self.ledger.span(record);
             let (owned, mut parts) = self.hand_over(startable);
             let call = move |cancelled_at| {
                 parts.cancelled_at = cancelled_at;
@@ -398,11 +404,12 @@ impl<'a> Run<'a> {
             let cancel_at = self.deadline.cancel_at;
             let handling = Handling::new(call, cancel_at, self.engine.record_timeout);
             let ledger = self.ledger;
+            let call_span = debug_span!(parent: &span, "handler");
             let handling = async move {
                 vec![Finished {
                     record,
                     owned,
-                    result: timed(ledger, handling).await,
+                    result: timed(ledger, handling).instrument(call_span).await,
                 }]
             };
             self.running.push(Box::pin(handling.instrument(span)));
@@ -427,15 +434,6 @@ impl<'a> Run<'a> {
             state: (),
         };
         (startable.owned, parts)
-    }
-
-    /// What the user's code logs of a record stands in this span, errors on their own too.
-    fn span(&self, record: usize) -> Span {
-        let message = &self.ledger.messages()[record];
-        let message_id = message.id();
-        let key = self.taken[record].item.as_ref().map(ItemId::short);
-        let correlation_id = message.correlation_id().map(CorrelationId::as_str);
-        error_span!("record", message_id, key, correlation_id)
     }
 
     /// The deadline is near: nothing starts any more, handlers are cancelled, and what is claimed but

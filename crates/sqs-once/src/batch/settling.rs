@@ -6,9 +6,12 @@ use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use tokio::time::{Instant, sleep_until};
+use tracing::{Instrument, debug_span};
 
 use crate::idempotency::{Conclusion, Driver, Ending};
 use crate::store::StoreError;
+#[cfg(feature = "opentelemetry")]
+use crate::telemetry::spans;
 
 use super::engine::Requests;
 use super::ledger::Ledger;
@@ -176,10 +179,14 @@ impl<'a> Settler<'a> {
     fn send(&mut self, mut group: Vec<Entry>) {
         let idempotency = self.idempotency;
         self.ledger.tally().store_requests += 1;
-        self.under_way.push(begun(async move {
+        let span = debug_span!("settle");
+        #[cfg(feature = "opentelemetry")]
+        spans::store_request(&span, group.len());
+        let request = async move {
             let endings = group.iter_mut().map(|entry| &mut entry.ending).collect();
             let answers = idempotency.conclude(endings).await;
             group.into_iter().zip(answers).collect()
-        }));
+        };
+        self.under_way.push(begun(request.instrument(span)));
     }
 }

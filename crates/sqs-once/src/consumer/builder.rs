@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use tokio::sync::OnceCell;
+use tracing::{Instrument, debug_span};
 
 use crate::batch::{self, Report};
 use crate::config::ConfigError;
@@ -74,6 +75,7 @@ impl<S> std::fmt::Debug for Ready<S> {
 /// | [`lease_margin`](Consumer::lease_margin) | `SQS_ONCE_LEASE_MARGIN` | `3s` |
 /// | [`deadline_margin`](Consumer::deadline_margin) | `SQS_ONCE_DEADLINE_MARGIN` | `1s`, at most a tenth of the time |
 /// | [`record_timeout`](Consumer::record_timeout) | | none: until the deadline is near |
+/// | [`visibility_timeout`](Consumer::visibility_timeout) | `SQS_ONCE_VISIBILITY_TIMEOUT` | what the queue says, with the feature `sqs` |
 /// | [`fifo`](Consumer::fifo) | | [`FifoFailure::ReturnGroup`](crate::FifoFailure::ReturnGroup) |
 /// | [`in_progress`](Consumer::in_progress) | | [`InProgress::ReturnToQueue`](crate::InProgress::ReturnToQueue) |
 /// | [`mode`](Consumer::mode) | | [`Mode::ClaimFirst`](crate::Mode::ClaimFirst); [`Mode::Transactional`](crate::Mode::Transactional) for handlers that return [`Writes`](crate::Writes) or take a transaction |
@@ -93,6 +95,7 @@ impl<S> std::fmt::Debug for Ready<S> {
 /// | [`service`](Consumer::service) | `SQS_ONCE_SERVICE`, `POWERTOOLS_SERVICE_NAME` | the namespace |
 /// | [`record_level`](Consumer::record_level) | `SQS_ONCE_RECORD_LEVELS` | `INFO`, `WARN` for failed and `ERROR` for terminal records |
 /// | [`metrics`](Consumer::metrics) | `SQS_ONCE_METRICS`; `POWERTOOLS_METRICS_DISABLED` | [`Metrics::Emf`](crate::Metrics::Emf) on Lambda |
+/// | `after_answer` (feature `opentelemetry`) | | none |
 /// | [`raise_on_total_failure`](Consumer::raise_on_total_failure) | | off |
 /// | `backoff` (feature `sqs`) | | none: failed records come back when the queue's visibility timeout ends |
 /// | `queue_url` (feature `sqs`) | `SQS_ONCE_QUEUE_URL`: the queue, for records that stay away | what the messages' queue ARN says |
@@ -315,8 +318,12 @@ impl Consumer {
     /// # Errors
     /// [`ConfigError`] when a setting is missing or malformed.
     pub async fn init(&self) -> Result<(), ConfigError> {
-        self.core().await?.engine.idempotency.open().await;
-        Ok(())
+        let init = async {
+            let core = self.core().instrument(debug_span!("configure")).await?;
+            core.engine.idempotency.open().await;
+            Ok(())
+        };
+        init.instrument(debug_span!("init")).await
     }
 
     /// Handles a batch; `ends_at` is when Lambda ends the invocation.
@@ -354,6 +361,11 @@ impl Consumer {
             core.meter.flush(&metrics, ended);
         }
         Ok(reports)
+    }
+
+    #[cfg(feature = "opentelemetry")]
+    pub(crate) fn after_each_answer(&self) -> Option<super::AfterAnswer> {
+        self.settings.after_answer.clone()
     }
 
     pub(crate) async fn identity(&self) -> Result<&Identity, ConfigError> {

@@ -1,5 +1,7 @@
 //! The consumer: a handler with its key, its store and its settings.
 
+#[cfg(feature = "opentelemetry")]
+mod after_answer;
 mod builder;
 mod options;
 mod runnable;
@@ -9,5 +11,7 @@ mod sqs;
 #[cfg(feature = "testing")]
 mod testing;
 
+#[cfg(feature = "opentelemetry")]
+pub(crate) use after_answer::AfterAnswer;
 pub use builder::{Consumer, Keyed, Keyless, Ready, consumer, consumer_with};
 pub use runnable::Runnable;

@@ -47,10 +47,11 @@ impl<Phase> Consumer<Phase> {
         self.set(|settings| settings.service = Some(service.into()))
     }
 
-    /// Sets where the metrics of each batch go. Default: `SQS_ONCE_METRICS`, `emf` or `off`; else nowhere if
+    /// Sets where the metrics of each batch go. Default: `SQS_ONCE_METRICS`, `emf`, `off` or, with the feature of that
+    /// name, `opentelemetry`; else nowhere if
     /// `POWERTOOLS_METRICS_DISABLED` is set; else [`Metrics::Emf`] on Lambda, and nowhere elsewhere.
     ///
-    /// Their namespace is `SQS_ONCE_METRICS_NAMESPACE`, else `POWERTOOLS_METRICS_NAMESPACE`, else `sqs-once`, and their only
+    /// Their namespace in CloudWatch is `SQS_ONCE_METRICS_NAMESPACE`, else `POWERTOOLS_METRICS_NAMESPACE`, else `sqs-once`, and their only
     /// dimension is `service`: see [`service`](Self::service).
     #[must_use]
     pub fn metrics(self, metrics: Metrics) -> Self {
@@ -133,6 +134,18 @@ impl<Phase> Consumer<Phase> {
     pub fn record_timeout(self, timeout: Duration) -> Self {
         assert!(!timeout.is_zero(), "record_timeout can't be zero");
         self.set(|settings| settings.record_timeout = Some(timeout))
+    }
+
+    /// The visibility timeout of the queue, which no event tells. Default: `SQS_ONCE_VISIBILITY_TIMEOUT`; where that
+    /// is not set either, the feature `sqs` asks the queue in Lambda (`sqs:GetQueueAttributes`, which the role has for
+    /// Lambda's poller), once a batch takes longer than half of its time.
+    ///
+    /// It is for a warning in the log and changes nothing: when four fifths of it are over since the first of a
+    /// batch's messages was received, and the batch is still at work, SQS is about to deliver all of them again. A message
+    /// that was delivered before does not tell when it was received this time; it counts from the batch's beginning.
+    #[must_use]
+    pub fn visibility_timeout(self, timeout: Duration) -> Self {
+        self.set(|settings| settings.visibility_timeout = Some(timeout))
     }
 
     /// What else of a FIFO queue's batch is returned when a record fails. Default:

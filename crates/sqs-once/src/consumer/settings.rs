@@ -30,6 +30,7 @@ pub(super) struct Settings {
     pub(super) in_progress: InProgress,
     pub(super) requests: Requests,
     pub(super) disposition: DispositionSettings,
+    pub(super) visibility_timeout: Option<Duration>,
     pub(super) missing_key: MissingKey,
     pub(super) envelope: Option<Arc<dyn Envelope>>,
     pub(super) correlate: Option<Correlate>,
@@ -38,6 +39,8 @@ pub(super) struct Settings {
     pub(super) service: Option<Arc<str>>,
     pub(super) metrics: Option<Metrics>,
     pub(super) record_levels: Option<RecordLevels>,
+    #[cfg(feature = "opentelemetry")]
+    pub(super) after_answer: Option<super::AfterAnswer>,
 }
 
 /// A consumer with everything decided.
@@ -112,6 +115,7 @@ impl Settings {
                 missing_key: self.missing_key,
                 dead_letters,
                 visibility,
+                visibility_timeout: self.visibility_timeout.or(env.visibility_timeout),
                 after_dead_letter,
                 hooks: self.hooks.clone(),
                 record_levels: self.record_levels.unwrap_or(env.record_levels),

@@ -14,7 +14,7 @@ type Attributes = HashMap<String, MessageAttributeValue>;
 
 /// SQS's limits for one message: its attributes, and the bytes of its body and attributes together.
 /// System attributes such as the trace header don't count.
-const MAX_ATTRIBUTES: usize = 10;
+pub(crate) const MAX_ATTRIBUTES: usize = 10;
 const MAX_SIZE: usize = 1024 * 1024;
 /// The most bytes that are sent of a reason and of a chain.
 const MAX_REASON: usize = 1024;
@@ -132,7 +132,7 @@ fn size(name: &str, value: &MessageAttributeValue) -> usize {
 }
 
 /// Text with every character that SQS refuses replaced. It takes those of XML.
-fn accepted(text: &str) -> String {
+pub(crate) fn accepted(text: &str) -> String {
     let is_accepted = |c: char| matches!(c, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..);
     text.chars()
         .map(|c| if is_accepted(c) { c } else { '\u{fffd}' })

@@ -43,4 +43,8 @@ impl Visibility for Queues {
     fn postpone<'a>(&'a self, _: Vec<(&'a Message, Duration)>) -> BoxFuture<'a, ()> {
         Box::pin(future::ready(()))
     }
+
+    fn timeout<'a>(&'a self, _: &'a Message) -> BoxFuture<'a, Option<Duration>> {
+        Box::pin(future::ready(None))
+    }
 }

@@ -24,6 +24,8 @@ use crate::key::ItemId;
 use crate::record::Message;
 
 #[cfg(feature = "sqs")]
+pub(crate) use attributes::{MAX_ATTRIBUTES, accepted};
+#[cfg(feature = "sqs")]
 pub use backoff::Backoff;
 pub(crate) use settings::{Disposition, DispositionSettings};
 
@@ -93,4 +95,7 @@ pub(crate) trait Visibility: Send + Sync {
     /// Keeps messages away for so long from now. What goes wrong is logged: those messages come back
     /// when their queue's visibility timeout ends.
     fn postpone<'a>(&'a self, waits: Vec<(&'a Message, Duration)>) -> BoxFuture<'a, ()>;
+
+    /// The visibility timeout of the message's queue, if the queue says it.
+    fn timeout<'a>(&'a self, message: &'a Message) -> BoxFuture<'a, Option<Duration>>;
 }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws_sdk_sqs::Client;
-use aws_sdk_sqs::types::ChangeMessageVisibilityBatchRequestEntry;
+use aws_sdk_sqs::types::{ChangeMessageVisibilityBatchRequestEntry, QueueAttributeName};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, StreamExt};
-use tracing::warn;
+use tracing::{debug, warn};
 
 use crate::config::process_env;
 use crate::random::Random;
@@ -60,12 +60,14 @@ impl SourceQueue {
         }
     }
 
+    fn url_of(&self, message: &Message) -> Option<String> {
+        let from_arn = || url_from_arn(message.queue_arn()?, self.endpoint.as_deref());
+        self.url.clone().or_else(from_arn)
+    }
+
     /// A message's queue and what SQS is told of it; `None` where the event does not say enough.
     fn entry(&self, message: &Message, wait: Duration, now: Timestamp) -> Option<(String, Entry)> {
-        let url = match &self.url {
-            Some(url) => url.clone(),
-            None => url_from_arn(message.queue_arn()?, self.endpoint.as_deref())?,
-        };
+        let url = self.url_of(message)?;
         let entry = Entry::builder()
             .id("")
             .receipt_handle(message.receipt_handle()?)
@@ -132,6 +134,31 @@ impl Visibility for SourceQueue {
                     error,
                     "records come back when the queue's visibility timeout ends, not when they should"
                 );
+            }
+        })
+    }
+
+    fn timeout<'a>(&'a self, message: &'a Message) -> BoxFuture<'a, Option<Duration>> {
+        Box::pin(async move {
+            let asked = self.client.get_queue_attributes();
+            let answer = asked
+                .queue_url(self.url_of(message)?)
+                .attribute_names(QueueAttributeName::VisibilityTimeout)
+                .send()
+                .await;
+            match answer {
+                Ok(answer) => {
+                    let attributes = answer.attributes()?;
+                    let seconds = attributes.get(&QueueAttributeName::VisibilityTimeout)?;
+                    seconds.parse().ok().map(Duration::from_secs)
+                }
+                Err(error) => {
+                    debug!(
+                        error = said(&error, "sqs:GetQueueAttributes"),
+                        "the queue does not say its visibility timeout"
+                    );
+                    None
+                }
             }
         })
     }

@@ -4,8 +4,8 @@ use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use futures_util::future::FutureExt;
-use tokio::time::timeout;
-use tracing::{error, warn};
+use tokio::time::{Instant, timeout};
+use tracing::{Instrument, debug, debug_span, error, warn};
 
 use crate::key::ItemId;
 use crate::store::{StoreError, StoreErrorKind};
@@ -26,6 +26,8 @@ impl Driver {
         let id = ItemId::from_stored(format!("{}#start", self.namespace.as_str()));
         let ids = [id];
         let read = AssertUnwindSafe(async { self.store.read(&ids).await }).catch_unwind();
+        let read = read.instrument(debug_span!("open_store"));
+        let began = Instant::now();
         let answers = match timeout(LONGEST, read).await {
             Ok(Ok(answers)) => answers,
             Ok(Err(_)) => vec![Err(StoreError::new(StoreErrorKind::Other, "it panicked"))],
@@ -34,6 +36,8 @@ impl Driver {
                 vec![Err(StoreError::new(StoreErrorKind::Unanswered, message))]
             }
         };
+        let duration_ms = began.elapsed().as_secs_f64() * 1000.0;
+        debug!(duration_ms, "the store's first request has ended");
         for error in answers.into_iter().filter_map(Result::err) {
             if error.is_transient() {
                 warn!(target: "sqs_once::store", error = error.to_string(), "the store did not answer at the start");

@@ -66,8 +66,19 @@ impl BusinessKey {
     }
 
     /// The parts in a form that people can read. It has a `:` in it, and so is nobody's digest.
-    fn readable(&self) -> Option<String> {
+    pub(crate) fn readable(&self) -> Option<String> {
         readable::readable(&self.encoded)
+    }
+
+    /// The key that has this readable form, letter by letter.
+    pub(crate) fn from_readable(text: &str) -> Result<Self, KeyError> {
+        let mut writer = KeyWriter::default();
+        readable::write(text, &mut writer)?;
+        let key = Self {
+            encoded: writer.finish()?,
+        };
+        let is_same = key.readable().is_some_and(|readable| readable == text);
+        is_same.then_some(key).ok_or(KeyError::Malformed)
     }
 }
 
@@ -109,6 +120,11 @@ pub enum KeyError {
         /// Whose ids they are.
         codec: &'static str,
     },
+    /// The text that the producer wrote is no key.
+    #[error(
+        "the business key is not in the form in which `Outgoing` writes it, such as `s:tenant-7,i:42`"
+    )]
+    Malformed,
     /// The user's extractor returned an error or panicked. What it said is not shown, since it may
     /// hold the key, and this is logged.
     #[error("the key extractor failed")]
@@ -121,6 +137,7 @@ impl fmt::Debug for KeyError {
         match self {
             Self::Missing => f.write_str("Missing"),
             Self::Empty => f.write_str("Empty"),
+            Self::Malformed => f.write_str("Malformed"),
             Self::TooLong { len } => f.debug_struct("TooLong").field("len", len).finish(),
             Self::WrongType { found } => f.debug_struct("WrongType").field("found", found).finish(),
             Self::Unwritable { found, codec } => f

@@ -1,5 +1,7 @@
 //! The edge: Lambda's event in, its batch response out.
 
+#[cfg(feature = "opentelemetry")]
+mod after_answer;
 mod event;
 mod run;
 mod service;

@@ -7,6 +7,8 @@ use crate::consumer::{Consumer, Runnable};
 use crate::error::Error;
 use crate::telemetry;
 
+#[cfg(feature = "opentelemetry")]
+use super::after_answer::Afterwards;
 use super::service::Lenient;
 use super::shutdown::Shutdown;
 
@@ -47,7 +49,12 @@ async fn start(consumer: Consumer) -> Result<(), Error> {
         return Err(error.into());
     }
     let shutdown = Shutdown::default();
-    let runtime = Runtime::new(Lenient(consumer)).layer(shutdown.layer());
+    #[cfg(feature = "opentelemetry")]
+    let afterwards = Afterwards(consumer.after_each_answer());
+    let runtime = Runtime::new(Lenient(consumer));
+    #[cfg(feature = "opentelemetry")]
+    let runtime = runtime.layer(afterwards);
+    let runtime = runtime.layer(shutdown.layer());
     tokio::select! {
         ended = runtime.run_concurrent() => Ok(ended?),
         // Not by returning: the runtime would wait for handlers that block their thread.

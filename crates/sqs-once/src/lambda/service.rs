@@ -14,7 +14,8 @@ use tracing::Instrument;
 use crate::batch::Report;
 use crate::consumer::Consumer;
 use crate::record::Message;
-use crate::telemetry::trace_id;
+#[cfg(feature = "opentelemetry")]
+use crate::telemetry::spans;
 use crate::time::Timestamp;
 
 use super::event::{self, EventError, LenientEvent};
@@ -41,10 +42,13 @@ impl Consumer {
         let ends_at = Timestamp::from_millis(invocation.deadline);
         let identity = self.identity().await?;
         let cold_start = identity.is_cold_start();
-        let trace = invocation.xray_trace_id.as_deref().and_then(trace_id);
-        let span = identity.span(&invocation.request_id, trace, cold_start);
+        let span = identity.span(invocation, cold_start);
+        #[cfg(feature = "opentelemetry")]
+        spans::batch_began(&span, &messages, invocation, cold_start);
         let processed = self.process(messages, ends_at, cold_start);
-        let reports = processed.instrument(span).await?;
+        let reports = processed.instrument(span.clone()).await?;
+        #[cfg(feature = "opentelemetry")]
+        spans::batch_ended(&span, &reports);
         Ok(ids.into_iter().zip(reports).collect())
     }
 

@@ -44,7 +44,7 @@ pub struct CorrelationId(Arc<str>);
 pub(crate) type Correlate = Arc<dyn Fn(&Message) -> Option<String> + Send + Sync>;
 
 const ATTRIBUTES: [&str; 6] = [
-    "correlation-id",
+    CorrelationId::ATTRIBUTE,
     "correlationId",
     "CorrelationId",
     "correlation_id",
@@ -53,6 +53,8 @@ const ATTRIBUTES: [&str; 6] = [
 ];
 
 impl CorrelationId {
+    /// Where producers write it.
+    pub(crate) const ATTRIBUTE: &str = "correlation-id";
     /// The most bytes that are kept of a text.
     pub const MAX_LEN: usize = 128;
 

@@ -10,6 +10,7 @@ use super::Message;
 /// |---|---|
 /// | a function of the payload | what it returns: anything that is a [`KeyPart`](crate::key::KeyPart) |
 /// | [`MessageAttribute`] | a message attribute that the producer set |
+/// | [`ProducerKey`] | the key that the producer wrote beside the body, with `Outgoing` (feature `sqs`) |
 /// | [`SystemAttribute`] | an attribute that SQS set, such as `MessageDeduplicationId` |
 /// | [`MessageGroup`] | the message group |
 /// | [`JsonPointer`](crate::JsonPointer) | a place in the body's JSON, whatever the payload type |
@@ -78,6 +79,35 @@ impl MessageAttribute {
 impl<T> KeyExtractor<T> for MessageAttribute {
     fn key(&self, _: &T, message: &Message) -> Result<BusinessKey, KeyError> {
         BusinessKey::of(&message.attribute(&self.name))
+    }
+}
+
+/// The key is the one that the producer wrote beside the body: by `Outgoing`, of the feature `sqs`, or in the same form.
+///
+/// It stands in the message attribute `business-key`, its parts one after the other with a `,` in between: `s:` and
+/// text, `i:` and an integer, `b:` and `true` or `false`, or `x:` and bytes in lower-case hexadecimal digits. Of text,
+/// whatever is not a visible character of ASCII is escaped, and so are `%` and `,`: as `%` and two upper-case
+/// hexadecimal digits a byte. So `("tenant-7", 42)` is `s:tenant-7,i:42`. Anything else makes its record terminal.
+///
+/// ```
+/// use sqs_once::ProducerKey;
+/// # #[derive(serde::Deserialize)] struct OrderPlaced {}
+///
+/// let consumer = sqs_once::consumer::<OrderPlaced>()
+///     .key(ProducerKey)
+///     .handler(async |_order: OrderPlaced| {});
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct ProducerKey;
+
+impl ProducerKey {
+    pub(crate) const ATTRIBUTE: &str = "business-key";
+}
+
+impl<T> KeyExtractor<T> for ProducerKey {
+    fn key(&self, _: &T, message: &Message) -> Result<BusinessKey, KeyError> {
+        let text = message.attribute(Self::ATTRIBUTE);
+        BusinessKey::from_readable(text.ok_or(KeyError::Missing)?)
     }
 }
 

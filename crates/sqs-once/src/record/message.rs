@@ -175,6 +175,11 @@ impl Message {
         self.queue_arn.as_deref()
     }
 
+    #[cfg(feature = "opentelemetry")]
+    pub(crate) fn shared_queue_arn(&self) -> Option<Arc<str>> {
+        self.queue_arn.clone()
+    }
+
     /// Whether the queue keeps order. Only its ARN tells: standard queues may have message groups too.
     pub fn is_fifo(&self) -> bool {
         self.queue_arn().is_some_and(|arn| arn.ends_with(".fifo"))

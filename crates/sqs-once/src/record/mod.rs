@@ -21,6 +21,8 @@ pub use envelope::{
 #[cfg(feature = "jmespath")]
 pub use jmes_path::JmesPath;
 pub use json_pointer::JsonPointer;
-pub use key_extractor::{KeyExtractor, MessageAttribute, MessageGroup, MessageId, SystemAttribute};
+pub use key_extractor::{
+    KeyExtractor, MessageAttribute, MessageGroup, MessageId, ProducerKey, SystemAttribute,
+};
 pub use message::Message;
 pub(crate) use raw::RawRecord;

@@ -3,10 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use lambda_runtime::Context as Invocation;
 use tracing::{Span, error_span};
 
 use crate::config::process_env;
 use crate::random::Random;
+
+use super::CONSUMER;
 
 /// The target of the span around an invocation whose lines are logged in more detail.
 pub(super) const SAMPLED: &str = "sqs_once::sampled";
@@ -42,7 +45,8 @@ impl Identity {
     }
 
     /// The span of an invocation, whose fields stand in each of its lines.
-    pub(crate) fn span(&self, request_id: &str, trace: Option<&str>, cold_start: bool) -> Span {
+    pub(crate) fn span(&self, invocation: &Invocation, cold_start: bool) -> Span {
+        let trace = invocation.xray_trace_id.as_deref().and_then(trace_id);
         // Around the other, which is made while it is entered.
         let _sampled = self
             .is_sampled()
@@ -50,9 +54,10 @@ impl Identity {
         error_span!(
             "invocation",
             service = &*self.service,
-            function_request_id = request_id,
+            function_request_id = invocation.request_id,
             xray_trace_id = trace,
             cold_start,
+            otel.kind = CONSUMER,
         )
     }
 
@@ -64,7 +69,7 @@ impl Identity {
 }
 
 /// The trace id of the header `Root=1-…;Parent=…;Sampled=1`.
-pub(crate) fn trace_id(header: &str) -> Option<&str> {
+fn trace_id(header: &str) -> Option<&str> {
     header
         .split(';')
         .find_map(|part| part.trim().strip_prefix("Root="))

@@ -165,6 +165,8 @@ impl Object {
     /// Of a field that is given twice the last value stands, as with `Span::record`.
     fn field(&mut self, field: &Field, write: impl FnOnce(&mut Self)) {
         let name = match field.name() {
+            // Says something to OpenTelemetry alone.
+            "otel.kind" => return,
             // The line has its own.
             "timestamp" => "timestamp_",
             "level" => "level_",

@@ -7,21 +7,30 @@ mod invocation;
 mod json;
 mod metrics;
 mod sampling;
+#[cfg(feature = "opentelemetry")]
+pub(crate) mod spans;
 
 use std::env;
 
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
-use tracing_subscriber::fmt;
-use tracing_subscriber::layer::{Layer, SubscriberExt};
+use tracing_subscriber::layer::{Filter, Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{Registry, fmt};
 
 use crate::config::{SAMPLE_RATE, process_env};
-pub(crate) use invocation::{Identity, trace_id};
+pub(crate) use invocation::Identity;
 use json::JsonLines;
 pub use metrics::Metrics;
 pub(crate) use metrics::{BatchMetrics, Ended, Meter, Seen};
 use sampling::Sampling;
+
+/// The kind of spans that process messages, for OpenTelemetry. Only a field can say it, `otel.kind`, and one without a
+/// value stands nowhere.
+pub(crate) const CONSUMER: Option<&str> = match cfg!(feature = "opentelemetry") {
+    true => Some("consumer"),
+    false => None,
+};
 
 /// Below `debug` these log whole requests: bodies, receipt handles, credentials.
 const QUIET: [&str; 4] = ["lambda_runtime", "aws_", "hyper", "rustls"];
@@ -33,31 +42,33 @@ const QUIET: [&str; 4] = ["lambda_runtime", "aws_", "hyper", "rustls"];
 pub(crate) fn init() {
     let is_json =
         env::var("AWS_LAMBDA_LOG_FORMAT").is_ok_and(|format| format.eq_ignore_ascii_case("json"));
-    let registry = tracing_subscriber::registry();
+    match (is_json, sampling()) {
+        (true, None) => set_up(JsonLines, levels()),
+        (true, Some(sampling)) => set_up(JsonLines, sampling),
+        (false, None) => set_up(fmt::layer().with_ansi(false), levels()),
+        (false, Some(sampling)) => set_up(fmt::layer().with_ansi(false), sampling),
+    }
+}
+
+/// The filter is the log's own: what is traced has another.
+fn set_up<L, F>(log: L, filter: F)
+where
+    L: Layer<Registry> + Send + Sync,
+    F: Filter<Registry> + Send + Sync + 'static,
+{
+    let registry = tracing_subscriber::registry().with(log.with_filter(filter));
+    #[cfg(feature = "opentelemetry")]
+    let registry = registry.with(spans::layer());
     // Fails when the program has its own subscriber, which then stays.
-    let _ = match (is_json, sampling()) {
-        (true, None) => registry.with(levels()).with(JsonLines).try_init(),
-        (true, Some(sampling)) => registry.with(JsonLines.with_filter(sampling)).try_init(),
-        (false, None) => registry
-            .with(levels())
-            .with(fmt::layer().with_ansi(false))
-            .try_init(),
-        (false, Some(sampling)) => registry
-            .with(fmt::layer().with_ansi(false).with_filter(sampling))
-            .try_init(),
-    };
+    let _ = registry.try_init();
 }
 
 /// Looking at the spans around every event costs time: only where somebody asks for it.
 fn sampling() -> Option<Sampling> {
     SAMPLE_RATE.into_iter().find_map(process_env)?;
     let usual = levels();
-    let debug = usual.default_level().max(Some(LevelFilter::DEBUG));
-    let sampled = quieted(
-        usual
-            .clone()
-            .with_default(debug.unwrap_or(LevelFilter::DEBUG)),
-    );
+    let level = usual.default_level().unwrap_or(LevelFilter::OFF);
+    let sampled = usual.clone().with_default(level.max(LevelFilter::DEBUG));
     Some(Sampling { usual, sampled })
 }
 
@@ -65,7 +76,7 @@ fn levels() -> Targets {
     let chosen = env::var("RUST_LOG")
         .ok()
         .and_then(|filter| filter.parse().ok());
-    quieted(chosen.unwrap_or_else(|| {
+    let chosen: Targets = chosen.unwrap_or_else(|| {
         let level = match env::var("AWS_LAMBDA_LOG_LEVEL").as_deref() {
             Ok("TRACE") => LevelFilter::TRACE,
             Ok("DEBUG") => LevelFilter::DEBUG,
@@ -74,10 +85,7 @@ fn levels() -> Targets {
             _ => LevelFilter::INFO,
         };
         Targets::new().with_default(level)
-    }))
-}
-
-fn quieted(chosen: Targets) -> Targets {
+    });
     let quiet = chosen
         .default_level()
         .unwrap_or(LevelFilter::OFF)

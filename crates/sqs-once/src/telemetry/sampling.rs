@@ -2,8 +2,7 @@
 
 use tracing::subscriber::Interest;
 use tracing::{Metadata, Subscriber};
-use tracing_subscriber::filter::LevelFilter;
-use tracing_subscriber::filter::Targets;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::{Context, Filter};
 use tracing_subscriber::registry::LookupSpan;
 
@@ -30,13 +29,11 @@ where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
     fn enabled(&self, metadata: &Metadata<'_>, context: &Context<'_, S>) -> bool {
-        let lets = |levels: &Targets| levels.would_enable(metadata.target(), metadata.level());
-        lets(&self.usual) || (lets(&self.sampled) && Self::is_sampled(context))
+        lets(&self.usual, metadata) || (lets(&self.sampled, metadata) && Self::is_sampled(context))
     }
 
     fn callsite_enabled(&self, metadata: &'static Metadata<'static>) -> Interest {
-        let lets = |levels: &Targets| levels.would_enable(metadata.target(), metadata.level());
-        match (lets(&self.usual), lets(&self.sampled)) {
+        match (lets(&self.usual, metadata), lets(&self.sampled, metadata)) {
             (true, _) => Interest::always(),
             (false, true) => Interest::sometimes(),
             (false, false) => Interest::never(),
@@ -44,13 +41,11 @@ where
     }
 
     fn max_level_hint(&self) -> Option<LevelFilter> {
-        let most = |levels: &Targets| {
-            levels
-                .iter()
-                .map(|(_, level)| level)
-                .chain(levels.default_level())
-                .max()
-        };
+        let most = Filter::<S>::max_level_hint;
         most(&self.usual).max(most(&self.sampled))
     }
+}
+
+fn lets(levels: &Targets, metadata: &Metadata<'_>) -> bool {
+    levels.would_enable(metadata.target(), metadata.level())
 }

@@ -25,7 +25,8 @@ pub(crate) async fn serve() {
     let consumer = sqs_once::consumer::<Order>()
         .key(id)
         .handler(blocking)
-        .namespace("test");
+        .namespace("test")
+        .after_answer(|| panic!("nothing of an event is here"));
     sqs_once::run(consumer).await.unwrap();
 }
 

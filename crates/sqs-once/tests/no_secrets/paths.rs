@@ -42,6 +42,8 @@ table! {
     failed_at_every_level: "the handler's own words",
     failed_for_a_while: "SQS answered",
     failed_while_sqs_does_not_answer: "was postponed",
+    nearly_visible_again: "visibility timeout is nearly over",
+    nobody_knows_when_visible_again: "does not say its visibility timeout",
     terminal: "dead letter: ",
     terminal_and_not_moved: "could not be moved",
     terminal_without_a_body: "only redrive can move it",
@@ -199,6 +201,23 @@ async fn failed_while_sqs_does_not_answer() {
     world
         .invoke_with(&world.failing(later), event, Duration::from_secs(3))
         .await;
+}
+
+async fn slow(world: World) {
+    let a_minute = async |_: Order| sleep(Duration::from_secs(60)).await;
+    let slow = world.consumer(consumer::<Order>().key(id).handler(a_minute));
+    let event = json!({ "Records": [record(0, &order("a"))] });
+    world
+        .invoke_with(&slow, event, Duration::from_secs(90))
+        .await;
+}
+
+async fn nearly_visible_again() {
+    slow(World::new()).await;
+}
+
+async fn nobody_knows_when_visible_again() {
+    slow(World::with(Sqs::always(Turn::Refuse("AccessDenied")))).await;
 }
 
 async fn terminal() {

@@ -151,6 +151,7 @@ fn done(entries: usize, refused: &[usize]) -> HttpResponse {
         200,
         &json!({
             "MessageId": "copy",
+            "Attributes": { "VisibilityTimeout": "60" },
             "Successful": successful.collect::<Vec<_>>(),
             "Failed": failed.collect::<Vec<_>>(),
         }),

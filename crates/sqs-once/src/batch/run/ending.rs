@@ -243,7 +243,8 @@ impl Run<'_> {
         match self.hooking.of(report.outcome) {
             Some(hook) => {
                 let end = self.record_end(record, report);
-                self.hooking.push(record, hook, end, self.span(record));
+                let span = self.ledger.span(record);
+                self.hooking.push(record, hook, end, span);
             }
             None => self.end(record, report),
         }
@@ -305,12 +306,13 @@ impl Run<'_> {
             report.wait = self.backoff(record);
         }
         let group_goes_on = self.group_goes_on(&report);
+        let hook = self.hooking.of(report.outcome);
+        let hook = hook.filter(|_| report.has_failed());
+        let hooked = hook.map(|hook| (hook, self.ledger.span(record)));
         self.ledger.enter(record, report.clone());
-        if let Some(hook) = self.hooking.of(report.outcome)
-            && report.has_failed()
-        {
+        if let Some((hook, span)) = hooked {
             let end = self.record_end(record, report.clone());
-            self.hooking.push(record, hook, end, self.span(record));
+            self.hooking.push(record, hook, end, span);
         }
         let wait = report.wait;
         for rest in self.lanes.finish(record, group_goes_on) {

@@ -1,14 +1,21 @@
 //! Metrics of each batch.
 
 mod emf;
+#[cfg(feature = "opentelemetry")]
+mod instruments;
 
 use std::sync::Arc;
+#[cfg(feature = "opentelemetry")]
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use crate::batch::{Outcome, Report, Tally};
 use crate::config::{EnvSettings, process_env};
 use crate::record::Message;
 use crate::time::Timestamp;
+
+#[cfg(feature = "opentelemetry")]
+use instruments::Instruments;
 
 /// Where the metrics of each batch go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +24,10 @@ pub enum Metrics {
     /// To stdout, as one line in CloudWatch's embedded metric format: CloudWatch makes metrics of it, without a
     /// request of the function's own.
     Emf,
+    /// To the instruments of OpenTelemetry's global meter provider, which the program sets before the consumer reads
+    /// its settings. `docs/traces.md` lists them.
+    #[cfg(feature = "opentelemetry")]
+    OpenTelemetry,
     /// Nowhere.
     Off,
 }
@@ -24,6 +35,9 @@ pub enum Metrics {
 /// What is measured of a batch: every value is the sum of what happened in it, or one value a record.
 pub(crate) struct BatchMetrics {
     values: Vec<Metric>,
+    /// The ARN of the queue that its messages come from.
+    #[cfg(feature = "opentelemetry")]
+    queue_arn: Option<Arc<str>>,
 }
 
 struct Metric {
@@ -56,6 +70,8 @@ pub(crate) struct Ended<'a> {
 pub(crate) struct Seen {
     age: Option<Duration>,
     receive_count: Option<u32>,
+    #[cfg(feature = "opentelemetry")]
+    queue_arn: Option<Arc<str>>,
 }
 
 impl Seen {
@@ -63,6 +79,8 @@ impl Seen {
         Self {
             age: message.sent_at().map(|sent_at| now.since(sent_at)),
             receive_count: message.receive_count(),
+            #[cfg(feature = "opentelemetry")]
+            queue_arn: message.shared_queue_arn(),
         }
     }
 }
@@ -74,7 +92,7 @@ impl BatchMetrics {
                 .reports
                 .iter()
                 .filter(|report| report.outcome == outcome);
-            such.map(|_| 1).sum()
+            such.count() as u64
         };
         let tally = batch.tally;
         let counts: [(&str, u64); 14] = [
@@ -121,6 +139,11 @@ impl BatchMetrics {
         let values = counts.into_iter().chain(times).chain([receive_counts]);
         Self {
             values: values.collect(),
+            #[cfg(feature = "opentelemetry")]
+            queue_arn: batch
+                .messages
+                .first()
+                .and_then(|seen| seen.queue_arn.clone()),
         }
     }
 }
@@ -134,6 +157,8 @@ pub(crate) struct Meter {
     metrics: Metrics,
     namespace: Arc<str>,
     service: Arc<str>,
+    #[cfg(feature = "opentelemetry")]
+    instruments: OnceLock<Instruments>,
 }
 
 impl Meter {
@@ -148,6 +173,8 @@ impl Meter {
             metrics: chosen.or(env.metrics).unwrap_or(usual),
             namespace: namespace.into(),
             service,
+            #[cfg(feature = "opentelemetry")]
+            instruments: OnceLock::new(),
         }
     }
 
@@ -159,6 +186,11 @@ impl Meter {
     pub(crate) fn flush(&self, batch: &BatchMetrics, now: Timestamp) {
         match self.metrics {
             Metrics::Emf => emf::write(batch, &self.namespace, &self.service, now),
+            #[cfg(feature = "opentelemetry")]
+            Metrics::OpenTelemetry => self
+                .instruments
+                .get_or_init(Instruments::default)
+                .record(batch, &self.service),
             Metrics::Off => {}
         }
     }

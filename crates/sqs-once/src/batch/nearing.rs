@@ -1,0 +1,68 @@
+//! Warns of a batch that is still at work when its queue is about to deliver its messages again.
+
+use std::convert::Infallible;
+use std::future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, sleep_until};
+use tracing::warn;
+
+use crate::record::Message;
+
+use super::Deadline;
+use super::engine::Engine;
+
+/// Watches the visibility timeout of a batch's messages for as long as it is polled. None of them is deleted
+/// before the batch is answered, whenever its own record ended: the one that was received first says when.
+pub(super) async fn watch(
+    engine: &Engine,
+    messages: &[Arc<Message>],
+    deadline: Deadline,
+) -> Infallible {
+    let began = Instant::now();
+    let now = engine.idempotency.clock.now();
+    let held = |message: &Message| {
+        // Of a message that was delivered before nobody says when it was received this time.
+        let received = message.first_received_at();
+        let received = received.filter(|_| message.receive_count() == Some(1));
+        received.map_or(Duration::ZERO, |received| now.since(received))
+    };
+    let oldest = messages.iter().max_by_key(|message| held(message));
+    if let Some(oldest) = oldest {
+        let held = held(oldest);
+        if let Some(timeout) = timeout(engine, oldest, held, deadline).await {
+            sleep_until(began + nears_after(timeout).saturating_sub(held)).await;
+            warn!(
+                records = messages.len(),
+                message_id = oldest.id(),
+                visibility_timeout_ms = timeout.as_millis() as u64,
+                "the queue's visibility timeout is nearly over: it may deliver these records again while they \
+                 are worked on; make it longer, or the batches smaller"
+            );
+        }
+    }
+    future::pending().await
+}
+
+/// A fifth of the time is left then.
+fn nears_after(timeout: Duration) -> Duration {
+    timeout / 5 * 4
+}
+
+/// The queue's visibility timeout. The queue itself is asked only on account of a batch that takes long: Lambda
+/// refuses one that is shorter than the function's timeout, so that half of that is soon enough.
+async fn timeout(
+    engine: &Engine,
+    message: &Message,
+    held: Duration,
+    deadline: Deadline,
+) -> Option<Duration> {
+    if engine.visibility_timeout.is_some() {
+        return engine.visibility_timeout;
+    }
+    let queue = engine.visibility.as_deref()?;
+    let half = deadline.cancel_at.duration_since(Instant::now()) / 2;
+    sleep(half.saturating_sub(held)).await;
+    queue.timeout(message).await
+}

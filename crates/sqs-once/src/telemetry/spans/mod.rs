@@ -1,0 +1,184 @@
+//! What OpenTelemetry is told of spans, by its conventions for messaging and for Lambda.
+//!
+//! It is set on the spans that the log has as well, past their fields, which stand in every line.
+
+mod xray;
+
+use lambda_runtime::Context as Invocation;
+use opentelemetry::trace::{SpanContext, Status, TraceContextExt};
+use opentelemetry::{Context, InstrumentationScope, global};
+use tracing::{Level, Span, Subscriber};
+use tracing_opentelemetry::OpenTelemetrySpanExt;
+use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::layer::Layer;
+use tracing_subscriber::registry::LookupSpan;
+
+use crate::batch::Report;
+use crate::config::process_env;
+use crate::key::ItemId;
+use crate::record::{CorrelationId, Message};
+
+use super::invocation::SAMPLED;
+
+const TRACE_HEADER: &str = "AWSTraceHeader";
+
+/// Hands spans on to the global tracer provider: all from `info` on, and this crate's own from `debug` on. Events are
+/// not among them: they are in the log, and one at `error` would be the end of its span, as it were.
+pub(super) fn layer<S>() -> impl Layer<S>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+{
+    let scope = InstrumentationScope::builder("sqs-once")
+        .with_version(env!("CARGO_PKG_VERSION"))
+        .build();
+    tracing_opentelemetry::layer()
+        .with_tracer(global::tracer_with_scope(scope))
+        .with_location(false)
+        .with_target(false)
+        .with_threads(false)
+        .with_tracked_inactivity(false)
+        .with_filter(filter_fn(|metadata| {
+            let ours = metadata.target().starts_with("sqs_once");
+            let most = if ours { Level::DEBUG } else { Level::INFO };
+            metadata.is_span() && *metadata.level() <= most && metadata.target() != SAMPLED
+        }))
+}
+
+/// Whether spans belong to the trace of X-Ray that Lambda names: only where they go to X-Ray as well. Elsewhere their
+/// parent would be a span that nobody has, and without active tracing one that says that nothing is sampled.
+fn follows_xray() -> bool {
+    let propagators = process_env("OTEL_PROPAGATORS").unwrap_or_default();
+    propagators
+        .split(',')
+        .any(|name| name.trim() == "xray-lambda")
+}
+
+/// The span of a batch begins.
+pub(crate) fn batch_began(
+    span: &Span,
+    messages: &[Message],
+    invocation: &Invocation,
+    cold_start: bool,
+) {
+    if span.is_disabled() {
+        return;
+    }
+    let around = Span::current().context();
+    let header = invocation.xray_trace_id.as_deref();
+    let header = header.filter(|_| follows_xray());
+    if let Some(lambdas) = header.and_then(xray::read)
+        && !around.span().span_context().is_valid()
+    {
+        // Fails where no one listens, or the user's layer is one of another version.
+        let _ = span.set_parent(Context::new().with_remote_span_context(lambdas));
+    }
+    let arn = &invocation.invoked_function_arn;
+    span.set_attribute("faas.invocation_id", invocation.request_id.clone());
+    span.set_attribute("faas.coldstart", cold_start);
+    if let Some(account) = arn.split(':').nth(4) {
+        span.set_attribute("cloud.account.id", account.to_owned());
+        span.set_attribute("aws.lambda.invoked_arn", arn.clone());
+    }
+    span.set_attribute("messaging.batch.message_count", count(messages.len()));
+    for producer in messages.iter().filter_map(producer) {
+        span.add_link(producer);
+    }
+    let first = messages.first().and_then(Message::queue_arn);
+    let same = messages.iter().all(|message| message.queue_arn() == first);
+    begin(span, first.filter(|_| same).map(queue));
+}
+
+/// The span of a batch ends: now, whoever still has a handle to it.
+pub(crate) fn batch_ended(span: &Span, reports: &[Report]) {
+    let failures = reports.iter().filter(|report| !report.acknowledged).count();
+    span.set_attribute("sqs_once.batch_item_failures", count(failures));
+    span.context().span().end();
+}
+
+/// The span of a record begins.
+pub(crate) fn record_began(span: &Span, message: &Message) {
+    if span.is_disabled() {
+        return;
+    }
+    span.set_attribute("messaging.message.id", message.id().to_owned());
+    if let Some(body) = message.body() {
+        span.set_attribute("messaging.message.body.size", count(body.len()));
+    }
+    if let Some(receive_count) = message.receive_count() {
+        span.set_attribute("sqs_once.receive_count", i64::from(receive_count));
+    }
+    if let Some(producer) = producer(message) {
+        span.add_link(producer);
+    }
+    begin(span, message.queue_arn().map(queue));
+}
+
+/// The span of a record ends, as the record does: now, whoever still has a handle to it.
+pub(crate) fn record_ended(span: &Span, message: &Message, report: &Report) {
+    if span.is_disabled() {
+        return;
+    }
+    let outcome = report.outcome.as_str();
+    span.set_attribute("sqs_once.outcome", outcome);
+    span.set_attribute("sqs_once.acknowledged", report.acknowledged);
+    if let Some(key) = &report.key {
+        span.set_attribute("sqs_once.key", ItemId::short(key));
+    }
+    if let Some(correlation_id) = message.correlation_id().map(CorrelationId::as_str) {
+        let conversation = correlation_id.to_owned();
+        span.set_attribute("messaging.message.conversation_id", conversation);
+    }
+    if let Some(reason) = &report.reason {
+        span.set_attribute("sqs_once.reason", reason.clone());
+    }
+    if report.has_failed() {
+        span.set_attribute("error.type", outcome);
+        span.set_status(Status::error(report.reason.clone().unwrap_or_default()));
+    }
+    span.context().span().end();
+}
+
+/// How many keys a request to the store is for.
+pub(crate) fn store_request(span: &Span, keys: usize) {
+    span.set_attribute("sqs_once.keys", count(keys));
+}
+
+/// What the spans of batches and of records have in common. Nothing that a sampler may look at comes after this but
+/// the name, which can't be set before.
+fn begin(span: &Span, queue: Option<&str>) {
+    span.set_attribute("faas.trigger", "pubsub");
+    span.set_attribute("messaging.system", "aws_sqs");
+    span.set_attribute("messaging.operation.name", "process");
+    span.set_attribute("messaging.operation.type", "process");
+    let name = match queue {
+        Some(queue) => {
+            span.set_attribute("messaging.destination.name", queue.to_owned());
+            format!("process {queue}")
+        }
+        None => "process".to_owned(),
+    };
+    span.context().span().update_name(name);
+}
+
+/// The span in which a message was sent, as far as SQS was told.
+fn producer(message: &Message) -> Option<SpanContext> {
+    xray::read(message.system_attribute(TRACE_HEADER)?)
+}
+
+/// A queue's name: what its ARN ends with.
+pub(crate) fn queue(arn: &str) -> &str {
+    arn.rsplit(':').next().unwrap_or(arn)
+}
+
+/// No record of a batch, and no byte of a message, is so many that it has no number.
+fn count(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// The trace header of what is sent from here: the current span's.
+#[cfg(feature = "sqs")]
+pub(crate) fn current_header() -> Option<String> {
+    let context = Span::current().context();
+    let span = context.span().span_context().clone();
+    span.is_valid().then(|| xray::write(&span))
+}

@@ -1,0 +1,82 @@
+//! Ships every order of a queue, once, and sends spans and metrics to a collector over OTLP.
+//!
+//! The collector is one on this machine, as the layers of OpenTelemetry and of AWS bring it:
+//! `OTEL_EXPORTER_OTLP_ENDPOINT` names another, and `OTEL_SERVICE_NAME` the service.
+
+use opentelemetry::global;
+use opentelemetry_otlp::{MetricExporter, Protocol, SpanExporter, WithExportConfig};
+use opentelemetry_sdk::metrics::SdkMeterProvider;
+use opentelemetry_sdk::trace::SdkTracerProvider;
+use serde::Deserialize;
+use sqs_once::{Error, HandlerError, Metrics};
+
+#[derive(Deserialize)]
+struct OrderPlaced {
+    order_id: String,
+    parcels: u32,
+}
+
+/// Prints the labels of an order's parcels.
+#[sqs_once::handler(key = order.order_id, namespace = "traced")]
+async fn ship(order: OrderPlaced) -> Result<(), HandlerError> {
+    if order.parcels == 0 {
+        return Err("the warehouse has not packed it yet".into());
+    }
+    print_labels(order.parcels).await;
+    Ok(())
+}
+
+/// A span of the function's own, inside of its record's.
+#[tracing::instrument]
+async fn print_labels(parcels: u32) {
+    tokio::task::yield_now().await;
+}
+
+/// What has to be flushed before Lambda freezes the process.
+struct Telemetry {
+    spans: SdkTracerProvider,
+    metrics: SdkMeterProvider,
+}
+
+impl Telemetry {
+    /// Becomes the process's own: before the consumer starts, which uses it.
+    fn set_up() -> Result<Self, Error> {
+        let spans = SpanExporter::builder()
+            .with_http()
+            .with_protocol(Protocol::HttpBinary)
+            .build()?;
+        let metrics = MetricExporter::builder()
+            .with_http()
+            .with_protocol(Protocol::HttpBinary)
+            .build()?;
+        let telemetry = Self {
+            spans: SdkTracerProvider::builder()
+                .with_batch_exporter(spans)
+                .build(),
+            metrics: SdkMeterProvider::builder()
+                .with_periodic_exporter(metrics)
+                .build(),
+        };
+        global::set_tracer_provider(telemetry.spans.clone());
+        global::set_meter_provider(telemetry.metrics.clone());
+        Ok(telemetry)
+    }
+
+    fn flush(&self) {
+        if let Err(error) = self.spans.force_flush() {
+            tracing::warn!(error = error.to_string(), "spans were not sent");
+        }
+        if let Err(error) = self.metrics.force_flush() {
+            tracing::warn!(error = error.to_string(), "metrics were not sent");
+        }
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Error> {
+    let telemetry = Telemetry::set_up()?;
+    let consumer = ship::consumer()
+        .metrics(Metrics::OpenTelemetry)
+        .after_answer(move || telemetry.flush());
+    sqs_once::run(consumer).await
+}

@@ -1,0 +1,259 @@
+//! What a collector gets over OTLP from the real function, which a Runtime API drives as Lambda does.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+mod collector;
+
+use std::time::Duration;
+
+use collector::{Collector, attribute, batch, number, record, spans_named, text};
+use opentelemetry_proto::tonic::metrics::v1::metric::Data;
+use opentelemetry_proto::tonic::trace::v1::Span;
+use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
+use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
+use serde_json::{Value, json};
+use sqs_once_local::{Function, Launch, LocalDynamoDb, TableDescription};
+
+/// Long enough for a loaded machine; no test waits for it.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The function, started, and what it talks to.
+struct World {
+    collector: Collector,
+    function: Function,
+    _dynamodb: LocalDynamoDb,
+}
+
+impl World {
+    async fn start() -> Self {
+        let collector = Collector::start().await;
+        let dynamodb = LocalDynamoDb::memory().await.unwrap();
+        let table = TableDescription::default();
+        dynamodb.create_table(&table).unwrap();
+        let function = Launch::new(env!("CARGO_BIN_EXE_traced"))
+            .dynamodb(&dynamodb)
+            .env("SQS_ONCE_TABLE", &table.name)
+            .env("OTEL_EXPORTER_OTLP_ENDPOINT", collector.endpoint())
+            .env("OTEL_SERVICE_NAME", "shipping")
+            .start()
+            .await
+            .unwrap();
+        Self {
+            collector,
+            function,
+            _dynamodb: dynamodb,
+        }
+    }
+
+    /// Waits until another event was taken, and so what the earlier ones have left was sent.
+    async fn flushed(&self) {
+        assert!(self.invoke(&[]).await.is_empty());
+    }
+
+    /// The ids of the records that come again.
+    async fn invoke(&self, records: &[Value]) -> Vec<String> {
+        let event = json!({ "Records": records }).to_string();
+        let answer = self.function.invoke(event, TIMEOUT).await.unwrap();
+        let answer: Value = serde_json::from_slice(&answer).unwrap();
+        let failures = answer["batchItemFailures"].as_array().unwrap();
+        failures
+            .iter()
+            .map(|failure| failure["itemIdentifier"].as_str().unwrap().to_owned())
+            .collect()
+    }
+}
+
+fn order(id: &str, order: &str, parcels: u32) -> Value {
+    json!({
+        "messageId": id,
+        "receiptHandle": "r",
+        "body": json!({ "order_id": order, "parcels": parcels }).to_string(),
+        "attributes": {
+            "ApproximateReceiveCount": "2",
+            "SentTimestamp": "1700000000000",
+            "AWSTraceHeader": format!(
+                "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8a{id};Sampled=1"
+            ),
+        },
+        "messageAttributes": {},
+        "eventSource": "aws:sqs",
+        "eventSourceARN": "arn:aws:sqs:eu-central-1:123456789012:orders",
+        "awsRegion": "eu-central-1",
+    })
+}
+
+fn is_linked_to_its_producer(span: &Span, id: &str) -> bool {
+    span.links.iter().any(|link| {
+        collector::hex(&link.trace_id) == "5759e988bd862e3fe1be46a994272793"
+            && collector::hex(&link.span_id) == format!("53995c3f42cd8a{id}")
+    })
+}
+
+#[tokio::test]
+async fn a_collector_gets_a_batch_with_its_records_when_it_was_answered() {
+    let world = World::start().await;
+    let records = [
+        order("a1", "o-1", 3),
+        order("a2", "o-1", 3),
+        order("a3", "o-2", 0),
+    ];
+    assert_eq!(world.invoke(&records).await, ["a3"]);
+    world.flushed().await;
+    let spans = world.collector.spans();
+
+    let batch = batch(&spans, 3);
+    assert_eq!(batch.name, "process orders");
+    assert_eq!(batch.kind(), SpanKind::Consumer);
+    assert_eq!(text(batch, "messaging.system"), "aws_sqs");
+    assert_eq!(text(batch, "faas.trigger"), "pubsub");
+    assert_eq!(number(batch, "sqs_once.batch_item_failures"), 1);
+    assert_eq!(batch.links.len(), 3);
+    assert!(batch.parent_span_id.is_empty(), "Lambda's is not sampled");
+
+    for (id, outcome) in [("a1", "processed"), ("a2", "duplicate"), ("a3", "failed")] {
+        let span = record(&spans, id);
+        assert_eq!(span.name, "process orders");
+        assert_eq!(span.kind(), SpanKind::Consumer);
+        assert_eq!(span.trace_id, batch.trace_id);
+        assert_eq!(span.parent_span_id, batch.span_id);
+        assert_eq!(text(span, "messaging.destination.name"), "orders");
+        assert_eq!(text(span, "messaging.operation.type"), "process");
+        assert_eq!(text(span, "sqs_once.outcome"), outcome);
+        assert_eq!(number(span, "sqs_once.receive_count"), 2);
+        assert!(is_linked_to_its_producer(span, id), "{span:#?}");
+        assert!(span.start_time_unix_nano >= batch.start_time_unix_nano);
+        assert!(span.end_time_unix_nano <= batch.end_time_unix_nano);
+        let status = span.status.clone().unwrap_or_default();
+        match outcome {
+            "failed" => {
+                assert_eq!(status.code(), StatusCode::Error);
+                assert!(status.message.contains("not packed"), "{status:?}");
+                assert_eq!(text(span, "error.type"), "failed");
+            }
+            _ => {
+                assert_eq!(status.code(), StatusCode::Unset);
+                assert!(attribute(span, "error.type").is_none());
+            }
+        }
+    }
+
+    // The function's own span, in its handler's, in its record's.
+    let own = spans_named(&spans, "print_labels");
+    assert_eq!(own.len(), 1);
+    let handlers = spans_named(&spans, "handler");
+    let handler = handlers
+        .iter()
+        .find(|span| span.span_id == own[0].parent_span_id);
+    assert_eq!(
+        handler.unwrap().parent_span_id,
+        record(&spans, "a1").span_id
+    );
+    for request in ["claim", "settle"] {
+        let requests = spans_named(&spans, request);
+        assert!(!requests.is_empty(), "{request}");
+        assert!(
+            requests
+                .iter()
+                .all(|span| span.parent_span_id == batch.span_id)
+        );
+    }
+
+    // The start is a trace of its own.
+    let init = spans_named(&spans, "init");
+    assert_eq!(init.len(), 1);
+    assert_ne!(init[0].trace_id, batch.trace_id);
+    for step in ["configure", "open_store"] {
+        assert_eq!(spans_named(&spans, step)[0].parent_span_id, init[0].span_id);
+    }
+    assert_eq!(world.collector.services(), ["shipping"]);
+}
+
+#[tokio::test]
+async fn a_collector_gets_the_metrics_of_every_batch() {
+    let world = World::start().await;
+    world
+        .invoke(&[
+            order("a1", "o-1", 3),
+            order("a2", "o-1", 3),
+            order("a3", "o-2", 0),
+        ])
+        .await;
+    world.invoke(&[order("a1", "o-1", 3)]).await;
+    world.flushed().await;
+
+    let metric = |name: &str| {
+        let metrics = world.collector.metrics();
+        // Each is the sum since the start.
+        metrics
+            .into_iter()
+            .rfind(|metric| metric.name == name)
+            .unwrap_or_else(|| panic!("{name}"))
+    };
+    let records = metric("sqs_once.records");
+    assert_eq!(records.unit, "{record}");
+    let Some(Data::Sum(sum)) = records.data else {
+        panic!("a counter")
+    };
+    let ended = |outcome: &str| {
+        let mut points = sum.data_points.iter().filter(|point| {
+            collector::value(&point.attributes, "sqs_once.outcome").as_deref() == Some(outcome)
+        });
+        collector::count(points.next().unwrap())
+    };
+    assert_eq!(ended("processed"), 1);
+    assert_eq!(ended("duplicate"), 2);
+    assert_eq!(ended("failed"), 1);
+    assert_eq!(ended("terminal"), 0);
+    let point = &sum.data_points[0];
+    for (name, expected) in [
+        ("service", "traced"),
+        ("messaging.system", "aws_sqs"),
+        ("messaging.operation.name", "process"),
+        ("messaging.destination.name", "orders"),
+    ] {
+        assert_eq!(
+            collector::value(&point.attributes, name).as_deref(),
+            Some(expected)
+        );
+    }
+    assert_eq!(point.attributes.len(), 5, "each value of one would cost");
+
+    let received = metric("messaging.client.consumed.messages");
+    let Some(Data::Sum(sum)) = received.data else {
+        panic!("a counter")
+    };
+    assert_eq!(collector::count(&sum.data_points[0]), 4);
+    for (name, unit, count) in [
+        ("messaging.process.duration", "s", 2),
+        ("sqs_once.message.age", "s", 4),
+        ("sqs_once.message.receive_count", "{delivery}", 4),
+    ] {
+        let metric = metric(name);
+        assert_eq!(metric.unit, unit);
+        let Some(Data::Histogram(histogram)) = metric.data else {
+            panic!("{name} is no histogram")
+        };
+        assert_eq!(histogram.data_points[0].count, count, "{name}");
+    }
+    // In seconds: the messages were sent in 2023.
+    let Some(Data::Histogram(ages)) = metric("sqs_once.message.age").data else {
+        panic!("a histogram")
+    };
+    let age = ages.data_points[0].sum.unwrap() / 4.0;
+    assert!(age > 9e7 && age < 9e9, "{age}");
+}
+
+#[tokio::test]
+async fn a_collector_that_is_away_costs_no_message() {
+    let World {
+        collector,
+        function,
+        _dynamodb,
+    } = World::start().await;
+    collector.stop();
+    for id in ["a1", "a2"] {
+        let event = json!({ "Records": [order(id, id, 1)] }).to_string();
+        let answer = function.invoke(event, TIMEOUT).await.unwrap();
+        assert_eq!(answer.as_ref(), br#"{"batchItemFailures":[]}"#);
+    }
+}
