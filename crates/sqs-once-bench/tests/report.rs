@@ -268,7 +268,7 @@ fn the_page_says_when_it_was_measured_and_links_all_of_it() {
         page.contains("Measured on 2024-02-29 (UTC) on a machine"),
         "{page}"
     );
-    assert!(page.contains("](performance.json)"));
+    assert!(page.contains("[All of it as JSON]."));
     let json = fs::read_to_string(docs.path().join("performance.json")).unwrap();
     assert_eq!(json.trim_end(), report::json(&results).unwrap());
 }

@@ -81,10 +81,3 @@ pub const REGION: &str = "eu-central-1";
 
 /// The account everything here pretends to belong to.
 pub const ACCOUNT_ID: &str = "123456789012";
-
-/// Compiles and runs what the guides show. The files lie outside of the package, which is built without them.
-#[cfg(doctest)]
-mod guides {
-    #[doc = include_str!("../../../docs/page.md")]
-    mod page {}
-}

@@ -52,11 +52,8 @@
 //! - [`Idempotency`]: the same for functions that SNS, EventBridge or an asynchronous call invokes.
 //! - [`store`]: where claims live, and how to bring a store of your own.
 //! - `testing` (feature `testing`): testing a consumer without AWS and without waiting.
-//! - In the repository: `docs/exactly-once.md` tells which effects can happen exactly once, and how;
-//!   `docs/options.md` lists every option, `docs/metrics.md` every metric, `docs/traces.md` every
-//!   span, `docs/testing.md` shows how to test a consumer, `docs/security.md` who can do
-//!   what to one, `docs/reliability.md` what all this was tried with, and `docs/performance.md` what it costs, beside
-//!   its peers.
+//! - [`guide`]: pages that answer one question each, from [what is promised](guide::guarantees) and [what happens if the
+//!   process dies here](guide::failure_modes) to [what a message in the log means](guide::troubleshooting).
 //!
 //! # Features
 //!
@@ -67,10 +64,11 @@
 //! - `jmespath`: keys by JMESPath expressions.
 //! - `serde_dynamo`: values of your own as items, in [`Writes::put`].
 //! - `opentelemetry`: spans and metrics of every batch by OpenTelemetry's conventions, for an SDK and an exporter of
-//!   your choice: `docs/traces.md`. Brings the interface only.
+//!   your choice: [traces](guide::traces). Brings the interface only.
 //! - `testing`: what a consumer's own tests need; for the dev-dependencies.
 //! - `conformance`: the suite that every store passes; for stores of your own.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
@@ -87,6 +85,10 @@ pub mod consumer;
 mod disposition;
 mod error;
 mod guarded;
+#[cfg_attr(all(doc, not(doctest)), doc = include_str!("guide/README.md"))]
+#[cfg_attr(doc, doc = include_str!("../docs/README.md"))]
+#[cfg_attr(not(doc), allow(missing_docs))]
+pub mod guide;
 mod handler;
 pub mod idempotency;
 pub mod key;
@@ -136,20 +138,3 @@ pub use sqs_once_macros::{BusinessKey, batch_handler, handler};
 pub use store::{DynamoDbStore, MemoryStore, Store, Writes};
 pub use telemetry::Metrics;
 pub use time::{Clock, SystemClock, Timestamp};
-
-/// Compiles and runs what the guides show. The files lie outside of the package, which is built without them.
-#[cfg(doctest)]
-mod guides {
-    #[doc = include_str!("../../../docs/metrics.md")]
-    mod metrics {}
-    #[doc = include_str!("../../../docs/observability.md")]
-    mod observability {}
-    #[doc = include_str!("../../../docs/options.md")]
-    mod options {}
-    #[doc = include_str!("../../../docs/security.md")]
-    mod security {}
-    #[doc = include_str!("../../../docs/testing.md")]
-    mod testing {}
-    #[doc = include_str!("../../../docs/traces.md")]
-    mod traces {}
-}

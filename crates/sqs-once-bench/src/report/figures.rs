@@ -25,7 +25,7 @@ fn write_figures(results: &Results, text: &mut String) -> Result {
     writeln!(
         text,
         "Measured on {} (UTC) on {} (load before: {load}), {} rounds; every request takes {} µs, every statement {} µs \
-         more. [All of it as JSON](performance.json).",
+         more. [All of it as JSON].",
         results.day(),
         results.machine,
         results.rounds,
@@ -101,7 +101,7 @@ fn write_comparison(results: &Results, text: &mut String) -> Result {
     }
     writeln!(
         text,
-        "\n![Latency and CPU of a batch against its size, for all contenders](performance.svg)"
+        "\n![Latency and CPU of a batch against its size, for all contenders][performance.svg]"
     )
 }
 
@@ -183,7 +183,7 @@ fn write_growth(results: &Results, text: &mut String) -> Result {
     }
     writeln!(
         text,
-        "\n![Latency and CPU of a batch against its size](performance-growth.svg)"
+        "\n![Latency and CPU of a batch against its size][performance-growth.svg]"
     )?;
     write!(text, "\n| records |")?;
     for one in &growth {

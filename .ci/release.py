@@ -1,0 +1,125 @@
+"""Holds what crates.io and docs.rs will show of a release, and publishes every crate up to its last step.
+
+`--semver REVISION` compares the libraries' interfaces with those of an earlier revision instead."""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import tarfile
+from pathlib import Path
+
+from local import OUT, ROOT
+
+SEMVER_CHECKS = "cargo-semver-checks@0.51.0"
+UNPACKED = OUT / "packages"
+LICENCES = {"LICENSE-MIT", "LICENSE-APACHE"}
+# What a user writes into a manifest or installs.
+LIBRARIES = ("sqs-once", "sqs-once-postgres", "sqs-once-local", "sqs-once-operate", "sqs-once-doctor")
+
+
+def run(*command, **options):
+    print("$", *command, flush=True)
+    return subprocess.run(command, cwd=ROOT, check=True, **options)
+
+
+def published():
+    """The packages that go to crates.io."""
+    metadata = run("cargo", "metadata", "--no-deps", "--format-version=1", stdout=subprocess.PIPE).stdout
+    return [package for package in json.loads(metadata)["packages"] if package["publish"] != []]
+
+
+def check_package(package, version):
+    name = package["name"]
+    assert package["version"] == version, f"{name}: one version for all, so that nobody has to match them"
+    for field in ("description", "license", "readme", "rust_version"):
+        assert package[field], f"{name} has no {field}"
+    assert 1 <= len(package["keywords"]) <= 5 and all(len(word) <= 20 for word in package["keywords"]), name
+    assert package["categories"], f"{name} has no category"
+    files = run("cargo", "package", "--list", "--allow-dirty", "--package", name, stdout=subprocess.PIPE, text=True)
+    missing = {*LICENCES, "README.md"} - set(files.stdout.splitlines())
+    assert not missing, f"{name} is published without {missing}"
+    for dependency in package["dependencies"]:
+        if "path" in dependency and dependency["kind"] != "dev":
+            assert dependency["req"] == f"^{version}", f"{name} needs {dependency['name']} {dependency['req']}"
+    if package["features"].keys() - {"default"} and package["targets"][0]["kind"] == ["lib"]:
+        documented = (package["metadata"] or {}).get("docs", {}).get("rs", {})
+        assert documented.get("all-features"), f"{name}: docs.rs leaves features out"
+
+
+def check_texts(packages, version):
+    """README and changelog say what the manifests say."""
+    readme = (ROOT / "README.md").read_text()
+    (package,) = (package for package in packages if package["name"] == "sqs-once")
+    minor = version.rpartition(".")[0]
+    assert f'sqs-once = {{ version = "{minor}"' in readme, "the README names another version"
+    badges = dict(re.findall(r"!\[(\w+): [^\]]+\]\(https://img\.shields\.io/badge/([^)]+)\)", readme))
+    rust, licence = package["rust_version"], package["license"].replace("-", "--").replace(" ", "%20")
+    assert badges == {"Rust": f"Rust-{rust}%2B-blue", "licence": f"licence-{licence}-blue"}, badges
+    sections = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert sections[0] == "Unreleased", sections[0]
+    tags = run("git", "tag", "--list", "v*", "--sort=-version:refname", stdout=subprocess.PIPE, text=True).stdout.split()
+    released = [re.fullmatch(r"(\d+\.\d+\.\d+) - \d{4}-\d\d-\d\d", section) for section in sections[1:]]
+    assert all(released), f"a section is a version and its day: {sections}"
+    assert [f"v{section[1]}" for section in released] == tags, f"sections {sections}, tags {tags}"
+    return tags
+
+
+def build_unpacked(packages, version):
+    """Checks the crates as they are in their packages, with our versions of everything else."""
+    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+    names = [f"--package={package['name']}" for package in packages]
+    run("cargo", "package", "--no-verify", "--allow-dirty", "--quiet", *names)
+    shutil.rmtree(UNPACKED, ignore_errors=True)
+    patches = []
+    for package in packages:
+        folder = f"{package['name']}-{version}"
+        with tarfile.open(target / "package" / f"{folder}.crate") as archive:
+            archive.extractall(UNPACKED, filter="data")
+        patches.append(f'{package["name"]} = {{ path = "{folder}" }}\n')
+    # What was built for the workspace is taken where it is the same.
+    profile = (ROOT / "Cargo.toml").read_text().partition("[profile.dev]")[2]
+    manifest = f'[workspace]\nresolver = "3"\nmembers = ["*"]\n\n[patch.crates-io]\n{"".join(patches)}\n[profile.dev]{profile}'
+    (UNPACKED / "Cargo.toml").write_text(manifest)
+    shutil.copy(ROOT / "Cargo.lock", UNPACKED)
+    env = {**os.environ, "CARGO_TARGET_DIR": str(target)}
+    subprocess.run(["cargo", "check", "--workspace", "--all-features"], cwd=UNPACKED, env=env, check=True)
+    # As docs.rs does: the guides are pages of it.
+    pages = ["cargo", "doc", "--no-deps", "--package=sqs-once", "--all-features"]
+    subprocess.run(pages, cwd=UNPACKED, env={**env, "RUSTDOCFLAGS": "-D warnings"}, check=True)
+
+
+def semver(revision):
+    """Builds the tool once, and compares every library with what it was then."""
+    root = OUT / "semver"
+    run("cargo", "install", SEMVER_CHECKS, "--locked", "--quiet", "--root", str(root))
+    packages = [f"--package={name}" for name in LIBRARIES]
+    env = {**os.environ, "PATH": f"{root / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+    run("cargo", "semver-checks", "--baseline-rev", revision, *packages, env=env)
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--semver", metavar="REVISION")
+    revision = arguments.parse_args().semver
+    if revision:
+        return semver(revision)
+    packages = published()
+    version = packages[0]["version"]
+    for package in packages:
+        check_package(package, version)
+    tags = check_texts(packages, version)
+    # Its own verification would build the AWS SDK once more for every crate.
+    run("cargo", "publish", "--workspace", "--dry-run", "--no-verify", "--allow-dirty")
+    build_unpacked(packages, version)
+    print(f"{len(packages)} packages of version {version} can be published, and build without this repository")
+    if tags:
+        semver(tags[0])
+    else:
+        print("NOT CHECKED: with no release yet, there is no interface that has to stay")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,44 @@
+/// A module for each guide. Only rustdoc reads them: a build is none the slower.
+macro_rules! guides {
+    ($($name:ident = $file:literal,)*) => {$(
+        #[cfg_attr(all(doc, not(doctest)), doc = include_str!(concat!("guide/", $file)))]
+        #[cfg_attr(doc, doc = include_str!(concat!("../docs/", $file)))]
+        #[cfg_attr(not(doc), allow(missing_docs))]
+        pub mod $name {}
+    )*};
+}
+
+guides! {
+    choosing_a_key = "choosing-a-key.md",
+    cost = "cost.md",
+    dev = "dev.md",
+    doctor = "doctor.md",
+    envelopes = "envelopes.md",
+    errors = "errors.md",
+    failure_modes = "failure-modes.md",
+    faq = "faq.md",
+    fifo = "fifo.md",
+    guarantees = "guarantees.md",
+    iam = "iam.md",
+    metrics = "metrics.md",
+    new = "new.md",
+    observability = "observability.md",
+    operations = "operations.md",
+    options = "options.md",
+    page = "page.md",
+    performance = "performance.md",
+    reliability = "reliability.md",
+    schema_changes = "schema-changes.md",
+    security = "security.md",
+    template = "template.md",
+    testing = "testing.md",
+    timeouts = "timeouts.md",
+    traces = "traces.md",
+    troubleshooting = "troubleshooting.md",
+}
+
+// Its examples are tested where their crates are: in sqs-once-postgres.
+#[cfg(not(doctest))]
+guides! {
+    exactly_once = "exactly-once.md",
+}

@@ -1,0 +1,104 @@
+//! As much of Markdown as links need.
+
+/// A page, without its code.
+pub(crate) struct Page {
+    lines: Vec<String>,
+    /// The lines as one: a link may go over several.
+    text: String,
+}
+
+/// A reference's label and where it leads.
+pub(crate) struct Definition<'a> {
+    pub(crate) label: &'a str,
+    pub(crate) to: &'a str,
+}
+
+impl Page {
+    pub(crate) fn read(text: &str) -> Self {
+        let mut is_code = false;
+        let mut lines = Vec::new();
+        for line in text.lines() {
+            if line.trim_start().starts_with("```") {
+                is_code = !is_code;
+            } else if !is_code {
+                lines.push(line.to_owned());
+            }
+        }
+        let text: Vec<_> = lines.iter().map(|line| line.trim()).collect();
+        let text = without_links_in_code(&text.join(" "));
+        Self { lines, text }
+    }
+
+    /// The anchors of its headings, as GitHub and rustdoc make them.
+    pub(crate) fn anchors(&self) -> Vec<String> {
+        let mut anchors: Vec<String> = Vec::new();
+        for line in self.lines.iter().filter(|line| line.starts_with('#')) {
+            let mut anchor = String::new();
+            for c in line.trim_start_matches('#').trim().chars() {
+                match c {
+                    ' ' => anchor.push('-'),
+                    '-' | '_' => anchor.push(c),
+                    _ if c.is_alphanumeric() => anchor.extend(c.to_lowercase()),
+                    _ => {}
+                }
+            }
+            let same = anchors.iter().filter(|other| **other == anchor).count();
+            if same > 0 {
+                anchor = format!("{anchor}-{same}");
+            }
+            anchors.push(anchor);
+        }
+        anchors
+    }
+
+    /// `[label]: where`, each on a line of its own.
+    pub(crate) fn definitions(&self) -> Vec<Definition<'_>> {
+        let definition = |line: &'_ String| -> Option<(usize, usize)> {
+            let end = line.strip_prefix('[')?.find("]: ")? + 1;
+            Some((end, end + 3))
+        };
+        self.lines
+            .iter()
+            .filter_map(|line| {
+                let (end, to) = definition(line)?;
+                Some(Definition {
+                    label: &line[1..end],
+                    to: line[to..].trim(),
+                })
+            })
+            .collect()
+    }
+
+    /// Where links and images in the text lead: `[words](where)`.
+    pub(crate) fn inline(&self) -> Vec<&str> {
+        self.between("](", ")")
+    }
+
+    /// The labels that links and images name: `[words][label]`.
+    pub(crate) fn references(&self) -> Vec<&str> {
+        self.between("][", "]")
+    }
+
+    /// Whether something stands in brackets, as words or as a label.
+    pub(crate) fn mentions(&self, label: &str) -> bool {
+        let (label, definition) = (format!("[{label}]"), format!("[{label}]: "));
+        self.text.matches(&label).count() > self.text.matches(&definition).count()
+    }
+
+    fn between(&self, open: &str, close: &str) -> Vec<&str> {
+        let parts = self.text.split(open).skip(1);
+        parts
+            .filter_map(|part| Some(part.split_once(close)?.0))
+            .collect()
+    }
+}
+
+/// Between back quotes, what looks like a link is none.
+fn without_links_in_code(text: &str) -> String {
+    let is_code = |at: usize| at % 2 == 1;
+    let shown = text.split('`').enumerate().map(|(at, part)| match part {
+        link if is_code(at) && (link.contains("](") || link.contains("][")) => "",
+        part => part,
+    });
+    shown.collect::<Vec<_>>().join("`")
+}
