@@ -65,7 +65,7 @@
 //! - `powertools`: keys under the ids that Powertools for AWS Lambda gives them, to share its table.
 //! - `serde_dynamo`: values of your own as items, in [`Writes::put`].
 //! - `opentelemetry`: spans and metrics of every batch by OpenTelemetry's conventions, for an SDK and an exporter of
-//!   your choice: `docs/traces.md`. Brings the interface only.
+//!   your choice: [traces](guide::traces). Brings the interface only.
 //! - `testing`: what a consumer's own tests need; for the dev-dependencies.
 //! - `conformance`: the suite that every store passes; for stores of your own.
 
