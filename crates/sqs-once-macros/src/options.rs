@@ -11,7 +11,7 @@ use syn::{Error, Expr, Ident, Result, Token, Type};
 use crate::spelling::nearest;
 
 /// Each option with a value to show in messages.
-const EXAMPLES: [(&str, &str); 27] = [
+const EXAMPLES: [(&str, &str); 29] = [
     ("key", "order.order_id"),
     ("decode", "Text"),
     ("envelope", "(Sns, EventBridge)"),
@@ -28,6 +28,8 @@ const EXAMPLES: [(&str, &str); 27] = [
     ("payload_mismatch", "reject"),
     ("missing_key", "retry"),
     ("readable_keys", "true"),
+    ("key_codec", "keys_of_python()"),
+    ("also_read", "keys_before()"),
     ("cache", "1000"),
     ("requests", "single"),
     ("in_progress", "wait(\"5s\")"),
@@ -193,7 +195,8 @@ fn setting(name: &Ident, input: ParseStream<'_>) -> Result<TokenStream> {
             let raise = values::choice(&option, &value()?, &values::SWITCH)?;
             quote!(.raise_on_total_failure(#raise))
         }
-        "envelope" | "correlation_id" | "on_success" | "on_duplicate" | "on_failure" => {
+        "envelope" | "correlation_id" | "key_codec" | "also_read" | "on_success"
+        | "on_duplicate" | "on_failure" => {
             let code = code(name, input)?;
             quote!(.#name(#code))
         }

@@ -21,6 +21,7 @@ guides! {
     guarantees = "guarantees.md",
     iam = "iam.md",
     metrics = "metrics.md",
+    migrate_powertools = "migrate-powertools.md",
     new = "new.md",
     observability = "observability.md",
     operations = "operations.md",

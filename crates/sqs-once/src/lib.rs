@@ -62,9 +62,10 @@
 //! - `sqs`: terminal records go straight to the dead-letter queue, and records that go back stay away as
 //!   long as they should; `Outgoing` for producers. Brings SQS's client.
 //! - `jmespath`: keys by JMESPath expressions.
+//! - `powertools`: keys under the ids that Powertools for AWS Lambda gives them, to share its table.
 //! - `serde_dynamo`: values of your own as items, in [`Writes::put`].
 //! - `opentelemetry`: spans and metrics of every batch by OpenTelemetry's conventions, for an SDK and an exporter of
-//!   your choice: `docs/traces.md`. Brings the interface only.
+//!   your choice: [traces](guide::traces). Brings the interface only.
 //! - `testing`: what a consumer's own tests need; for the dev-dependencies.
 //! - `conformance`: the suite that every store passes; for stores of your own.
 

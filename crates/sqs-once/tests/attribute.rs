@@ -8,6 +8,7 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 use serde_json::json;
+use sqs_once::key::{KeyCodec, Namespace};
 use sqs_once::{
     Batch, BatchOutcome, Consumer, CorrelationId, EventError, HandlerError, Key, Random, RecordEnd,
     Recorded, Remaining, ResultExt, Sns, State, Text, batch_handler, handler,
@@ -367,4 +368,33 @@ async fn a_group_goes_on_after_a_dead_letter_only_where_the_attribute_says_so() 
         assert_eq!(bench.invoke(&consumer, event(records)).await, returned);
         assert_eq!(sqs.asked("SendMessage").len(), 1);
     }
+}
+
+#[handler(key = order.id)]
+async fn before(order: Order) {
+    drop(order);
+}
+
+#[handler(
+    key = order.id,
+    key_codec = KeyCodec::powertools_python("orders.app.process"),
+    also_read = Namespace::new("test").unwrap()
+)]
+async fn after(order: Order, key: Key, State(seen): State<Seen>) {
+    drop(order);
+    seen.lock().unwrap().push(key.item_id().to_string());
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_stand_under_the_codec_and_are_looked_up_under_the_other_one() {
+    let bench = Bench::new();
+    let seen = Seen::default();
+    let before = bench.consumer(before::consumer());
+    let after = bench.consumer(after::consumer().state(seen.clone()));
+    for (consumer, id) in [(&before, "a"), (&after, "a"), (&after, "b")] {
+        assert!(bench.invoke(consumer, event([order(id)])).await.is_empty());
+    }
+    let codec = KeyCodec::powertools_python("orders.app.process");
+    let id = codec.item_id(&sqs_once::BusinessKey::of("b").unwrap());
+    assert_eq!(*seen.lock().unwrap(), [id.unwrap().to_string()]);
 }

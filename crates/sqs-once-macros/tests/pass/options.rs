@@ -29,6 +29,10 @@ impl FromRecord<App> for Name {
     }
 }
 
+fn keys_before() -> sqs_once::key::Namespace {
+    sqs_once::key::Namespace::new("billing").expect("a namespace")
+}
+
 #[sqs_once::handler(
     key = order.order_id,
     namespace = "payments",
@@ -45,6 +49,8 @@ impl FromRecord<App> for Name {
     fifo = return_batch,
     raise_on_total_failure = true,
     readable_keys = true,
+    key_codec = keys_before().into(),
+    also_read = keys_before(),
     cache = 1000,
     requests = single,
     decode = sqs_once::Json,

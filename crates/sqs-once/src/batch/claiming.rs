@@ -12,7 +12,7 @@ use tracing::{Instrument, debug_span};
 use crate::guarded::Guarded;
 use crate::handler::Work;
 use crate::idempotency::{Admission, Driver, Refusal};
-use crate::key::BusinessKey;
+use crate::key::{BusinessKey, ItemId};
 use crate::store::{Claim, OpenTransaction, StoreError};
 #[cfg(feature = "opentelemetry")]
 use crate::telemetry::spans;
@@ -31,6 +31,8 @@ pub(super) struct Candidate {
     pub(super) record: usize,
     pub(super) key: Arc<BusinessKey>,
     pub(super) claim: Claim,
+    /// The id under which its key may be known besides.
+    pub(super) also_read: Option<ItemId>,
     /// The transaction that the claim is in, once it is open, where there is one.
     pub(super) transaction: Option<Box<dyn OpenTransaction>>,
     pub(super) work: Guarded<Work<()>>,
@@ -206,7 +208,7 @@ async fn ask(idempotency: &Driver, candidates: Vec<Candidate>, until: Instant) -
 }
 
 /// A transaction on a key is waited for until `until`.
-async fn request(idempotency: &Driver, candidates: Vec<Candidate>, until: Instant) -> Answers {
+async fn request(idempotency: &Driver, mut candidates: Vec<Candidate>, until: Instant) -> Answers {
     if idempotency.opens_transactions() {
         return join_all(candidates.into_iter().map(async |mut candidate| {
             let patience = until.saturating_duration_since(Instant::now());
@@ -219,7 +221,11 @@ async fn request(idempotency: &Driver, candidates: Vec<Candidate>, until: Instan
         }))
         .await;
     }
-    let claims: Vec<_> = candidates.iter().map(|one| one.claim.clone()).collect();
-    let answers = idempotency.admit(&claims).await;
+    let mut claims: Vec<_> = candidates.iter().map(|one| one.claim.clone()).collect();
+    let also_read: Vec<_> = candidates.iter().map(|one| one.also_read.clone()).collect();
+    let answers = idempotency.admit(&mut claims, &also_read).await;
+    for (candidate, claim) in candidates.iter_mut().zip(claims) {
+        candidate.claim = claim;
+    }
     candidates.into_iter().zip(answers).collect()
 }

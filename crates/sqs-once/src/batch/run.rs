@@ -284,7 +284,16 @@ impl<'a> Run<'a> {
             self.without_key(record, work);
             return None;
         };
-        let item = self.engine.idempotency.item_id(&key);
+        let idempotency = &self.engine.idempotency;
+        let ids = idempotency.item_id(&key);
+        let ids = ids.and_then(|item| Ok((idempotency.other_id(&key, &item)?, item)));
+        let (also_read, item) = match ids {
+            Ok(ids) => ids,
+            Err(error) => {
+                self.end_terminal(record, Cause::from(error.to_string()));
+                return None;
+            }
+        };
         if !span.is_disabled() {
             span.record("key", item.short());
         }
@@ -305,6 +314,7 @@ impl<'a> Run<'a> {
         Some(Candidate {
             record,
             key,
+            also_read,
             claim: idempotency.new_claim(item, fingerprint, self.deadline.lease_until),
             work,
             transaction: None,
@@ -322,14 +332,16 @@ impl<'a> Run<'a> {
             MissingKey::ProcessUnprotected => {
                 let message_id = self.ledger.messages()[record].id();
                 // The extractors see a key of the message's own; the store never does.
-                let key = match BusinessKey::of(&("sqs-once message", message_id)) {
-                    Ok(key) => key,
+                let key = BusinessKey::of(&("sqs-once message", message_id));
+                let item = key.and_then(|key| Ok((self.engine.idempotency.item_id(&key)?, key)));
+                let (item, key) = match item {
+                    Ok(item) => item,
                     Err(error) => return self.end_terminal(record, Cause::from(error.to_string())),
                 };
                 self.taken[record].warnings.push(UNPROTECTED.to_owned());
                 self.claimed.push_back(Startable {
                     record,
-                    item: self.engine.idempotency.item_id(&key),
+                    item,
                     key: Arc::new(key),
                     owned: None,
                     fence: Fence::first(self.engine.idempotency.clock.now()),
@@ -414,6 +426,7 @@ impl<'a> Run<'a> {
         let parts = RecordParts {
             message: Arc::clone(&self.ledger.messages()[record]),
             key: startable.key,
+            namespace: self.engine.idempotency.namespace.clone(),
             item: startable.item,
             fence: startable.fence,
             cancelled_at: self.deadline.cancel_at,

@@ -87,6 +87,8 @@ impl<S> std::fmt::Debug for Ready<S> {
 /// | [`envelope`](Consumer::envelope) | | none: the body is the payload |
 /// | [`correlation_id`](Consumer::correlation_id) | | an attribute, else the envelope's id, else the trace: see [`CorrelationId`](crate::CorrelationId) |
 /// | [`readable_keys`](Consumer::readable_keys) | | off: the table holds a hash of each key |
+/// | [`key_codec`](Consumer::key_codec) | | this library's own: the namespace and the hash |
+/// | [`also_read`](Consumer::also_read) | | nothing: keys have one id |
 /// | `dead_letter_queue` (feature `sqs`) | `SQS_ONCE_DLQ_URL`: where terminal records are sent at once | none: they stay in the queue until its redrive policy moves them |
 /// | `after_dead_letter` (feature `sqs`) | | the rest of a FIFO group stops |
 /// | [`on_success`](Consumer::on_success), [`on_duplicate`](Consumer::on_duplicate), [`on_failure`](Consumer::on_failure) | | none |

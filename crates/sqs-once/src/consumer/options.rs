@@ -9,7 +9,7 @@ use crate::batch::{
 };
 use crate::handler::HandlerError;
 use crate::idempotency::{Cache, Mode};
-use crate::key::Namespace;
+use crate::key::{KeyCodec, Namespace};
 use crate::random::Random;
 use crate::record::{Envelope, Message};
 use crate::store::Store;
@@ -325,6 +325,63 @@ impl<Phase> Consumer<Phase> {
     #[must_use]
     pub fn readable_keys(self, readable: bool) -> Self {
         self.set(|settings| settings.idempotency.readable_keys = readable)
+    }
+
+    /// Where the table keeps each key. Default: under the [namespace](Self::namespace), by its hash.
+    ///
+    /// With a codec of Powertools for AWS Lambda this consumer shares its keys with a function that uses it on the same
+    /// table, and never handles what that has handled, nor the other way round. The codec then says where keys are, and the
+    /// namespace only what the [`IdempotencyToken`](crate::IdempotencyToken) is made of. No fingerprint is compared or kept:
+    /// a payload that differs is a duplicate. A key that the codec has no id for makes its record terminal.
+    ///
+    /// Another codec knows nothing of the keys that the table holds: [`also_read`](Self::also_read).
+    ///
+    /// ```
+    /// # #[cfg(feature = "powertools")] {
+    /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
+    /// use sqs_once::key::KeyCodec;
+    ///
+    /// let consumer = sqs_once::consumer::<OrderPlaced>()
+    ///     .key(|order: &OrderPlaced| order.order_id.clone())
+    ///     .key_codec(KeyCodec::powertools_python("orders.app.process_order"))
+    ///     .handler(async |order: OrderPlaced| {});
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn key_codec(self, codec: KeyCodec) -> Self {
+        self.set(|settings| settings.idempotency.codec = Some(codec))
+    }
+
+    /// Where else a key may be known: the codec or the namespace that this consumer had, or will have. Default: nowhere.
+    ///
+    /// A key is claimed first, under its own id, and then looked up under the other one. What is completed there is a
+    /// duplicate here, for as long as it is there; whom another worker has it there goes back to the queue. It costs a
+    /// read unit for every new key.
+    ///
+    /// So that no key runs twice, change in two deployments, each complete before the next: first the old codec that also
+    /// reads the new one, then the new codec that also reads the old one. After the retention nothing needs it any more. If
+    /// the first is left out, messages that both versions get during the deployment may run twice.
+    /// The [`IdempotencyToken`](crate::IdempotencyToken) of an event stays the same under another codec, but not in another
+    /// namespace.
+    ///
+    /// Not for handlers whose effect commits with the record of their key, which return [`Writes`](crate::Writes) or take a
+    /// transaction: such a consumer refuses to start. In [`Mode::RecordAfter`] two versions at one time may both run, as in
+    /// that mode they always may.
+    ///
+    /// ```
+    /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
+    /// use sqs_once::key::Namespace;
+    ///
+    /// let consumer = sqs_once::consumer::<OrderPlaced>()
+    ///     .key(|order: &OrderPlaced| order.order_id.clone())
+    ///     .namespace("payments")
+    ///     .also_read(Namespace::new("billing")?)
+    ///     .handler(async |order: OrderPlaced| {});
+    /// # Ok::<(), sqs_once::Error>(())
+    /// ```
+    #[must_use]
+    pub fn also_read(self, codec: impl Into<KeyCodec>) -> Self {
+        self.set(|settings| settings.idempotency.also_read = Some(codec.into()))
     }
 
     /// Whether the invocation fails when every record of its batch failed, so that Lambda's `Errors`

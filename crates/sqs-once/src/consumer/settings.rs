@@ -72,6 +72,17 @@ impl Settings {
             requests = Requests::Single;
         }
         let idempotency = self.idempotency.resolve(&env, effect).await?;
+        let mismatch = match (idempotency.codec.has_fingerprints(), self.mismatch) {
+            (true, mismatch) => mismatch,
+            (false, PayloadMismatch::Reject) => {
+                return Err(unusable(
+                    "the consumer's payload_mismatch",
+                    "is `Reject`, but what stands under its key codec has no fingerprint of this library's",
+                    "`Warn` or `Ignore`, which compare nothing there",
+                ));
+            }
+            (false, _) => PayloadMismatch::Ignore,
+        };
         let (clock, random) = (&idempotency.clock, &idempotency.random);
         let Disposition {
             dead_letters,
@@ -97,7 +108,7 @@ impl Settings {
                 idempotency,
                 concurrency: concurrency.unwrap_or(DEFAULT_CONCURRENCY),
                 record_timeout: self.record_timeout,
-                mismatch: self.mismatch,
+                mismatch,
                 fifo_failure: self.fifo_failure,
                 in_progress: self.in_progress,
                 requests,

@@ -162,7 +162,7 @@ impl<T> BatchRecord<T> {
 
     /// The token that is the same for every attempt at this record's event.
     pub fn token(&self) -> IdempotencyToken {
-        IdempotencyToken::of(&self.parts.item, &self.parts.key)
+        IdempotencyToken::of(&self.parts.namespace, &self.parts.key)
     }
 
     /// The delivery count, and the fencing token of this record's claim.

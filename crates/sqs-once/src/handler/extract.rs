@@ -9,7 +9,7 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
-use crate::key::{BusinessKey, ItemId, hex};
+use crate::key::{BusinessKey, ItemId, Namespace, hex};
 use crate::record::Message;
 use crate::store::Fence;
 
@@ -20,6 +20,7 @@ use super::HandlerError;
 pub struct RecordParts<S> {
     pub(crate) message: Arc<Message>,
     pub(crate) key: Arc<BusinessKey>,
+    pub(crate) namespace: Namespace,
     pub(crate) item: ItemId,
     pub(crate) fence: Fence,
     pub(crate) cancelled_at: Instant,
@@ -48,6 +49,7 @@ impl<S> RecordParts<S> {
         RecordParts {
             message: self.message,
             key: self.key,
+            namespace: self.namespace,
             item: self.item,
             fence: self.fence,
             cancelled_at: self.cancelled_at,
@@ -114,11 +116,11 @@ impl<S: Clone> FromRecord<S> for State<S> {
 pub struct IdempotencyToken(Arc<str>);
 
 impl IdempotencyToken {
-    pub(crate) fn of(item: &ItemId, key: &BusinessKey) -> Self {
+    pub(crate) fn of(namespace: &Namespace, key: &BusinessKey) -> Self {
         let mut hash = Sha256::new();
         hash.update(b"sqs-once idempotency token\0");
-        // The hash, though the id may show the key: an event has one token in either form.
-        hash.update(format!("{}#{}", item.namespace(), key.digest()));
+        // Not the id: an event has one token, whatever its key looks like in the table.
+        hash.update(format!("{}#{}", namespace.as_str(), key.digest()));
         Self(hex(&hash.finalize()[..16]).into())
     }
 
@@ -136,7 +138,7 @@ impl fmt::Display for IdempotencyToken {
 
 impl<S> FromRecord<S> for IdempotencyToken {
     fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
-        Ok(Self::of(&parts.item, &parts.key))
+        Ok(Self::of(&parts.namespace, &parts.key))
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 
 use crate::error::Disposition;
-use crate::key::{BusinessKey, Fingerprint, ItemId, Namespace};
+use crate::key::{BusinessKey, Fingerprint, ItemId, KeyCodec, KeyError, Namespace};
 use crate::random::Random;
 use crate::store::{
     Begun, Claim, Claimed, Committed, Fence, Item, OpenTransaction, Owner, Recording, Settled,
@@ -29,6 +29,8 @@ pub(crate) struct Driver {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) random: Arc<dyn Random>,
     pub(crate) namespace: Namespace,
+    pub(crate) codec: KeyCodec,
+    pub(crate) also_read: Option<KeyCodec>,
     pub(crate) retention: Duration,
     pub(crate) mode: Mode,
     pub(crate) effect: Effect,
@@ -134,8 +136,9 @@ impl From<Commitment> for Conclusion {
 }
 
 impl Driver {
-    pub(crate) fn item_id(&self, key: &BusinessKey) -> ItemId {
-        self.namespace.item_id(key)
+    /// Where the table keeps a key.
+    pub(crate) fn item_id(&self, key: &BusinessKey) -> Result<ItemId, KeyError> {
+        self.codec.item_id(key)
     }
 
     /// A claim by a new owner, whose lease ends at `lease_until`.
@@ -153,13 +156,26 @@ impl Driver {
             lease_until,
             // Never before the lease ends: the table may delete the item from then on.
             expiration: (now + self.retention).max(lease_until),
-            fingerprint,
+            fingerprint: fingerprint.filter(|_| self.codec.has_fingerprints()),
         }
     }
 
     /// Asks once, for each claim, whether its record may run. Keys that are known to be completed are
-    /// not asked of the store; the others go to it together.
-    pub(crate) async fn admit(&self, claims: &[Claim]) -> Vec<Result<Admission, StoreError>> {
+    /// not asked of the store; the others go to it together. `also_read` has for each key the id under which it
+    /// may be known besides.
+    ///
+    /// A claim that was made and given up again has another owner afterwards, to be asked for again with.
+    pub(crate) async fn admit(
+        &self,
+        claims: &mut [Claim],
+        also_read: &[Option<ItemId>],
+    ) -> Vec<Result<Admission, StoreError>> {
+        let mut answers = self.admit_here(claims).await;
+        self.look_elsewhere(claims, also_read, &mut answers).await;
+        answers
+    }
+
+    async fn admit_here(&self, claims: &[Claim]) -> Vec<Result<Admission, StoreError>> {
         let Some(completed) = &self.completed else {
             return self.ask(claims).await;
         };
@@ -400,7 +416,10 @@ fn incapable(what: &str) -> StoreError {
 }
 
 /// The answers to `count` entries. A store that forgets some left them unknown.
-fn all_of<T>(count: usize, mut answers: Vec<Result<T, StoreError>>) -> Vec<Result<T, StoreError>> {
+pub(super) fn all_of<T>(
+    count: usize,
+    mut answers: Vec<Result<T, StoreError>>,
+) -> Vec<Result<T, StoreError>> {
     let found = answers.len();
     answers.resize_with(count, || {
         let message = format!("{found} answers to {count} entries");

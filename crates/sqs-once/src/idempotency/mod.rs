@@ -3,6 +3,7 @@
 mod cache;
 mod driver;
 mod effect;
+mod elsewhere;
 mod opening;
 mod protocol;
 mod settings;
@@ -14,6 +15,6 @@ pub use effect::Effect;
 pub(crate) use effect::Work;
 pub use protocol::{
     Admission, Commitment, Completion, Mode, Refusal, on_claimed, on_committed, on_completed,
-    on_found,
+    on_found, on_found_elsewhere,
 };
 pub(crate) use settings::DriverSettings;

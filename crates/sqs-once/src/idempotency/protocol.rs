@@ -115,6 +115,11 @@ pub fn on_found(claim: &Claim, found: Option<&Item>) -> Admission {
     }
 }
 
+/// Why a key that was just claimed must not run: what stands for it under another id, if that would refuse the claim.
+pub fn on_found_elsewhere(claim: &Claim, item: &Item) -> Option<Refusal> {
+    (!claim.admitted_by(Some(item))).then(|| refusal(claim.fingerprint.as_ref(), item))
+}
+
 /// What a completion came to.
 pub fn on_completed(settled: &Settled) -> Completion {
     match settled {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tracing::warn;
 
 use crate::config::{ConfigError, EnvSettings, SHORTEST_RETENTION, missing_namespace, unusable};
-use crate::key::Namespace;
+use crate::key::{KeyCodec, Namespace};
 use crate::random::{OsRandom, Random};
 use crate::store::{DynamoDbStore, OffStore, Store};
 use crate::time::{Clock, SystemClock};
@@ -22,6 +22,8 @@ pub(crate) struct DriverSettings {
     pub(crate) namespace: Option<Namespace>,
     pub(crate) default_namespace: Option<Namespace>,
     pub(crate) readable_keys: bool,
+    pub(crate) codec: Option<KeyCodec>,
+    pub(crate) also_read: Option<KeyCodec>,
     pub(crate) store: Option<Arc<dyn Store>>,
     pub(crate) retention: Option<Duration>,
     pub(crate) mode: Option<Mode>,
@@ -75,14 +77,20 @@ impl DriverSettings {
         let namespace = self.namespace.clone().or_else(|| env.namespace.clone());
         let retention = self.retention.or(env.retention);
         let cache = self.cache.filter(|_| !env.disabled);
+        let namespace = namespace
+            .or_else(|| self.default_namespace.clone())
+            .ok_or_else(missing_namespace)?
+            .readable_keys(self.readable_keys);
+        let codec = self.codec.clone();
+        let codec = codec.unwrap_or_else(|| namespace.clone().into());
+        check_also_read(self.also_read.as_ref(), &codec, effect)?;
         Ok(Driver {
             store,
             clock: self.clock.clone().unwrap_or_else(|| Arc::new(SystemClock)),
             random: self.random.clone().unwrap_or_else(|| Arc::new(OsRandom)),
-            namespace: namespace
-                .or_else(|| self.default_namespace.clone())
-                .ok_or_else(missing_namespace)?
-                .readable_keys(self.readable_keys),
+            namespace,
+            codec,
+            also_read: self.also_read.clone(),
             retention: retention.unwrap_or(DEFAULT_RETENTION),
             mode,
             effect,
@@ -115,6 +123,26 @@ impl DriverSettings {
              a transaction; any other for the rest",
         ))
     }
+}
+
+fn check_also_read(
+    also_read: Option<&KeyCodec>,
+    codec: &KeyCodec,
+    effect: Effect,
+) -> Result<(), ConfigError> {
+    let problem = match also_read {
+        Some(also_read) if also_read == codec => "is where its keys are already",
+        // Between the look and the commit another version could commit as well.
+        Some(_) if effect != Effect::APART => {
+            "is set, but the handler's effect commits with the record of its key, which can't look at two ids at once"
+        }
+        _ => return Ok(()),
+    };
+    Err(unusable(
+        "the consumer's also_read",
+        problem,
+        "another codec or namespace, for a handler that neither returns `Writes` nor takes a transaction",
+    ))
 }
 
 fn check(store: &dyn Store, effect: Effect) -> Result<(), ConfigError> {

@@ -1,15 +1,20 @@
 //! The business key: what makes two messages the same event.
 
+mod codec;
 mod fingerprint;
 mod hex;
 mod namespace;
 mod part;
+mod parts;
+#[cfg(feature = "powertools")]
+mod powertools;
 mod readable;
 
 use std::fmt;
 
 use thiserror::Error;
 
+pub use codec::KeyCodec;
 pub use fingerprint::Fingerprint;
 pub(crate) use hex::{HexDigest, hex};
 pub use namespace::{InvalidNamespace, ItemId, Namespace};
@@ -107,6 +112,14 @@ pub enum KeyError {
         /// What was found, such as `an object`.
         found: &'static str,
     },
+    /// The [codec](KeyCodec) has no id for such a key.
+    #[error("the business key holds {found}, for which {codec} has no id of its own")]
+    Unwritable {
+        /// What was found, such as `bytes`.
+        found: &'static str,
+        /// Whose ids they are.
+        codec: &'static str,
+    },
     /// The text that the producer wrote is no key.
     #[error(
         "the business key is not in the form in which `Outgoing` writes it, such as `s:tenant-7,i:42`"
@@ -127,6 +140,11 @@ impl fmt::Debug for KeyError {
             Self::Malformed => f.write_str("Malformed"),
             Self::TooLong { len } => f.debug_struct("TooLong").field("len", len).finish(),
             Self::WrongType { found } => f.debug_struct("WrongType").field("found", found).finish(),
+            Self::Unwritable { found, codec } => f
+                .debug_struct("Unwritable")
+                .field("found", found)
+                .field("codec", codec)
+                .finish(),
             Self::Extractor(_) => f.debug_tuple("Extractor").finish_non_exhaustive(),
         }
     }

@@ -81,8 +81,9 @@ impl Namespace {
 #[error("namespace {0:?} must have 1 to {max} bytes, not only blanks, and no `#`", max = Namespace::MAX_LEN)]
 pub struct InvalidNamespace(String);
 
-/// The table's key of a business key's item: `{namespace}#{hex SHA-256 of the key}`, or with
-/// [`readable_keys`](Namespace::readable_keys) `{namespace}#{the key}`.
+/// The table's key of a business key's item: `{namespace}#{hex SHA-256 of the key}`, with
+/// [`readable_keys`](Namespace::readable_keys) `{namespace}#{the key}`, and with another
+/// [`KeyCodec`](super::KeyCodec) what that makes of the key.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ItemId(Arc<str>);
 
@@ -101,7 +102,7 @@ impl ItemId {
         &self.0
     }
 
-    /// The namespace and twelve digits: the first of the key's hash, where the id shows no more than
+    /// What stands before the first `#` and twelve digits: the first of the key's hash, where the id shows no more than
     /// that, otherwise the first of the whole id's SHA-256. Enough to find the item, and safe to log.
     pub fn short(&self) -> String {
         let hashed;
@@ -115,8 +116,8 @@ impl ItemId {
         [self.namespace(), "#", &digest[..12]].concat()
     }
 
-    /// The namespace: what stands before the first `#`.
-    pub(crate) fn namespace(&self) -> &str {
+    /// What stands before the first `#`.
+    fn namespace(&self) -> &str {
         self.0
             .split_once('#')
             .map_or("", |(namespace, _)| namespace)

@@ -1,5 +1,6 @@
 //! One claim, from its question to its end.
 
+use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use crate::batch::Deadline;
 use crate::handler::IdempotencyToken;
 use crate::idempotency::{Admission, Conclusion, Driver, Ending, Refusal, Work};
-use crate::key::{BusinessKey, Fingerprint, ItemId};
+use crate::key::{BusinessKey, Fingerprint, ItemId, KeyError};
 use crate::store::{Claim, StoreError, StoreErrorKind};
 
 use super::error::RunError;
@@ -19,6 +20,8 @@ pub(super) struct Attempt<'a> {
     deadline: Deadline,
     key: &'a BusinessKey,
     claim: Claim,
+    /// The id under which the key may be known besides.
+    also_read: Option<ItemId>,
 }
 
 impl<'a> Attempt<'a> {
@@ -27,13 +30,15 @@ impl<'a> Attempt<'a> {
         deadline: Deadline,
         key: &'a BusinessKey,
         fingerprint: Option<Fingerprint>,
-    ) -> Self {
-        Self {
+    ) -> Result<Self, KeyError> {
+        let id = driver.item_id(key)?;
+        Ok(Self {
             driver,
             deadline,
             key,
-            claim: driver.new_claim(driver.item_id(key), fingerprint, deadline.lease_until),
-        }
+            also_read: driver.other_id(key, &id)?,
+            claim: driver.new_claim(id, fingerprint, deadline.lease_until),
+        })
     }
 
     pub(super) fn item(&self) -> &ItemId {
@@ -41,7 +46,7 @@ impl<'a> Attempt<'a> {
     }
 
     pub(super) fn token(&self) -> IdempotencyToken {
-        IdempotencyToken::of(&self.claim.id, self.key)
+        IdempotencyToken::of(&self.driver.namespace, self.key)
     }
 
     pub(super) fn cancel_at(&self) -> Instant {
@@ -58,7 +63,8 @@ impl<'a> Attempt<'a> {
                 now: self.driver.clock.now(),
                 ..self.claim.clone()
             };
-            self.driver.admit(&[claim]).await
+            let also_read = slice::from_ref(&self.also_read);
+            self.driver.admit(&mut [claim], also_read).await
         };
         let admission = self.retried(self.deadline.cancel_at, usize::MAX, ask).await;
         match admission.map_err(RunError::NotClaimed)? {

@@ -8,7 +8,7 @@ use tokio::sync::OnceCell;
 use crate::batch::Margins;
 use crate::config::{ConfigError, EnvSettings, process_env};
 use crate::idempotency::{Cache, Driver, DriverSettings, Effect};
-use crate::key::Namespace;
+use crate::key::{KeyCodec, Namespace};
 use crate::random::Random;
 use crate::store::Store;
 use crate::time::{Clock, Timestamp};
@@ -37,6 +37,8 @@ use super::Invocation;
 /// | [`deadline_margin`](Idempotency::deadline_margin) | `SQS_ONCE_DEADLINE_MARGIN` | `1s`, at most a tenth of the time |
 /// | [`cache`](Idempotency::cache) | | none: every key is asked of the store |
 /// | [`readable_keys`](Idempotency::readable_keys) | | off: the table holds a hash of each key |
+/// | [`key_codec`](Idempotency::key_codec) | | this library's own: the namespace and the hash |
+/// | [`also_read`](Idempotency::also_read) | | nothing: keys have one id |
 /// | | `SQS_ONCE_DISABLED`: `true` bypasses the store, for tests | `false` |
 ///
 /// ```no_run
@@ -156,6 +158,21 @@ impl Idempotency {
     #[must_use]
     pub fn readable_keys(self, readable: bool) -> Self {
         self.set(|settings| settings.readable_keys = readable)
+    }
+
+    /// Where the table keeps each key. Default: under the [namespace](Self::namespace), by its hash. As
+    /// [`Consumer::key_codec`](crate::Consumer::key_codec); an invocation's
+    /// [fingerprint](Invocation::fingerprint) is not looked at then.
+    #[must_use]
+    pub fn key_codec(self, codec: KeyCodec) -> Self {
+        self.set(|settings| settings.codec = Some(codec))
+    }
+
+    /// Where else a key may be known: the codec or the namespace before, or the next. Default: nowhere. As
+    /// [`Consumer::also_read`](crate::Consumer::also_read).
+    #[must_use]
+    pub fn also_read(self, codec: impl Into<KeyCodec>) -> Self {
+        self.set(|settings| settings.also_read = Some(codec.into()))
     }
 
     /// The clock that leases and expiry are compared with, for tests and simulators.

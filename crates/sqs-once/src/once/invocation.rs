@@ -142,7 +142,7 @@ impl<'a> Invocation<'a> {
         let core = self.idempotency.core().await?;
         let deadline = Deadline::of(self.ends_at, core.driver.clock.now(), core.margins);
         let fingerprint = self.fingerprint.clone();
-        let attempt = Attempt::new(&core.driver, deadline, &key, fingerprint);
+        let attempt = Attempt::new(&core.driver, deadline, &key, fingerprint)?;
         let begun = Instant::now();
         let span = error_span!("run", key = attempt.item().short());
         let result = attempt_work(&attempt, work).instrument(span).await;

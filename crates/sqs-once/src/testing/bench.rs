@@ -11,8 +11,8 @@ use lambda_runtime::Context;
 
 use crate::config::ConfigError;
 use crate::consumer::Consumer;
-use crate::idempotency::Work;
-use crate::key::{BusinessKey, KeyPart};
+use crate::idempotency::{Driver, Work};
+use crate::key::{BusinessKey, ItemId, KeyPart};
 use crate::lambda::EventError;
 use crate::random::Random;
 use crate::store::{Claim, Item};
@@ -184,7 +184,7 @@ impl Bench {
         let key = business_key(key);
         async move {
             let driver = self.consumer.driver().await.unwrap_or_else(refused);
-            self.store.memory().get(&driver.item_id(&key))
+            self.store.memory().get(&item_id(driver, &key))
         }
     }
 
@@ -200,7 +200,7 @@ impl Bench {
     async fn claim(&self, key: &BusinessKey) -> Result<Claim, ConfigError> {
         let driver = self.consumer.driver().await?;
         let lease_until = self.consumer.lease_until(self.ends_at()).await?;
-        Ok(driver.new_claim(driver.item_id(key), None, lease_until))
+        Ok(driver.new_claim(item_id(driver, key), None, lease_until))
     }
 
     fn ends_at(&self) -> Timestamp {
@@ -211,6 +211,11 @@ impl Bench {
 #[track_caller]
 pub(super) fn business_key<K: KeyPart + ?Sized>(key: &K) -> BusinessKey {
     BusinessKey::of(key).unwrap_or_else(|error| panic!("this can't be a business key: {error}"))
+}
+
+fn item_id(driver: &Driver, key: &BusinessKey) -> ItemId {
+    let id = driver.item_id(key);
+    id.unwrap_or_else(|error| panic!("the table has no place for this key: {error}"))
 }
 
 fn refused<T>(error: ConfigError) -> T {

@@ -58,6 +58,7 @@ impl Record {
         RecordParts {
             message: Arc::new(message),
             item: namespace.item_id(&key),
+            namespace,
             key: Arc::new(key),
             fence: Fence::first(BEGINNING),
             transaction: None,

@@ -261,10 +261,9 @@ impl Run<'_> {
     fn record_end(&self, record: usize, report: Report) -> RecordEnd {
         let message = Arc::clone(&self.ledger.messages()[record]);
         let taken = &self.taken[record];
-        let token = match (&taken.item, &taken.key) {
-            (Some(item), Some(key)) => Some(IdempotencyToken::of(item, key)),
-            _ => None,
-        };
+        let namespace = &self.engine.idempotency.namespace;
+        let key = taken.key.as_ref();
+        let token = key.map(|key| IdempotencyToken::of(namespace, key));
         // What a failed record's handler returned is not recorded, as far as anybody knows.
         let is_recorded = matches!(report.outcome, Outcome::Processed | Outcome::Duplicate);
         let data = taken.data.clone().filter(|_| is_recorded);

@@ -1,0 +1,110 @@
+//! Keys that the table may know under another id: while a consumer changes its codec or its namespace.
+
+use std::collections::HashMap;
+
+use crate::key::{BusinessKey, ItemId, KeyCodec, KeyError};
+use crate::store::{Claim, Item, Owner, Settlement, Settling, StoreError};
+
+use super::driver::all_of;
+use super::{Admission, Driver, Mode, Refusal, on_found, on_found_elsewhere};
+
+impl Driver {
+    /// The id under which a key may be known besides.
+    pub(crate) fn other_id(
+        &self,
+        key: &BusinessKey,
+        id: &ItemId,
+    ) -> Result<Option<ItemId>, KeyError> {
+        let other = self.also_read.as_ref().map(|codec| codec.item_id(key));
+        // Two codecs may agree on a key; its own claim would refuse it for ever.
+        Ok(other.transpose()?.filter(|other| other != id))
+    }
+
+    /// Refuses what was admitted and is known under its other id.
+    ///
+    /// Reads only after the claims were answered: of two versions that each claim under their own id and then read
+    /// the other's, one at least sees the other.
+    pub(super) async fn look_elsewhere(
+        &self,
+        claims: &mut [Claim],
+        also_read: &[Option<ItemId>],
+        answers: &mut [Result<Admission, StoreError>],
+    ) {
+        let admitted = |answer: &Result<_, _>| matches!(answer, Ok(Admission::Run { .. }));
+        let wanted = answers.iter().zip(also_read);
+        let wanted = wanted.filter(|(answer, _)| admitted(answer));
+        // Two keys may have one id in the other codec, and a request takes each id once.
+        let mut ids: Vec<_> = wanted.filter_map(|(_, id)| id.clone()).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        if ids.is_empty() {
+            return;
+        }
+        let found = all_of(ids.len(), self.store.read(&ids).await);
+        let found: HashMap<_, _> = ids.iter().zip(found).collect();
+        let mut settlements = Vec::new();
+        for ((claim, id), answer) in claims.iter_mut().zip(also_read).zip(answers) {
+            let found = id.as_ref().and_then(|id| found.get(id));
+            let Some(found) = found.filter(|_| admitted(answer)) else {
+                continue;
+            };
+            let item = match found {
+                Ok(None) => continue,
+                Ok(Some(item)) => item,
+                Err(error) => {
+                    *answer = Err(error.clone());
+                    continue;
+                }
+            };
+            let Some(refusal) = self.refused_elsewhere(claim, item) else {
+                continue;
+            };
+            if self.claims_before() {
+                settlements.push(Settlement {
+                    id: claim.id.clone(),
+                    owner: claim.owner,
+                    settling: self.settling(&refusal, item),
+                });
+                claim.owner = Owner::from_bits(self.random.bits());
+            }
+            *answer = Ok(Admission::Refused(refusal));
+        }
+        if !settlements.is_empty() {
+            // What is not written here is asked for again when the claim's lease has lapsed.
+            let _ = self.store.settle(&settlements).await;
+        }
+    }
+
+    fn refused_elsewhere(&self, claim: &Claim, item: &Item) -> Option<Refusal> {
+        let fingerprint = claim.fingerprint.clone();
+        let claim = Claim {
+            fingerprint: fingerprint.filter(|_| {
+                self.also_read
+                    .as_ref()
+                    .is_some_and(KeyCodec::has_fingerprints)
+            }),
+            ..claim.clone()
+        };
+        match self.mode {
+            Mode::RecordAfter => match on_found(&claim, Some(item)) {
+                Admission::Refused(refusal) => Some(refusal),
+                Admission::Run { .. } => None,
+            },
+            _ => on_found_elsewhere(&claim, item),
+        }
+    }
+
+    /// What becomes of the claim of a key that is known elsewhere. That it is completed is noted here too, for as long as
+    /// there: its next duplicate needs no second look.
+    fn settling(&self, refusal: &Refusal, item: &Item) -> Settling {
+        match refusal {
+            Refusal::Duplicate { data } => Settling::Complete {
+                expiration: item
+                    .expiration
+                    .unwrap_or_else(|| self.clock.now() + self.retention),
+                data: data.clone(),
+            },
+            _ => Settling::Release,
+        }
+    }
+}

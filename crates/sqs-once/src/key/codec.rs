@@ -1,0 +1,92 @@
+//! How a key becomes the id of its item.
+
+use std::fmt;
+
+use super::{BusinessKey, ItemId, KeyError, Namespace};
+
+#[cfg(feature = "powertools")]
+use super::powertools::Powertools;
+
+/// Where the table keeps a business key: under an id of this library's own, or under the one that another
+/// library gives the same key, to share its table.
+///
+/// A [`Namespace`] is the codec of this library's own ids, and the default of every consumer. Those of
+/// Powertools for AWS Lambda (feature `powertools`) are `{prefix}#{MD5 of the key}`:
+///
+/// | | prefix, unless it was set | the key is hashed as | the hash is written as |
+/// |---|---|---|---|
+/// | `powertools_python` | `{function}.{module}.{qualified name}` | JSON, with spaces and in ASCII | hexadecimal digits |
+/// | `powertools_typescript` | `{function}` | JSON, without spaces | base64 |
+/// | `powertools_java` | `{function}.{method}` | its text; several parts as JSON | hexadecimal digits |
+/// | `powertools_dotnet` | `{function}.{method}` | its text; several parts as JSON | hexadecimal digits |
+///
+/// A key of one part is what their JMESPath expression selects, such as `order_id`; one of several is a
+/// multiselect list, such as `[tenant, order_id]`, in its order. `docs/migrate-powertools.md` in the repository
+/// is the guide, and says what keys of theirs can't be had.
+///
+/// ```
+/// use sqs_once::BusinessKey;
+/// use sqs_once::key::{KeyCodec, Namespace};
+///
+/// let key = BusinessKey::of("o-1001")?;
+/// let own = KeyCodec::from(Namespace::new("payments")?.readable_keys(true));
+/// assert_eq!(own.item_id(&key)?.as_str(), "payments#s:o-1001");
+/// # #[cfg(feature = "powertools")] {
+/// let python = KeyCodec::powertools_python("orders.app.process_order");
+/// assert_eq!(
+///     python.item_id(&key)?.as_str(),
+///     "orders.app.process_order#caf6f8c0c56053333aecfd7a240e0293",
+/// );
+/// # }
+/// # Ok::<(), sqs_once::Error>(())
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct KeyCodec(Form);
+
+#[derive(Clone, PartialEq, Eq)]
+enum Form {
+    Own(Namespace),
+    #[cfg(feature = "powertools")]
+    Powertools(Powertools),
+}
+
+impl KeyCodec {
+    /// Where the table keeps `key`.
+    ///
+    /// # Errors
+    /// [`KeyError::Unwritable`] when the other library has no id for such a key, or none that is sure. This
+    /// library's own ids have no errors.
+    pub fn item_id(&self, key: &BusinessKey) -> Result<ItemId, KeyError> {
+        match &self.0 {
+            Form::Own(namespace) => Ok(namespace.item_id(key)),
+            #[cfg(feature = "powertools")]
+            Form::Powertools(powertools) => powertools.item_id(key),
+        }
+    }
+
+    /// Whether the items have fingerprints that this library can compare.
+    pub(crate) fn has_fingerprints(&self) -> bool {
+        matches!(self.0, Form::Own(_))
+    }
+
+    #[cfg(feature = "powertools")]
+    pub(super) fn powertools(form: Powertools) -> Self {
+        Self(Form::Powertools(form))
+    }
+}
+
+impl From<Namespace> for KeyCodec {
+    fn from(namespace: Namespace) -> Self {
+        Self(Form::Own(namespace))
+    }
+}
+
+impl fmt::Debug for KeyCodec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Form::Own(namespace) => namespace.fmt(f),
+            #[cfg(feature = "powertools")]
+            Form::Powertools(powertools) => powertools.fmt(f),
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! The ids of Powertools for AWS Lambda.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::de::IgnoredAny;
+
+use super::parts::{Part, parts};
+use super::{BusinessKey, ItemId, KeyCodec, KeyError, hex};
+
+/// JavaScript's numbers are exact up to here.
+const LARGEST_EXACT: i128 = (1 << 53) - 1;
+/// A `#` and an MD5.
+const HASH_LEN: usize = 33;
+
+/// Ids that begin with a prefix and end in the MD5 of the key, as one of the libraries writes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Powertools {
+    language: Language,
+    prefix: Arc<str>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Language {
+    Python,
+    TypeScript,
+    Java,
+    DotNet,
+}
+
+/// The ids of Powertools for AWS Lambda, whose hash is MD5, its default. `prefix` is what stands before the `#` of
+/// the ids in the table: take it from there.
+impl KeyCodec {
+    /// The ids of Powertools for Python: `key_prefix`, or else `{function}.{module}.{qualified name}`.
+    ///
+    /// # Panics
+    /// If `prefix` is blank, or has more than 991 bytes: with its hash an id has 1024 at most.
+    pub fn powertools_python(prefix: &str) -> Self {
+        Self::of_language(Language::Python, prefix)
+    }
+
+    /// The ids of Powertools for TypeScript: `keyPrefix`, or else the function's name.
+    ///
+    /// # Panics
+    /// As [`powertools_python`](Self::powertools_python).
+    pub fn powertools_typescript(prefix: &str) -> Self {
+        Self::of_language(Language::TypeScript, prefix)
+    }
+
+    /// The ids of Powertools for Java: `{function}.{method}`. Text and an integer of the same digits have one id, as
+    /// they have there.
+    ///
+    /// # Panics
+    /// As [`powertools_python`](Self::powertools_python).
+    pub fn powertools_java(prefix: &str) -> Self {
+        Self::of_language(Language::Java, prefix)
+    }
+
+    /// The ids of Powertools for .NET, from version 2 on: `KeyPrefix`, or else `{function}.{method}`. Text and an
+    /// integer of the same digits have one id, as they have there.
+    ///
+    /// # Panics
+    /// As [`powertools_python`](Self::powertools_python).
+    pub fn powertools_dotnet(prefix: &str) -> Self {
+        Self::of_language(Language::DotNet, prefix)
+    }
+
+    fn of_language(language: Language, prefix: &str) -> Self {
+        assert!(!prefix.trim().is_empty(), "a key codec needs a prefix");
+        let longest = ItemId::MAX_READABLE_LEN - HASH_LEN;
+        assert!(
+            prefix.len() <= longest,
+            "a key codec's prefix has {longest} bytes at most"
+        );
+        Self::powertools(Powertools {
+            language,
+            prefix: prefix.into(),
+        })
+    }
+}
+
+impl Powertools {
+    pub(super) fn item_id(&self, key: &BusinessKey) -> Result<ItemId, KeyError> {
+        let language = self.language;
+        let parts = parts(&key.encoded).ok_or_else(|| language.unwritable("unknown parts"))?;
+        let hash = md5::compute(language.written(&parts)?).0;
+        let hash = match language {
+            Language::TypeScript => STANDARD.encode(hash),
+            _ => hex(&hash),
+        };
+        Ok(ItemId::from_stored([&*self.prefix, "#", &hash].concat()))
+    }
+}
+
+impl Language {
+    /// What the library hashes.
+    fn written(self, parts: &[Part<'_>]) -> Result<String, KeyError> {
+        let mut written = String::new();
+        if let [part] = parts {
+            self.alone(part, &mut written)?;
+            return Ok(written);
+        }
+        written.push('[');
+        for (place, part) in parts.iter().enumerate() {
+            match (place, self) {
+                (0, _) => {}
+                (_, Self::Python) => written.push_str(", "),
+                _ => written.push(','),
+            }
+            self.json(part, &mut written)?;
+        }
+        written.push(']');
+        Ok(written)
+    }
+
+    /// A key of one part.
+    fn alone(self, part: &Part<'_>, written: &mut String) -> Result<(), KeyError> {
+        match (self, part) {
+            (Self::DotNet, Part::Boolean(true)) => written.push_str("True"),
+            (Self::DotNet, Part::Boolean(false)) => written.push_str("False"),
+            // A number's text is hashed as it stands.
+            (Self::DotNet, Part::Text(text)) if !is_number(text) => {
+                written.push_str(self.unread(text)?);
+            }
+            (Self::Java | Self::DotNet, Part::Text(text)) => written.push_str(text),
+            _ => self.json(part, written)?,
+        }
+        Ok(())
+    }
+
+    fn json(self, part: &Part<'_>, written: &mut String) -> Result<(), KeyError> {
+        match part {
+            Part::Text(text) if self == Self::DotNet => self.text(self.unread(text)?, written),
+            Part::Text(text) => self.text(text, written),
+            Part::Integer(digits) => written.push_str(self.exact(digits)?),
+            Part::Boolean(value) => written.push_str(if *value { "true" } else { "false" }),
+            Part::Bytes(_) => return Err(self.unwritable("bytes")),
+        }
+        Ok(())
+    }
+
+    fn text(self, text: &str, written: &mut String) {
+        written.push('"');
+        for char in text.chars() {
+            let short = match char {
+                '"' if self != Self::DotNet => Some('"'),
+                '\\' => Some('\\'),
+                '\u{8}' => Some('b'),
+                '\t' => Some('t'),
+                '\n' => Some('n'),
+                '\u{c}' => Some('f'),
+                '\r' => Some('r'),
+                _ => None,
+            };
+            match short {
+                Some(short) => written.extend(['\\', short]),
+                None if self.escapes(char) => {
+                    for unit in char.encode_utf16(&mut [0; 2]) {
+                        let _ = match self {
+                            Self::Python | Self::TypeScript => write!(written, "\\u{unit:04x}"),
+                            Self::Java | Self::DotNet => write!(written, "\\u{unit:04X}"),
+                        };
+                    }
+                }
+                None => written.push(char),
+            }
+        }
+        written.push('"');
+    }
+
+    fn escapes(self, char: char) -> bool {
+        let is_printable = matches!(char, ' '..='~');
+        match self {
+            Self::Python => !is_printable,
+            Self::TypeScript | Self::Java => char < ' ',
+            // What could end a string in a web page is escaped there.
+            Self::DotNet => !is_printable || "\"&'+<>`".contains(char),
+        }
+    }
+
+    /// JavaScript rounds larger integers, so that different keys have one id.
+    fn exact(self, digits: &str) -> Result<&str, KeyError> {
+        let is_exact = |number: i128| number.unsigned_abs() <= LARGEST_EXACT.unsigned_abs();
+        match self {
+            Self::TypeScript if !digits.parse().is_ok_and(is_exact) => {
+                Err(self.unwritable("an integer beyond 2^53 - 1"))
+            }
+            _ => Ok(digits),
+        }
+    }
+
+    /// Text that its JMESPath does not take for JSON and read once more.
+    fn unread(self, text: &str) -> Result<&str, KeyError> {
+        match serde_json::from_str::<IgnoredAny>(text) {
+            Ok(_) => Err(self.unwritable("text that is JSON itself")),
+            Err(_) => Ok(text),
+        }
+    }
+
+    fn unwritable(self, found: &'static str) -> KeyError {
+        KeyError::Unwritable {
+            found,
+            codec: match self {
+                Self::Python => "Powertools for Python",
+                Self::TypeScript => "Powertools for TypeScript",
+                Self::Java => "Powertools for Java",
+                Self::DotNet => "Powertools for .NET",
+            },
+        }
+    }
+}
+
+/// Whether a text is a number of JSON's and nothing else.
+fn is_number(text: &str) -> bool {
+    let is_bare = text
+        .bytes()
+        .all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte));
+    is_bare && serde_json::from_str::<IgnoredAny>(text).is_ok()
+}
