@@ -1,5 +1,6 @@
 //! Two versions of a consumer on one table, each with a namespace of its own, while the second takes over: simulated
-//! schedules in which requests are slow, answers are lost and processes die, over seeds. The first that fails is printed.
+//! schedules in which requests are slow, lost or late, answers are lost and processes die, over seeds. The first that fails is
+//! printed.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -12,9 +13,9 @@ use lambda_runtime::{Context, LambdaEvent};
 use serde_json::{Value, json};
 use sqs_once::key::{ItemId, Namespace};
 use sqs_once::store::{
-    Claim, Claimed, Item, Settled, Settlement, StoreError, StoreErrorKind, StoreFuture,
+    Claim, Claimed, Item, Settled, Settlement, Settling, StoreError, StoreErrorKind, StoreFuture,
 };
-use sqs_once::{BusinessKey, Clock, Consumer, MemoryStore, Random, Store, Timestamp};
+use sqs_once::{BusinessKey, Clock, Consumer, InProgress, MemoryStore, Random, Store, Timestamp};
 use tokio::time::{Instant, sleep};
 use tower_service::Service;
 
@@ -93,7 +94,7 @@ impl Remote {
         sleep(dice.millis(200)).await;
         let answers = carry_out.await;
         sleep(dice.millis(200)).await;
-        match *self.world.troubled.lock().unwrap() && dice.below(10) == 0 {
+        match self.world.is_troubled() && dice.below(10) == 0 {
             true => answers.iter().map(|_| T::lost()).collect(),
             false => answers,
         }
@@ -117,14 +118,35 @@ impl Store for Remote {
                 let items = ids().map(|id| (id.clone(), self.world.memory.get(&id)));
                 self.seen_first.lock().unwrap().extend(items);
             }
+            if self.world.is_troubled() && self.world.dice.below(10) == 0 {
+                // A copy of the request stays behind in the network.
+                let (world, claims) = (self.world.clone(), claims.to_vec());
+                tokio::spawn(async move {
+                    sleep(world.dice.millis(4000)).await;
+                    world.memory.claim(&claims).await;
+                });
+            }
             self.passes(self.world.memory.claim(claims)).await
         })
     }
 
     fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> StoreFuture<'a, Settled> {
-        // An effect whose record is lost may be repeated, which is not what is looked for here.
         Box::pin(async move {
             sleep(self.world.dice.millis(200)).await;
+            // An effect whose record is lost may be repeated, which is not what is looked for here. A release that is
+            // lost, or comes late, repeats nothing.
+            let is_release = |one: &Settlement| one.settling == Settling::Release;
+            let is_lossy = self.world.is_troubled() && settlements.iter().all(is_release);
+            if is_lossy && self.world.dice.below(2) == 0 {
+                if self.world.dice.below(2) == 0 {
+                    let (world, settlements) = (self.world.clone(), settlements.to_vec());
+                    tokio::spawn(async move {
+                        sleep(world.dice.millis(4000)).await;
+                        world.memory.settle(&settlements).await;
+                    });
+                }
+                return settlements.iter().map(|_| Lossy::lost()).collect();
+            }
             self.world.memory.settle(settlements).await
         })
     }
@@ -165,15 +187,24 @@ impl World {
         }
     }
 
+    fn is_troubled(&self) -> bool {
+        *self.troubled.lock().unwrap()
+    }
+
     fn consumer(&self, (own, other): (&str, &str)) -> Consumer {
         let (told, dice) = (Arc::clone(&self.told), self.dice.clone());
         let remote = Remote {
             world: self.clone(),
             seen_first: Mutex::default(),
         };
+        let in_progress = match self.dice.below(2) {
+            0 => InProgress::ReturnToQueue,
+            _ => InProgress::Wait(Duration::from_secs(2)),
+        };
         sqs_once::consumer::<Value>()
             .key(|order: &Value| order["id"].as_str().map(str::to_owned))
             .namespace(own)
+            .in_progress(in_progress)
             .also_read(Namespace::new(other).unwrap())
             .store(remote)
             .clock(self.watch.clone())
