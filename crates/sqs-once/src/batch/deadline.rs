@@ -45,17 +45,22 @@ pub(crate) struct Deadline {
     pub(crate) lease_until: Timestamp,
 }
 
+/// How long an invocation that ends at `ends_at` still has.
+pub(crate) fn time_left(ends_at: Timestamp, now: Timestamp) -> Duration {
+    let since_epoch = ends_at.since(Timestamp::default());
+    if since_epoch < LONGEST_INVOCATION {
+        // `cargo lambda watch` sends the time that is left where Lambda sends the moment.
+        since_epoch
+    } else {
+        ends_at.since(now).min(LONGEST_INVOCATION)
+    }
+}
+
 impl Deadline {
     /// The moments for an invocation that ends at `ends_at`. The last quarter of the margin is for the
     /// answer's way to Lambda, the rest for recording what is done.
     pub(crate) fn of(ends_at: Timestamp, now: Timestamp, margins: Margins) -> Self {
-        let since_epoch = ends_at.since(Timestamp::default());
-        let left = if since_epoch < LONGEST_INVOCATION {
-            // `cargo lambda watch` sends the time that is left where Lambda sends the moment.
-            since_epoch
-        } else {
-            ends_at.since(now).min(LONGEST_INVOCATION)
-        };
+        let left = time_left(ends_at, now);
         let margin = margins
             .deadline
             .unwrap_or_else(|| DEFAULT_MARGIN.min(left / DEFAULT_SHARE));

@@ -8,10 +8,11 @@ use std::time::Duration;
 use lambda_runtime::LambdaInvocation;
 use lambda_runtime::tower::Layer;
 use tokio::task::spawn_blocking;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tower_service::Service;
 use tracing::warn;
 
+use crate::batch::time_left;
 use crate::consumer::AfterAnswer;
 use crate::time::{Clock, SystemClock, Timestamp};
 
@@ -59,21 +60,22 @@ where
 
     fn call(&mut self, event: LambdaInvocation) -> Self::Future {
         let ends_at = Timestamp::from_millis(event.context.deadline);
+        let until = Instant::now() + time_left(ends_at, SystemClock.now());
         let answer = self.inner.call(event);
         let Some(call) = self.call.clone() else {
             return Box::pin(answer);
         };
         Box::pin(async move {
             let answered = answer.await;
-            follow(call, ends_at).await;
+            follow(call, until).await;
             answered
         })
     }
 }
 
 /// The call may block, and may panic. Whatever it does, the next event comes.
-async fn follow(call: AfterAnswer, ends_at: Timestamp) {
-    let left = ends_at.since(SystemClock.now()).saturating_sub(SPARE);
+async fn follow(call: AfterAnswer, until: Instant) {
+    let left = until.duration_since(Instant::now()).saturating_sub(SPARE);
     let trouble = match timeout(left, spawn_blocking(move || call())).await {
         Ok(Ok(())) => return,
         Ok(Err(_)) => "it panicked",
@@ -87,20 +89,21 @@ mod tests {
     use std::sync::{Arc, Mutex, mpsc};
     use std::time::Duration;
 
+    use tokio::time::Instant;
+
     use super::follow;
-    use crate::time::{Clock, SystemClock};
 
     #[tokio::test]
     async fn a_call_that_does_not_end_or_panics_keeps_no_event_from_coming() {
         let (holding, held) = mpsc::channel::<()>();
         let held = Mutex::new(held);
-        let ends_at = SystemClock.now() + Duration::from_millis(300);
+        let soon = Instant::now() + Duration::from_millis(300);
         let waiting = move || {
             let _ = held.lock().map(|held| held.recv());
         };
-        follow(Arc::new(waiting), ends_at).await;
+        follow(Arc::new(waiting), soon).await;
         drop(holding);
-        let in_a_minute = SystemClock.now() + Duration::from_secs(60);
+        let in_a_minute = Instant::now() + Duration::from_secs(60);
         follow(Arc::new(|| panic!("nobody listens")), in_a_minute).await;
     }
 }
