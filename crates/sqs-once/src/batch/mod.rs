@@ -17,7 +17,9 @@ mod tally;
 mod under_way;
 
 pub(crate) use answer::run;
-pub(crate) use deadline::{Deadline, Margins, time_left};
+#[cfg(feature = "opentelemetry")]
+pub(crate) use deadline::time_left;
+pub(crate) use deadline::{Deadline, Margins};
 pub(crate) use engine::Engine;
 pub use engine::{FifoFailure, InProgress, MissingKey, PayloadMismatch, Requests};
 pub(crate) use hooks::{Hooks, hook};
