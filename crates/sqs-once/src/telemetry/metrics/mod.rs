@@ -24,12 +24,12 @@ pub enum Metrics {
     /// To stdout, as one line in CloudWatch's embedded metric format: CloudWatch makes metrics of it, without a
     /// request of the function's own.
     Emf,
+    /// Nowhere.
+    Off,
     /// To the instruments of OpenTelemetry's global meter provider, which the program sets before the consumer reads
     /// its settings. `docs/traces.md` lists them.
     #[cfg(feature = "opentelemetry")]
     OpenTelemetry,
-    /// Nowhere.
-    Off,
 }
 
 /// What is measured of a batch: every value is the sum of what happened in it, or one value a record.
