@@ -6,6 +6,8 @@ import platform
 import subprocess
 import tomllib
 
+from samcli.yamlhelper import yaml_dump, yaml_parse
+
 from local import AWS_ENV, LOOPBACK_ONLY_ENV, OUT, ROOT, Payments, aws, wait_until
 
 STACK = tomllib.loads((ROOT / "samconfig.toml").read_text())["default"]["global"]["parameters"]["stack_name"]
@@ -22,6 +24,17 @@ def sam(command, *options, env):
         timeout=1200,
         check=True,
     )
+
+
+def leave_out_metric_math():
+    """Takes the alarms on what is computed out of the built template: CloudFormation makes them, its stand-in does not."""
+    path = ROOT / ".aws-sam" / "build" / "template.yaml"
+    template = yaml_parse(path.read_text())
+    resources = template["Resources"]
+    computed = [name for name, resource in resources.items() if "Metrics" in resource.get("Properties", {})]
+    assert computed == ["DuplicatesAlarm"], computed
+    del resources["DuplicatesAlarm"]
+    path.write_text(yaml_dump(template))
 
 
 def order(order_id, amount_cents=1299):
@@ -106,6 +119,7 @@ def retries(sqs, queue, dlq, payments):
 def main():
     sam("validate", "--lint", env={})
     sam("build", "--parameter-overrides", *OVERRIDES, env={})
+    leave_out_metric_math()
     with Payments() as payments, aws(OUT / "deploy-aws.log") as cloud:
         outputs = deploy(cloud, payments.url)
         sqs = cloud.client("sqs")
