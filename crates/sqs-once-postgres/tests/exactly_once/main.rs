@@ -6,11 +6,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-#[path = "../../../sqs-once/tests/exactly_once/chance.rs"]
+#[path = "../../../sqs-once/tests/all/exactly_once/chance.rs"]
 mod chance;
 mod killed;
 mod proxy;
-#[path = "../../../sqs-once/tests/exactly_once/queue.rs"]
+#[path = "../../../sqs-once/tests/all/exactly_once/queue.rs"]
 mod queue;
 mod world;
 

@@ -1,0 +1,301 @@
+//! Batches: which records go back to the queue, and what one record means for the others.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use sqs_once::testing::{Bench, Event, Record};
+use sqs_once::{EventError, FifoFailure, HandlerError, RecordEnd, Remaining, consumer};
+use tokio::time::sleep;
+
+use crate::compatibility::{bench, grouped, one, order, orders, told};
+
+/// All succeed: the answer is an empty list.
+#[tokio::test(start_paused = true)]
+async fn a_batch_that_succeeds_is_answered_with_an_empty_list() {
+    let (bench, effects) = bench();
+    let answer = bench.run(Event::of([&order("a"), &order("b")])).await;
+    assert!(answer.retried().is_empty());
+    assert_eq!(effects.take(), ["a", "b"]);
+}
+
+/// Some fail: exactly those are named, in the batch's order.
+#[tokio::test(start_paused = true)]
+async fn exactly_the_failed_records_are_named_in_the_batchs_order() {
+    let (bench, _) = bench();
+    let event = Event::of([
+        &told("a", "take a second"),
+        &told("b", "give up"),
+        &order("c"),
+        &told("d", "fail"),
+        &told("e", "panic"),
+    ]);
+    let answer = bench.run(&event).await;
+    answer.assert_retried(["m-2", "m-4", "m-5"]);
+}
+
+/// All fail: all are named. Powertools raises then, unless told otherwise; here it is the other way round,
+/// since Lambda polls a queue more slowly while its function's invocations fail.
+#[tokio::test(start_paused = true)]
+async fn when_all_fail_all_are_named_or_by_option_the_invocation_fails() {
+    let (orders, _) = orders();
+    let event = Event::of([&told("a", "fail"), &told("b", "fail")]);
+    let bench = Bench::new(orders.clone());
+    bench.run(&event).await.assert_retried(["m-1", "m-2"]);
+
+    let raising = Bench::new(orders.raise_on_total_failure(true));
+    let error = raising.try_run(&event).await.unwrap_err();
+    assert!(matches!(
+        error,
+        EventError::EveryRecordFailed { records: 2 }
+    ));
+}
+
+fn two_groups() -> Event {
+    Event::of([
+        grouped("a", &told("a1", "fail")),
+        grouped("b", &order("b1")),
+        grouped("a", &order("a2")),
+        grouped("b", &order("b2")),
+    ])
+}
+
+/// FIFO, by option: after a failure everything that was not started is returned, whatever its group.
+/// Powertools does that by default.
+#[tokio::test(start_paused = true)]
+async fn a_strict_fifo_consumer_returns_the_rest_of_the_batch() {
+    let (orders, effects) = orders();
+    let strict = orders.fifo(FifoFailure::ReturnBatch).concurrency(1);
+    Bench::new(strict)
+        .run(two_groups())
+        .await
+        .assert_retried(["m-1", "m-2", "m-3", "m-4"]);
+    assert_eq!(effects.take(), ["a1"]);
+}
+
+/// FIFO, by default: the rest of the failed record's group is returned, and other groups go on, also when
+/// it was the first of its group that failed. Order is kept where SQS promises it, inside of a group.
+#[tokio::test(start_paused = true)]
+async fn a_fifo_failure_returns_the_rest_of_its_group_and_other_groups_go_on() {
+    let (bench, effects) = bench();
+    bench
+        .run(two_groups())
+        .await
+        .assert_retried(["m-1", "m-3"])
+        .assert_reason("m-3", "an earlier record of its message group failed");
+    assert_eq!(effects.take(), ["a1", "b1", "b2"]);
+}
+
+/// The same when the failure is a body that does not parse.
+#[tokio::test(start_paused = true)]
+async fn a_fifo_body_that_does_not_parse_returns_the_rest_of_its_group() {
+    let (bench, effects) = bench();
+    let event = Event::of([
+        Record::text("{").fifo("a"),
+        grouped("b", &order("b1")),
+        grouped("a", &order("a2")),
+    ]);
+    bench
+        .run(event)
+        .await
+        .assert_terminal("m-1")
+        .assert_retried(["m-1", "m-3"]);
+    assert_eq!(effects.take(), ["b1"]);
+}
+
+/// A body that does not parse fails its own record only.
+#[tokio::test(start_paused = true)]
+async fn a_body_that_does_not_parse_fails_its_own_record_only() {
+    let (bench, _) = bench();
+    let event = Event::of([
+        Record::text("no JSON"),
+        Record::json(&order("a")),
+        Record::default(),
+    ]);
+    bench
+        .run(event)
+        .await
+        .assert_terminal("m-1")
+        .assert_processed("m-2")
+        .assert_terminal("m-3")
+        .assert_retried(["m-1", "m-3"]);
+}
+
+/// Records that run at the same time fail for themselves.
+#[tokio::test(start_paused = true)]
+async fn records_that_run_at_the_same_time_fail_for_themselves() {
+    let running = Arc::new(AtomicUsize::new(0));
+    let most = Arc::new(AtomicUsize::new(0));
+    let counting = {
+        let (running, most) = (Arc::clone(&running), Arc::clone(&most));
+        consumer::<Value>()
+            .key(|order: &Value| order["id"].as_u64())
+            .concurrency(5)
+            .handler(move |order: Value| {
+                let (running, most) = (Arc::clone(&running), Arc::clone(&most));
+                async move {
+                    most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                    sleep(Duration::from_secs(1)).await;
+                    running.fetch_sub(1, Ordering::SeqCst);
+                    match order["id"].as_u64() {
+                        Some(3 | 7) => Err("no luck"),
+                        _ => Ok(()),
+                    }
+                }
+            })
+    };
+    let orders: Vec<_> = (1..=10).map(|id| json!({ "id": id })).collect();
+    Bench::new(counting)
+        .run(Event::of(&orders))
+        .await
+        .assert_retried(["m-3", "m-7"]);
+    assert_eq!(most.load(Ordering::SeqCst), 5);
+}
+
+/// An event with a record that can't be named is refused as a whole, before anything runs: what can't be
+/// named can't be reported, and would be deleted.
+#[tokio::test(start_paused = true)]
+async fn a_malformed_event_is_refused_before_anything_runs() {
+    let (bench, effects) = bench();
+    let event = r#"{ "Records": [
+        { "messageId": "m-1", "body": "{\"id\": \"a\"}" },
+        { "body": "{\"id\": \"b\"}" }
+    ] }"#;
+    let refused = bench.try_run(Event::from_json(event)).await;
+    assert!(matches!(refused, Err(EventError::NoMessageId { index: 1 })));
+    assert!(effects.take().is_empty());
+}
+
+/// Lambda's context reaches the handler as what a handler needs of it: how long it may still run.
+///
+/// Peers hand the context itself on. Its deadline would be too late: the handler is cancelled before, so
+/// that the answer goes out in time.
+#[tokio::test(start_paused = true)]
+async fn the_invocations_deadline_reaches_the_handler() {
+    let told = consumer::<Value>()
+        .key(|order: &Value| order["id"].as_str().map(str::to_owned))
+        .handler(
+            async |_: Value, remaining: Remaining| -> Result<(), HandlerError> {
+                Err(format!("{:?} left", remaining.duration()).into())
+            },
+        );
+    let bench = Bench::new(told).timeout(Duration::from_secs(60));
+    let answer = bench.run(one("a")).await;
+    answer.assert_reason("m-1", "59s left");
+}
+
+async fn refuse(_: RecordEnd) -> Result<(), HandlerError> {
+    Err("the mail server is away".into())
+}
+
+/// A failure hook that fails changes nothing.
+#[tokio::test(start_paused = true)]
+async fn a_failure_hook_that_fails_changes_nothing() {
+    let (orders, _) = orders();
+    let bench = Bench::new(orders.on_failure(refuse));
+    bench
+        .run(Event::of([&told("a", "fail"), &order("b")]))
+        .await
+        .assert_failed("m-1")
+        .assert_reason("m-1", "the card was declined")
+        .assert_processed("m-2")
+        .assert_retried(["m-1"]);
+}
+
+/// A success hook that fails makes its record fail, and no other. The effect is on record, so that the next
+/// delivery calls the hook for duplicates and not the handler.
+#[tokio::test(start_paused = true)]
+async fn a_success_hook_that_fails_fails_that_record() {
+    let (orders, effects) = orders();
+    let bench = Bench::new(orders.on_success(|end: RecordEnd| async move {
+        match end.message().id() {
+            "m-1" => Err("the mail server is away".into()),
+            _ => Ok(()),
+        }
+    }));
+    let event = Event::of([&order("a"), &order("b")]);
+    bench
+        .run(&event)
+        .await
+        .assert_failed("m-1")
+        .assert_reason("m-1", "the mail server is away")
+        .assert_processed("m-2")
+        .assert_retried(["m-1"]);
+    bench.run(&event).await.assert_duplicate("m-1");
+    assert_eq!(effects.take(), ["a", "b"]);
+}
+
+/// Invocations at the same time in one process do not mix, even where their message ids are the same.
+#[tokio::test(start_paused = true)]
+async fn invocations_at_the_same_time_do_not_mix() {
+    let (bench, _) = bench();
+    let failing = Event::of([&told("a", "fail"), &told("b", "take a second")]);
+    let fine = Event::of([&told("c", "take a second"), &order("d")]);
+    let (failing, fine) = tokio::join!(bench.run(&failing), bench.run(&fine));
+    failing.assert_failed("m-1").assert_processed("m-2");
+    fine.assert_all_acknowledged();
+}
+
+/// A result that never came counts as a failure, and holds up no other record.
+#[tokio::test(start_paused = true)]
+async fn a_result_that_never_came_counts_as_a_failure() {
+    let (bench, _) = bench();
+    bench
+        .run(Event::of([&told("a", "hang"), &order("b")]))
+        .await
+        .assert_failed("m-1")
+        .assert_processed("m-2")
+        .assert_retried(["m-1"]);
+}
+
+/// A panic in the handler fails its own record only.
+#[tokio::test(start_paused = true)]
+async fn a_panic_in_the_handler_fails_its_own_record_only() {
+    let (bench, _) = bench();
+    bench
+        .run(Event::of([&told("a", "panic"), &order("b")]))
+        .await
+        .assert_failed("m-1")
+        .assert_reason("m-1", "what a surprise")
+        .assert_processed("m-2");
+}
+
+/// Work that was cancelled counts as a failure.
+#[tokio::test(start_paused = true)]
+async fn cancelled_work_counts_as_a_failure() {
+    let (orders, _) = orders();
+    let bench = Bench::new(orders.record_timeout(Duration::from_millis(500)));
+    bench
+        .run(Event::of([&told("a", "take a second"), &order("b")]))
+        .await
+        .assert_failed("m-1")
+        .assert_reason("m-1", "cancelled")
+        .assert_processed("m-2");
+}
+
+/// Nothing leaks from one invocation into the next one of a warm process: no failure, no work.
+#[tokio::test(start_paused = true)]
+async fn nothing_leaks_into_the_next_invocation() {
+    let late = Arc::new(AtomicUsize::new(0));
+    let slow = {
+        let late = Arc::clone(&late);
+        consumer::<Value>()
+            .key(|order: &Value| order["id"].as_str().map(str::to_owned))
+            .handler(move |order: Value| {
+                let late = Arc::clone(&late);
+                async move {
+                    if order["id"] == "slow" {
+                        sleep(Duration::from_secs(40)).await;
+                        late.fetch_add(1, Ordering::SeqCst);
+                    }
+                }
+            })
+    };
+    let bench = Bench::new(slow);
+    let event = Event::of([Record::json(&order("slow")), Record::text("{")]);
+    bench.run(&event).await.assert_retried(["m-1", "m-2"]);
+    bench.run(one("a")).await.assert_all_acknowledged();
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(late.load(Ordering::SeqCst), 0);
+}

@@ -1,0 +1,315 @@
+//! The correlation id: where it comes from, and where it stands.
+
+use std::sync::{Arc, Mutex};
+
+use crate::support::sqs::{Sqs, Turn};
+use crate::support::{Bench, body, event, grouped, order};
+use serde::de::IgnoredAny;
+use serde_json::{Value, json};
+use sqs_once::{
+    Auto, Consumer, CorrelationId, Envelope, EnvelopeError, EventBridge, HandlerError, Message,
+    MessageMeta, Opened, consumer,
+};
+use tracing::level_filters::LevelFilter;
+use tracing::subscriber::DefaultGuard;
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+
+const TRACE: &str = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1";
+
+fn consuming(bench: &Bench) -> Consumer {
+    let consuming = consumer::<IgnoredAny>()
+        .key(sqs_once::MessageId)
+        .handler(async |_: IgnoredAny| {});
+    bench.consumer(consuming)
+}
+
+fn with_attributes(mut record: Value, attributes: &[(&str, &str)]) -> Value {
+    for (name, value) in attributes {
+        record["messageAttributes"][name] = json!({ "dataType": "String", "stringValue": value });
+    }
+    record
+}
+
+fn traced(mut record: Value, header: &str) -> Value {
+    record["attributes"]["AWSTraceHeader"] = json!(header);
+    record
+}
+
+/// The correlation ids in the records' lines, in the batch's order.
+fn logged(bench: &Bench) -> Vec<Option<String>> {
+    let mut lines = bench.log.take("sqs_once::record");
+    lines.sort_by_key(|line| line["message_id"].clone());
+    let ids = lines.iter().map(|line| line.get("correlation_id").cloned());
+    ids.collect()
+}
+
+async fn found(consumer: &Consumer, bench: &Bench, record: Value) -> Option<String> {
+    bench.invoke(consumer, event([record])).await;
+    logged(bench).remove(0)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attribute_goes_before_the_trace_and_its_spellings_have_an_order() {
+    let bench = Bench::new();
+    let consumer = consuming(&bench);
+    let spellings = [
+        "correlation-id",
+        "correlationId",
+        "CorrelationId",
+        "correlation_id",
+        "x-correlation-id",
+        "X-Correlation-Id",
+    ];
+    for from in 0..spellings.len() {
+        let attributes: Vec<_> = spellings[from..]
+            .iter()
+            .map(|name| (*name, *name))
+            .collect();
+        let record = traced(with_attributes(order("a"), &attributes), TRACE);
+        let id = found(&consumer, &bench, record).await;
+        assert_eq!(id.as_deref(), Some(spellings[from]));
+    }
+    let id = found(&consumer, &bench, traced(order("a"), TRACE)).await;
+    assert_eq!(id.as_deref(), Some("1-5759e988-bd862e3fe1be46a994272793"));
+    for nothing in ["", "Parent=53995c3f42cd8ad8", "Root=", "Root"] {
+        assert_eq!(
+            found(&consumer, &bench, traced(order("a"), nothing)).await,
+            None
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_envelopes_id_goes_after_an_attribute_and_before_the_trace() {
+    let bench = Bench::new();
+    let consumer = consuming(&bench).envelope(Auto);
+    let detail = json!({
+        "id": "e-1", "detail-type": "t", "source": "s", "account": "1", "region": "r", "detail": {},
+    });
+    let publication = |message: &str, attributes: Value| {
+        json!({
+            "Type": "Notification", "MessageId": "n-1", "TopicArn": "arn:aws:sns:r:1:t",
+            "Message": message, "MessageAttributes": attributes,
+        })
+    };
+    let attribute = json!({ "correlationId": { "Type": "String", "Value": "c-1" } });
+    for (content, expected) in [
+        (detail.clone(), "e-1"),
+        (publication("{}", json!({})), "n-1"),
+        (publication(&detail.to_string(), json!({})), "e-1"),
+        (publication(&detail.to_string(), attribute), "c-1"),
+    ] {
+        let record = traced(body(&content.to_string()), TRACE);
+        let id = found(&consumer, &bench, record).await;
+        assert_eq!(id.as_deref(), Some(expected));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_comes_from_outside_is_capped_and_breaks_no_line() {
+    let bench = Bench::new();
+    let consumer = consuming(&bench);
+    let long = format!("é{}", "é".repeat(1000));
+    for (given, kept) in [
+        (" c-1 ", Some("c-1".to_owned())),
+        (&*long, Some("é".repeat(CorrelationId::MAX_LEN / 2))),
+        ("  ", None),
+        ("c-1\nERROR forged", None),
+        ("c-1\u{1b}[2J", None),
+    ] {
+        let record = with_attributes(order("a"), &[("correlation-id", given)]);
+        assert_eq!(found(&consumer, &bench, record).await, kept);
+    }
+    let next = [("correlation-id", " "), ("correlationId", "c-2")];
+    let record = with_attributes(order("a"), &next);
+    assert_eq!(
+        found(&consumer, &bench, record).await.as_deref(),
+        Some("c-2")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_function_of_ones_own_is_asked_in_place_of_the_default_with_the_envelope_opened() {
+    let bench = Bench::new();
+    let consumer = consuming(&bench)
+        .envelope(EventBridge)
+        .correlation_id(|message| match message.content() {
+            Some("1") => panic!("4111-1111"),
+            Some("2") => None,
+            content => content.map(|content| format!("of {content}")),
+        });
+    let records = [r#"{"detail":0}"#, r#"{"detail":1}"#, r#"{"detail":2}"#];
+    let records = records.map(|content| traced(body(content), TRACE));
+    assert!(bench.invoke(&consumer, event(records)).await.is_empty());
+    assert!(!bench.log.all().contains("4111"));
+    assert_eq!(logged(&bench), [Some("of 0".to_owned()), None, None]);
+}
+
+struct Broken;
+
+impl Envelope for Broken {
+    fn open(&self, _: &str, _: &sqs_once::Message) -> Result<Opened, sqs_once::EnvelopeError> {
+        Err(sqs_once::EnvelopeError::new("broken", "as it is"))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_line_about_a_record_has_it_whatever_becomes_of_the_record() {
+    let (bench, sqs) = (Bench::new(), Sqs::always(Turn::Refuse("AccessDenied")));
+    let failing = consumer::<IgnoredAny>()
+        .key(sqs_once::MessageId)
+        .dead_letter_queue("https://sqs.eu-central-1.amazonaws.com/123456789012/orders-dlq")
+        .sqs_client(sqs.client())
+        .handler(async |_: IgnoredAny| Err::<(), _>(HandlerError::terminal("no such card")));
+    let consumer = bench.consumer(failing);
+    let correlated = |record, id| with_attributes(record, &[("correlation-id", id)]);
+    let batch = [
+        correlated(grouped("g", "a"), "c-0"),
+        // Never taken up, since the first of its group fails.
+        correlated(grouped("g", "b"), "c-1"),
+        correlated(grouped("h", "c"), "c-2"),
+    ];
+    let mut batch = batch.to_vec();
+    batch[2]["body"] = json!("not json");
+    bench.invoke(&consumer, event(batch)).await;
+    let ids = ["c-0", "c-1", "c-2"].map(|id| Some(id.to_owned()));
+    assert_eq!(logged(&bench), ids);
+    let unmoved = bench.log.take("sqs_once::batch::run::ending");
+    let mut told: Vec<_> = unmoved.iter().map(|line| &line["correlation_id"]).collect();
+    told.sort();
+    assert_eq!(told, ["c-0", "c-2"]);
+
+    let unopened = consuming(&bench).envelope(Broken);
+    let record = correlated(order("a"), "c-3");
+    assert_eq!(
+        found(&unopened, &bench, record).await.as_deref(),
+        Some("c-3")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_may_ask_for_it() {
+    let bench = Bench::new();
+    let asking = consumer::<IgnoredAny>().key(sqs_once::MessageId).handler(
+        async |_: IgnoredAny, id: CorrelationId, message: MessageMeta| {
+            assert_eq!((id.as_str(), Some(&id)), ("c-1", message.correlation_id()));
+        },
+    );
+    let record = with_attributes(order("a"), &[("correlation-id", "c-1")]);
+    let asking = bench.consumer(asking);
+    assert_eq!(
+        bench.invoke(&asking, event([record, order("b")])).await,
+        ["m-1"]
+    );
+    let lines = bench.log.take("sqs_once::record");
+    let line = lines
+        .iter()
+        .find(|line| line["message_id"] == "m-1")
+        .unwrap();
+    assert_eq!(line["outcome"], "terminal");
+    assert!(
+        line["reason"].contains("asks for a CorrelationId"),
+        "{line:?}"
+    );
+
+    let optional = consumer::<IgnoredAny>()
+        .key(|_: &IgnoredAny| "optional")
+        .handler(async |_: IgnoredAny, id: Option<CorrelationId>| assert_eq!(id, None));
+    let optional = bench.consumer(optional);
+    assert!(
+        bench
+            .invoke(&optional, event([order("b")]))
+            .await
+            .is_empty()
+    );
+}
+
+/// What a subscriber in Lambda's format writes, at its highest level but one.
+#[derive(Clone, Default)]
+struct Warnings(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Warnings {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Warnings {
+    fn capture(&self) -> DefaultGuard {
+        let writer = self.clone();
+        let lines = tracing_subscriber::fmt::layer()
+            .json()
+            .flatten_event(true)
+            .with_writer(move || writer.clone());
+        let only_warnings = Targets::new().with_default(LevelFilter::WARN);
+        let subscriber = tracing_subscriber::registry().with(lines.with_filter(only_warnings));
+        tracing::subscriber::set_default(subscriber)
+    }
+
+    /// The spans around the line that says this, outermost first.
+    fn spans_of(&self, message: &str) -> Vec<Value> {
+        let lines = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
+        let mut lines = lines
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap());
+        let line: Option<Value> = lines.find(|line: &Value| line["message"] == message);
+        line.unwrap()["spans"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default()
+    }
+}
+
+struct Talkative;
+
+impl Envelope for Talkative {
+    fn open(&self, _: &str, _: &Message) -> Result<Opened, EnvelopeError> {
+        tracing::warn!("the envelope speaks");
+        Ok(Opened::untouched())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_is_logged_of_a_record_stands_in_its_span_at_every_level() {
+    let bench = Bench::new();
+    let warnings = Warnings::default();
+    let _guard = warnings.capture();
+    let talkative = consumer::<IgnoredAny>()
+        .envelope(Talkative)
+        .key(|_: &IgnoredAny| "o-1")
+        .on_failure(async |_| Err("the pager is away".into()))
+        .handler(async |_: IgnoredAny| {
+            tracing::warn!("the handler speaks");
+            Err::<(), _>("no such card")
+        });
+    let record = with_attributes(order("a"), &[("correlation-id", "c-1")]);
+    bench
+        .invoke(&bench.consumer(talkative), event([record]))
+        .await;
+
+    for line in [
+        "the handler speaks",
+        "a failure hook failed, which changes nothing",
+    ] {
+        let spans = warnings.spans_of(line);
+        let [invocation, record] = &*spans else {
+            panic!("{line}: {spans:?}");
+        };
+        assert_eq!(
+            (&invocation["name"], &record["name"]),
+            (&json!("invocation"), &json!("record"))
+        );
+        assert_eq!(record["message_id"], "m-0");
+        assert_eq!(record["correlation_id"], "c-1");
+        assert!(record["key"].as_str().unwrap().starts_with("test#"));
+    }
+    // What is in the envelope is not known yet.
+    let spans = warnings.spans_of("the envelope speaks");
+    assert_eq!(spans.last().unwrap()["message_id"], "m-0");
+}

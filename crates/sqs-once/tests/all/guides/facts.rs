@@ -1,0 +1,350 @@
+//! What the guides say of other files: tests, the templates, prices, messages.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use crate::guides::{files, name, read, root};
+
+/// Every file of ours below a folder that ends so, one after the other.
+fn sources(folder: &Path, extension: &str, all: &mut String) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_symlink() || path.file_name().is_some_and(|name| name == "node_modules") {
+            continue;
+        }
+        if path.is_dir() {
+            sources(&path, extension, all);
+        } else if path.extension().is_some_and(|found| found == extension) {
+            all.push_str(&read(&path));
+        }
+    }
+}
+
+/// What stands between back quotes.
+fn quoted(line: &str) -> Vec<&str> {
+    line.split('`').skip(1).step_by(2).collect()
+}
+
+#[test]
+fn every_test_that_a_guide_names_exists() {
+    let mut code = String::new();
+    sources(&root().join("crates"), "rs", &mut code);
+    sources(&root().join("tests"), "rs", &mut code);
+    let is_test = |word: &&str| {
+        let is_name = word
+            .bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
+        is_name && word.matches('_').count() >= 4
+    };
+    let mut missing = Vec::new();
+    let mut named = 0;
+    for path in files("docs", "md") {
+        let text = read(&path);
+        for test in text.lines().flat_map(quoted).filter(is_test) {
+            named += 1;
+            if !code.contains(&format!("fn {test}(")) {
+                missing.push(format!("{}: {test}", name(&path)));
+            }
+        }
+    }
+    assert!(named > 50, "only {named} were found");
+    assert!(missing.is_empty(), "{}", missing.join("\n"));
+}
+
+/// The lines of a template that are no comments.
+fn template(path: &str) -> Vec<String> {
+    let text = read(&root().join(path));
+    let is_told = |line: &&str| !line.trim().is_empty() && !line.trim().starts_with('#');
+    text.lines().filter(is_told).map(str::to_owned).collect()
+}
+
+/// The code blocks of a guide that are in this language.
+fn blocks(guide: &str, language: &str) -> Vec<String> {
+    let text = read(&root().join("docs").join(guide));
+    let opening = format!("```{language}\n");
+    let parts = text.split(&opening).skip(1);
+    let blocks = parts.map(|rest| rest.split("```").next().unwrap().to_owned());
+    blocks.collect()
+}
+
+#[test]
+fn the_template_is_quoted_as_it_is_and_nothing_of_it_goes_unexplained() {
+    let template = template("template.yaml");
+    let guide = read(&root().join("docs/template.md"));
+    for block in blocks("template.md", "yaml") {
+        let lines: Vec<_> = block.lines().collect();
+        let is_there = template.windows(lines.len()).any(|window| window == lines);
+        assert!(is_there, "template.yaml has nowhere:\n{block}");
+    }
+    let is_name =
+        |line: &&String| line.starts_with("  ") && !line.starts_with("   ") && line.ends_with(':');
+    for line in template.iter().filter(is_name) {
+        let name = line.trim().trim_end_matches(':');
+        assert!(
+            guide.contains(name),
+            "docs/template.md does not explain {name}"
+        );
+    }
+}
+
+/// The actions that stand in a text, such as `sqs:SendMessage`.
+fn actions(text: &str) -> BTreeSet<String> {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != ':');
+    let services = ["dynamodb:", "sqs:", "logs:", "xray:", "kms:"];
+    let is_action = |word: &&str| {
+        services.iter().any(|service| {
+            word.strip_prefix(service)
+                .is_some_and(|action| action.starts_with(|c: char| c.is_ascii_uppercase()))
+        })
+    };
+    words.filter(is_action).map(str::to_owned).collect()
+}
+
+#[test]
+fn the_permissions_are_those_of_the_templates() {
+    let orders = actions(&template("template.yaml").join("\n"));
+    let inventory = actions(&template("crates/inventory/template.yaml").join("\n"));
+    let guide = read(&root().join("docs/iam.md"));
+    let granted: BTreeSet<_> = orders.union(&inventory).cloned().collect();
+    let only_for_some = [
+        "dynamodb:DeleteItem",
+        "dynamodb:ConditionCheckItem",
+        "kms:Decrypt",
+        "kms:GenerateDataKey",
+    ];
+    let explained: BTreeSet<_> = actions(&guide)
+        .into_iter()
+        .filter(|action| !only_for_some.contains(&&**action))
+        .collect();
+    assert_eq!(explained, granted);
+
+    let policies: Vec<_> = blocks("iam.md", "json")
+        .iter()
+        .map(|policy| actions(policy))
+        .collect();
+    let without = |all: &BTreeSet<String>, service: &str| -> BTreeSet<_> {
+        all.iter()
+            .filter(|action| !action.starts_with(service))
+            .cloned()
+            .collect()
+    };
+    assert_eq!(policies[0], without(&orders, "xray:"));
+    let tables: BTreeSet<_> = policies[1].union(&policies[2]).cloned().collect();
+    let of_tables = inventory
+        .into_iter()
+        .filter(|action| action.starts_with("dynamodb:"));
+    assert_eq!(tables, of_tables.collect());
+}
+
+/// A whole number of the template, by the name that it alone has there.
+fn number(template: &[String], name: &str) -> u32 {
+    let named = format!("{name}: ");
+    let mut values = template
+        .iter()
+        .filter_map(|line| line.trim().strip_prefix(&named));
+    let value = values
+        .next()
+        .unwrap_or_else(|| panic!("{name} is not in the template"));
+    value.parse().unwrap()
+}
+
+#[test]
+fn the_times_are_those_of_the_template() {
+    let template = template("template.yaml");
+    let window = number(&template, "MaximumBatchingWindowInSeconds");
+    let timeout = number(&template, "Timeout");
+    let visibility = number(&template, "VisibilityTimeout");
+    let deliveries = number(&template, "maxReceiveCount");
+    assert_eq!(visibility, 6 * timeout + window);
+    let guide = read(&root().join("docs/timeouts.md"));
+    for said in [
+        format!("= {window} + {timeout} + 3 |"),
+        format!("| {} s | the lease has lapsed", window + timeout + 3),
+        format!("= {window} + {timeout} − 1 |"),
+        format!("| {} s | handlers are cancelled", window + timeout - 1),
+        format!("| {} s | the deadline", window + timeout),
+        format!(
+            "| {visibility} s | the message is visible again | 6 × `Timeout` + window = 6 × {timeout} + {window} |"
+        ),
+        format!("| {} s | the fifth and last", (deliveries - 1) * visibility),
+        format!("| {} s | after the fifth delivery", deliveries * visibility),
+        format!("| {deliveries} × {visibility} |"),
+    ] {
+        assert!(
+            guide.contains(&said),
+            "docs/timeouts.md does not say: {said}"
+        );
+    }
+    let last = deliveries - 1;
+    let outage = format!(
+        "{last} × {visibility} s = {} s, {} minutes",
+        last * visibility,
+        last * visibility / 60
+    );
+    assert!(
+        guide.contains(&outage),
+        "docs/timeouts.md does not say: {outage}"
+    );
+    let modes = plain(&read(&root().join("docs/failure-modes.md")));
+    let buried = format!(
+        "after {last} × {visibility} s: an outage of less than {} minutes",
+        last * visibility / 60
+    );
+    assert!(
+        modes.contains(&buried),
+        "docs/failure-modes.md does not say: {buried}"
+    );
+    let drawing = read(&root().join("docs/diagrams/one-delivery.svg"));
+    for moment in [
+        window,
+        window + timeout - 1,
+        window + timeout,
+        window + timeout + 3,
+    ] {
+        assert!(
+            drawing.contains(&format!(">{moment}<")),
+            "one-delivery.svg lacks {moment}"
+        );
+    }
+    assert!(drawing.contains(&format!(">{visibility} s<")));
+}
+
+#[test]
+fn the_prices_are_those_of_the_performance_page() {
+    let (cost, performance) = (
+        plain(&read(&root().join("docs/cost.md"))),
+        read(&root().join("docs/performance.md")),
+    );
+    for price in ["$0.625", "$0.125", "$0.0000133334"] {
+        assert!(
+            cost.contains(price) && performance.contains(price),
+            "{price}"
+        );
+    }
+    // CloudWatch's: what is measured, and what the alarms look at.
+    let measured = read(&root().join("docs/metrics.md"));
+    let units = ["| count |", "| milliseconds |"];
+    let rows = measured.lines().filter_map(|line| {
+        let unit = units.iter().find(|unit| line.contains(**unit))?;
+        line.split(unit).next()
+    });
+    let metrics: usize = rows.map(|names| quoted(names).len()).sum();
+    let template = template("template.yaml");
+    let names = template.iter().filter(|line| line.contains("MetricName: "));
+    let watched = names.count();
+    for row in [
+        format!(
+            "| {metrics} metrics of the service at $0.30 | ${:.2} |",
+            metrics as f64 * 0.3
+        ),
+        format!(
+            "| {watched} metrics under the template's alarms at $0.10 | ${:.2} |",
+            watched as f64 * 0.1
+        ),
+    ] {
+        assert!(cost.contains(&row), "docs/cost.md does not say {row}");
+    }
+    let (new, again, failed) = (10_000_000, 500_000, 100_000);
+    let writes = 2 * new + again + 2 * failed + failed;
+    let reads = again + failed;
+    let dollars = f64::from(writes) * 0.625e-6 + f64::from(reads) * 0.125e-6;
+    for sum in [
+        thousands(writes),
+        thousands(reads),
+        format!("${dollars:.2} a month"),
+        format!("${:.2} per million", dollars / 10.0),
+    ] {
+        assert!(cost.contains(&sum), "docs/cost.md does not say {sum}");
+    }
+}
+
+fn thousands(number: u32) -> String {
+    match number / 1000 {
+        0 => number.to_string(),
+        above => format!("{},{:03}", thousands(above), number % 1000),
+    }
+}
+
+/// A text in one line, and without what only Rust's literals have.
+fn plain(text: &str) -> String {
+    let text = text.replace("\\\n", " ").replace("\\\"", "\"");
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn every_message_is_one_that_the_sources_say() {
+    let mut code = String::new();
+    for package in ["sqs-once", "sqs-once-postgres", "sqs-once-operate"] {
+        sources(
+            &root().join("crates").join(package).join("src"),
+            "rs",
+            &mut code,
+        );
+    }
+    sources(
+        &root().join("crates/sqs-once-macros/tests/ui"),
+        "stderr",
+        &mut code,
+    );
+    let code = plain(&code);
+    let guide = read(&root().join("docs/troubleshooting.md"));
+    let (messages, _) = guide.split_once("## No message at all").unwrap();
+    let mut unknown = Vec::new();
+    for row in messages
+        .lines()
+        .filter(|line| line.starts_with("| ") && line.contains('`'))
+    {
+        let first = row.split(" | ").next().unwrap();
+        unknown.extend(
+            quoted(first)
+                .into_iter()
+                .filter(|words| !code.contains(words))
+                .map(str::to_owned),
+        );
+    }
+    assert!(unknown.is_empty(), "nobody says:\n{}", unknown.join("\n"));
+}
+
+#[test]
+fn every_error_of_the_library_is_in_troubleshooting() {
+    let mut code = String::new();
+    for package in ["sqs-once", "sqs-once-operate"] {
+        sources(
+            &root().join("crates").join(package).join("src"),
+            "rs",
+            &mut code,
+        );
+    }
+    let guide = read(&root().join("docs/troubleshooting.md"));
+    let mut missing = Vec::new();
+    for error in code.split("#[error(").skip(1) {
+        let Some(text) = error.trim_start().strip_prefix('"') else {
+            continue;
+        };
+        let text = plain(
+            &text[..text
+                .find("\"\n")
+                .into_iter()
+                .chain(text.find("\","))
+                .chain(text.find("\")"))
+                .min()
+                .unwrap()],
+        );
+        // The longest part that is the same in all cases, and has no back quotes to be quoted in.
+        let parts = text
+            .split('{')
+            .flat_map(|part| part.rsplit('}').next())
+            .flat_map(|part| part.split('`'));
+        let longest = parts.max_by_key(|part| part.len()).unwrap_or_default();
+        let longest = longest.trim_matches(|c: char| !c.is_alphanumeric());
+        if longest.len() > 8 && !guide.contains(longest) {
+            missing.push(longest.to_owned());
+        }
+    }
+    assert!(
+        missing.is_empty(),
+        "docs/troubleshooting.md does not have:\n{}",
+        missing.join("\n")
+    );
+}

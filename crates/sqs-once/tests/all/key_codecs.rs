@@ -1,0 +1,241 @@
+//! Keys under the ids that Powertools for AWS Lambda gives them. `.ci/powertools.py` makes the vectors anew with the real
+//! libraries, and runs both on one table.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use sqs_once::key::{ItemId, KeyCodec, KeyPart, KeyWriter, Namespace};
+use sqs_once::store::{Item, Status};
+use sqs_once::testing::{Bench, Event};
+use sqs_once::{
+    BusinessKey, Clock, Consumer, Idempotency, IdempotencyToken, KeyError, PayloadMismatch,
+    RunError,
+};
+
+const VECTORS: &str = include_str!("powertools_vectors.json");
+const PREFIX: &str = "orders.app.process_order";
+
+struct Parts<'a>(&'a [Value]);
+
+impl KeyPart for Parts<'_> {
+    fn write(&self, key: &mut KeyWriter) -> Result<(), KeyError> {
+        self.0.iter().try_for_each(|part| match part {
+            Value::String(text) => text.write(key),
+            Value::Number(number) => number.as_i64().unwrap().write(key),
+            Value::Bool(value) => value.write(key),
+            other => panic!("{other} is no part"),
+        })
+    }
+}
+
+fn codecs() -> [(&'static str, KeyCodec); 4] {
+    [
+        ("python", KeyCodec::powertools_python(PREFIX)),
+        ("typescript", KeyCodec::powertools_typescript(PREFIX)),
+        ("java", KeyCodec::powertools_java(PREFIX)),
+        ("dotnet", KeyCodec::powertools_dotnet(PREFIX)),
+    ]
+}
+
+fn id<K: KeyPart + ?Sized>(codec: &KeyCodec, key: &K) -> Result<ItemId, KeyError> {
+    codec.item_id(&BusinessKey::of(key).unwrap())
+}
+
+/// What `codec` can't write, in its own words.
+fn unwritable<K: KeyPart + ?Sized>(codec: KeyCodec, key: &K) -> &'static str {
+    match id(&codec, key) {
+        Err(KeyError::Unwritable { found, .. }) => found,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn keys_have_the_ids_that_the_real_libraries_give_them() {
+    let vectors: Value = serde_json::from_str(VECTORS).unwrap();
+    assert_eq!(vectors["prefix"], PREFIX);
+    let keys = vectors["keys"].as_array().unwrap();
+    assert!(keys.len() > 20);
+    for key in keys {
+        let parts = Parts(key["parts"].as_array().unwrap());
+        for (library, codec) in codecs() {
+            let found = id(&codec, &parts).unwrap();
+            assert_eq!(found.as_str(), key[library], "{library}: {}", key["parts"]);
+        }
+    }
+}
+
+#[test]
+fn what_a_library_has_no_sure_id_for_is_refused_and_never_guessed() {
+    for (_, codec) in codecs() {
+        assert_eq!(unwritable(codec, &[0_u8, 255]), "bytes");
+    }
+    let typescript = || KeyCodec::powertools_typescript(PREFIX);
+    // JSON.parse makes one number of these two.
+    for large in [1_i128 << 53, (1 << 53) + 1, -(1 << 53)] {
+        let found = unwritable(typescript(), &large);
+        assert_eq!(found, "an integer beyond 2^53 - 1");
+    }
+    unwritable(typescript(), &("tenant", u128::MAX));
+    assert!(id(&KeyCodec::powertools_python(PREFIX), &u128::MAX).is_ok());
+    let dotnet = || KeyCodec::powertools_dotnet(PREFIX);
+    for read_again in ["true", "null", " 42", "\"x\"", "{\"a\":1}", "[1]"] {
+        let found = unwritable(dotnet(), read_again);
+        assert_eq!(found, "text that is JSON itself", "{read_again}");
+    }
+    unwritable(dotnet(), &("tenant", "42"));
+    assert_eq!(
+        id(&dotnet(), "42").unwrap(),
+        id(&dotnet(), &42).unwrap(),
+        "as there"
+    );
+}
+
+#[test]
+fn what_is_logged_of_an_id_has_nothing_of_its_md5() {
+    for (library, codec) in codecs() {
+        let id = id(&codec, "o-1001").unwrap();
+        let (_, hash) = id.as_str().split_once('#').unwrap();
+        let short = id.short();
+        let (prefix, digits) = short.split_once('#').unwrap();
+        assert_eq!((prefix, digits.len()), (PREFIX, 12), "{library}");
+        assert!(!hash.starts_with(digits), "{library}");
+        assert!(!format!("{id:?}").contains(hash), "{library}");
+    }
+}
+
+#[test]
+fn a_prefix_is_neither_blank_nor_longer_than_an_id_can_have() {
+    let longest = "p".repeat(991);
+    let codec = KeyCodec::powertools_java(&longest);
+    assert_eq!(id(&codec, "k").unwrap().as_str().len(), 1024);
+    for prefix in [" ".to_owned(), "p".repeat(992)] {
+        let made = std::panic::catch_unwind(|| KeyCodec::powertools_java(&prefix));
+        assert!(made.is_err(), "{} bytes", prefix.len());
+    }
+}
+
+type Tokens = Arc<Mutex<Vec<IdempotencyToken>>>;
+
+fn consumer(tokens: &Tokens) -> Consumer {
+    let tokens = Arc::clone(tokens);
+    sqs_once::consumer::<Value>()
+        .key(|order: &Value| order["order_id"].as_str().map(str::to_owned))
+        .namespace("payments")
+        .handler(move |_: Value, token: IdempotencyToken| {
+            tokens.lock().unwrap().push(token);
+            async {}
+        })
+}
+
+fn python() -> KeyCodec {
+    KeyCodec::powertools_python(PREFIX)
+}
+
+/// What Powertools for Python leaves of a key.
+fn of_python(key: &str, status: Status, bench: &Bench) -> Item {
+    let later = bench.clock().now() + Duration::from_secs(3600);
+    Item {
+        id: id(&python(), key).unwrap(),
+        lease_until: (status == Status::InProgress).then_some(later),
+        status,
+        expiration: Some(later),
+        fingerprint: Some(sqs_once::key::Fingerprint::from_stored("an MD5")),
+        data: Some("{\"receipt\": 7}".into()),
+        owner: None,
+        fence: None,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_consumer_keeps_its_keys_where_the_other_library_does() {
+    let tokens = Tokens::default();
+    let bench = Bench::new(consumer(&tokens).key_codec(python()));
+    let event = |key| Event::of([&json!({ "order_id": key, "total": 1 })]);
+
+    bench.run(&event("o-1")).await.assert_processed("m-1");
+    let id = id(&python(), "o-1").unwrap();
+    let item = bench.store().memory().get(&id).unwrap();
+    assert_eq!(item.status, Status::Completed);
+    assert_eq!(item.fingerprint, None, "theirs is another");
+    bench.run(&event("o-1")).await.assert_duplicate("m-1");
+
+    let store = bench.store().memory();
+    store.put(of_python("o-2", Status::Completed, &bench));
+    bench.run(&event("o-2")).await.assert_duplicate("m-1");
+    store.put(of_python("o-3", Status::InProgress, &bench));
+    bench.run(&event("o-3")).await.assert_in_progress("m-1");
+    assert_eq!(tokens.lock().unwrap().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_keeps_its_token_under_another_codec() {
+    let tokens = Tokens::default();
+    let event = Event::of([&json!({ "order_id": "o-1" })]);
+    let bench = Bench::new(consumer(&tokens));
+    bench.run(&event).await.assert_processed("m-1");
+    let beside = bench.beside(consumer(&tokens).key_codec(python()));
+    beside.run(&event).await.assert_processed("m-1");
+    let tokens = tokens.lock().unwrap();
+    assert_eq!(tokens[0], tokens[1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_without_an_id_makes_its_record_terminal_and_asks_nothing_of_the_store() {
+    let tokens = Tokens::default();
+    let codec = KeyCodec::powertools_dotnet(PREFIX);
+    let bench = Bench::new(consumer(&tokens).key_codec(codec));
+    let event = Event::of([
+        &json!({ "order_id": "true" }),
+        &json!({ "order_id": "o-1" }),
+    ]);
+    let answer = bench.run(&event).await;
+    answer
+        .assert_terminal("m-1")
+        .assert_reason("m-1", "text that is JSON itself")
+        .assert_processed("m-2");
+    assert_eq!(bench.store().requests(), 2, "the other's claim and record");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_consumer_that_wants_to_reject_other_payloads_refuses_to_start_on_such_ids() {
+    let tokens = Tokens::default();
+    let consumer = consumer(&tokens)
+        .key_codec(python())
+        .payload_mismatch(PayloadMismatch::Reject);
+    let bench = Bench::new(consumer);
+    let event = Event::of([&json!({ "order_id": "o-1" })]);
+    let error = bench.try_run(&event).await.unwrap_err().to_string();
+    assert!(error.contains("payload_mismatch"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_outside_of_sqs_shares_the_ids_too() {
+    let bench = Bench::new(consumer(&Tokens::default()));
+    let idempotency = Idempotency::new()
+        .namespace("payments")
+        .store(bench.store().clone())
+        .clock(bench.clock().clone())
+        .key_codec(python());
+    let invocation = idempotency.until(bench.clock().now() + Duration::from_secs(30));
+    let work = || async { Ok::<_, KeyError>(json!({ "receipt": 8 })) };
+
+    let store = bench.store().memory();
+    store.put(of_python("o-1", Status::Completed, &bench));
+    let before = invocation.run("o-1", work).await.unwrap();
+    assert_eq!(before.into_value(), Some(json!({ "receipt": 7 })));
+    assert!(!invocation.run("o-2", work).await.unwrap().is_duplicate());
+    assert!(store.get(&id(&python(), "o-2").unwrap()).is_some());
+    let error = invocation.run(&[1_u8], work).await.unwrap_err();
+    assert!(matches!(error, RunError::Key(_)), "{error}");
+}
+
+#[test]
+fn a_namespace_is_a_codec_of_ids_that_can_be_read_or_not() {
+    let namespace = Namespace::new("payments").unwrap();
+    let key = BusinessKey::of("o-1").unwrap();
+    for namespace in [namespace.clone(), namespace.readable_keys(true)] {
+        let codec = KeyCodec::from(namespace.clone());
+        assert_eq!(codec.item_id(&key).unwrap(), namespace.item_id(&key));
+    }
+}

@@ -1,0 +1,270 @@
+//! What the lines of an invocation say, and which of them are written.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use crate::support::process::{Process, is_logging};
+use aws_lambda_events::event::sqs::SqsEvent;
+use lambda_runtime::{Context, LambdaEvent};
+use serde_json::{Value, json};
+use sqs_once::testing::{Event, Record};
+use sqs_once::{HandlerError, MemoryStore, Outcome, Timestamp};
+use tower_service::Service;
+
+const RUN: &str = "in_a_process_that_handles_two_batches";
+const JSON: (&str, &str) = ("AWS_LAMBDA_LOG_FORMAT", "JSON");
+
+async fn pay(order: Value) -> Result<(), HandlerError> {
+    tracing::info!(step = "charge", "said by the handler");
+    tracing::debug!("said in detail");
+    match order["fails"].as_bool() {
+        Some(true) => Err("declined".into()),
+        _ => Ok(()),
+    }
+}
+
+#[tokio::test]
+async fn in_a_process_that_handles_two_batches() {
+    if !is_logging().await {
+        return;
+    }
+    let mut consumer = sqs_once::consumer::<Value>()
+        .key(|order: &Value| order["id"].as_str().map(str::to_owned))
+        .namespace("payments")
+        .store(MemoryStore::new())
+        .handler(pay);
+    if std::env::var_os("SET_BY_CODE").is_some() {
+        consumer = consumer
+            .service("by code")
+            .record_level(Outcome::Processed, tracing::Level::DEBUG);
+    }
+    for request_id in ["r-1", "r-2"] {
+        let event = Event::of([
+            Record::json(&json!({ "id": "o-1" })),
+            Record::json(&json!({ "id": "o-2", "fails": true }))
+                .attribute("correlation-id", "checkout-7"),
+        ]);
+        let mut context = Context::default();
+        let in_a_minute = SystemTime::now() + Duration::from_secs(60);
+        context.deadline = Timestamp::from(in_a_minute).as_millis();
+        context.request_id = request_id.to_owned();
+        context.xray_trace_id = Some(
+            "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1".to_owned(),
+        );
+        let event: SqsEvent = serde_json::from_str(event.as_json()).unwrap();
+        consumer
+            .call(LambdaEvent::new(event, context))
+            .await
+            .unwrap();
+    }
+    std::process::exit(0);
+}
+
+/// The lines of a run with these variables.
+fn lines(variables: &[(&str, &str)]) -> Vec<Value> {
+    let variables: Vec<_> = variables.iter().copied().chain([JSON]).collect();
+    let lines = Process::with(module_path!(), RUN, &variables).rest();
+    lines
+        .iter()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+fn said<'a>(lines: &'a [Value], message: &str) -> Vec<&'a Value> {
+    lines
+        .iter()
+        .filter(|line| line["message"] == message)
+        .collect()
+}
+
+#[test]
+fn every_line_of_an_invocation_says_service_request_trace_and_cold_start() {
+    let lines = lines(&[]);
+    let of_invocations: Vec<_> = lines
+        .iter()
+        .filter(|line| !line["message_id"].is_null())
+        .collect();
+    // Each record's own line, and what the handler said of those that it ran for.
+    assert_eq!(of_invocations.len(), 2 + 2 + 2 + 1, "{lines:#?}");
+    for line in of_invocations {
+        assert_eq!(line["service"], "payments", "{line}");
+        assert_eq!(
+            line["xray_trace_id"], "1-5759e988-bd862e3fe1be46a994272793",
+            "{line}"
+        );
+        let is_first = line["function_request_id"] == "r-1";
+        assert!(is_first || line["function_request_id"] == "r-2", "{line}");
+        assert_eq!(line["cold_start"], is_first, "{line}");
+    }
+    let handlers = said(&lines, "said by the handler");
+    assert_eq!(handlers[0]["step"], "charge");
+    assert!(
+        handlers[0]["key"]
+            .as_str()
+            .unwrap()
+            .starts_with("payments#")
+    );
+}
+
+#[test]
+fn an_environment_made_ready_ahead_of_time_has_no_cold_start() {
+    let lines = lines(&[("AWS_LAMBDA_INITIALIZATION_TYPE", "provisioned-concurrency")]);
+    let handlers = said(&lines, "said by the handler");
+    assert!(
+        handlers.iter().all(|line| line["cold_start"] == false),
+        "{lines:#?}"
+    );
+}
+
+#[test]
+fn the_service_is_ours_then_powertools_then_the_namespace() {
+    let service = |variables: &[(&str, &str)]| lines(variables).pop().unwrap()["service"].clone();
+    let powertools = ("POWERTOOLS_SERVICE_NAME", "powertools");
+    assert_eq!(service(&[powertools]), "powertools");
+    assert_eq!(service(&[powertools, ("SQS_ONCE_SERVICE", "ours")]), "ours");
+    let all = [
+        powertools,
+        ("SQS_ONCE_SERVICE", "ours"),
+        ("SET_BY_CODE", "1"),
+    ];
+    assert_eq!(service(&all), "by code");
+}
+
+#[test]
+fn the_level_of_a_records_line_is_chosen_by_its_outcome() {
+    let levels = ("SQS_ONCE_RECORD_LEVELS", "duplicate=debug, failed=ERROR");
+    let lines = lines(&[levels]);
+    assert_eq!(said(&lines, "record processed")[0]["level"], "INFO");
+    assert_eq!(said(&lines, "record failed")[0]["level"], "ERROR");
+    assert_eq!(said(&lines, "record duplicate").len(), 0, "{lines:#?}");
+}
+
+#[test]
+fn what_the_code_says_of_levels_wins_over_the_environment() {
+    let all_errors = ("SQS_ONCE_RECORD_LEVELS", "processed=error");
+    let lines = lines(&[all_errors, ("SET_BY_CODE", "1")]);
+    assert_eq!(said(&lines, "record processed").len(), 0, "{lines:#?}");
+    assert_eq!(said(&lines, "record failed")[0]["level"], "WARN");
+}
+
+#[test]
+fn a_sampled_invocation_says_everything_from_debug_on() {
+    for variable in ["SQS_ONCE_LOG_SAMPLE_RATE", "POWERTOOLS_LOGGER_SAMPLE_RATE"] {
+        assert_eq!(said(&lines(&[(variable, "1")]), "said in detail").len(), 3);
+        assert_eq!(said(&lines(&[(variable, "0")]), "said in detail").len(), 0);
+    }
+    assert_eq!(said(&lines(&[]), "said in detail").len(), 0);
+}
+
+#[test]
+fn sampling_leaves_alone_what_is_not_of_a_sampled_invocation() {
+    let all = lines(&[("SQS_ONCE_LOG_SAMPLE_RATE", "1")]);
+    let outside = all
+        .iter()
+        .filter(|line| line["function_request_id"].is_null());
+    for line in outside {
+        assert!(
+            line["level"] == "ERROR" || line["level"] == "WARN" || line["level"] == "INFO",
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn a_setting_that_cant_be_read_is_named() {
+    for (variable, value) in [
+        ("SQS_ONCE_RECORD_LEVELS", "processed"),
+        ("SQS_ONCE_RECORD_LEVELS", "done=info"),
+        ("SQS_ONCE_RECORD_LEVELS", "processed=loud"),
+        ("SQS_ONCE_LOG_SAMPLE_RATE", "1.5"),
+        ("POWERTOOLS_LOGGER_SAMPLE_RATE", "often"),
+    ] {
+        let mut process = Process::with(module_path!(), RUN, &[JSON, (variable, value)]);
+        let line: Value = serde_json::from_str(&process.line()).unwrap();
+        let error = line["error"].as_str().unwrap();
+        assert!(
+            error.starts_with(variable) && error.contains(value),
+            "{error}"
+        );
+    }
+}
+
+const OBSERVABILITY: &str = include_str!("../../../../docs/observability.md");
+const METRICS: &str = include_str!("../../../../docs/metrics.md");
+const OPERATIONS: &str = include_str!("../../../../docs/operations.md");
+
+/// The names in the first column of the first table of a guide that is headed so.
+fn documented(guide: &str, heading: &str) -> BTreeSet<String> {
+    let (_, rows) = guide.split_once(&format!("| {heading} |")).unwrap();
+    let rows = rows.lines().skip(2).take_while(|row| row.starts_with('|'));
+    let names = rows.flat_map(|row| row.split('|').nth(1).unwrap().split(','));
+    names
+        .map(|name| name.trim().trim_matches('`').to_owned())
+        .collect()
+}
+
+#[test]
+fn a_records_line_has_the_fields_that_the_guide_names_and_no_others() {
+    let lines = lines(&[]);
+    let ends = lines
+        .iter()
+        .filter(|line| line["target"] == "sqs_once::record");
+    let fields: BTreeSet<_> = ends
+        .flat_map(|line| line.as_object().unwrap().keys().cloned())
+        .collect();
+    assert_eq!(fields, documented(OBSERVABILITY, "field"));
+}
+
+#[test]
+fn the_queries_ask_for_fields_and_words_that_there_are() {
+    // Of the query language.
+    const WORDS: &str = "as bin by count count_distinct desc fields filter h in ispresent like limit m max pct sort stats sum and";
+    let mut known = documented(OBSERVABILITY, "field");
+    known.extend(documented(METRICS, "metric"));
+    // Of the warning that a batch takes most of the visibility timeout.
+    known.extend(["records", "visibility_timeout_ms"].map(str::to_owned));
+    let mut sources = String::new();
+    read_all("src".as_ref(), &mut sources);
+
+    let (_, queries) = OPERATIONS.split_once("## Queries").unwrap();
+    let queries: Vec<_> = queries.split("```text\n").skip(1).collect();
+    assert!(queries.len() > 5);
+    for query in queries {
+        let (query, _) = query.split_once("```").unwrap();
+        let quoted = query.split('"').skip(1).step_by(2);
+        // The others are somebody's key and somebody's request.
+        for text in quoted.filter(|text| !text.contains(char::is_numeric)) {
+            assert!(sources.contains(text), "nobody says {text:?}");
+        }
+        let code: String = query.split('"').step_by(2).collect();
+        let names: Vec<_> = code
+            .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+            .map(|name| name.trim_start_matches(char::is_numeric))
+            .filter(|name| !name.is_empty())
+            .collect();
+        let named_here: Vec<_> = names
+            .windows(2)
+            .filter(|pair| pair[0] == "as")
+            .map(|pair| pair[1])
+            .collect();
+        for name in names {
+            let is_word = WORDS.split(' ').any(|word| word == name);
+            assert!(
+                is_word || named_here.contains(&name) || known.contains(name),
+                "{name} in {query}"
+            );
+        }
+    }
+}
+
+fn read_all(folder: &Path, into: &mut String) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => read_all(&path, into),
+            false => into.push_str(&fs::read_to_string(&path).unwrap()),
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! The metrics of a batch, as they stand on stdout.
+
+use std::time::{Duration, SystemTime};
+
+use crate::support::process::{Process, is_logging};
+use aws_lambda_events::event::sqs::SqsEvent;
+use lambda_runtime::{Context, LambdaEvent};
+use serde_json::{Value, json};
+use sqs_once::key::ItemId;
+use sqs_once::store::{
+    Claim, Claimed, Fence, Item, Settled, Settlement, StoreError, StoreErrorKind, StoreFuture,
+};
+use sqs_once::testing::{Event, Record};
+use sqs_once::{HandlerError, MemoryStore, Metrics, ResultExt, Store, Timestamp};
+use tower_service::Service;
+
+const RUN: &str = "in_a_process_that_handles_batches";
+const EMF: (&str, &str) = ("SQS_ONCE_METRICS", "emf");
+const LAMBDA: (&str, &str) = ("AWS_LAMBDA_FUNCTION_NAME", "payments-function");
+
+async fn pay(order: Value) -> Result<(), HandlerError> {
+    match order["does"].as_str() {
+        Some("fail") => Err("declined".into()),
+        Some("refuse") => Err("no such card").terminal(),
+        _ => Ok(()),
+    }
+}
+
+/// A store that answers nothing.
+struct Silent;
+
+impl Store for Silent {
+    fn claim<'a>(&'a self, claims: &'a [Claim]) -> StoreFuture<'a, Claimed> {
+        Box::pin(async move { claims.iter().map(|_| Err(silence())).collect() })
+    }
+
+    fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> StoreFuture<'a, Settled> {
+        Box::pin(async move { settlements.iter().map(|_| Err(silence())).collect() })
+    }
+
+    fn read<'a>(&'a self, ids: &'a [ItemId]) -> StoreFuture<'a, Option<Item>> {
+        Box::pin(async move { ids.iter().map(|_| Err(silence())).collect() })
+    }
+}
+
+/// A store in which another worker has each key completed as soon as it is claimed.
+struct Overtaken;
+
+impl Store for Overtaken {
+    fn claim<'a>(&'a self, claims: &'a [Claim]) -> StoreFuture<'a, Claimed> {
+        let written = |claim: &Claim| {
+            let fence = Fence::first(claim.now);
+            Ok(Claimed::Written { fence })
+        };
+        Box::pin(async move { claims.iter().map(written).collect() })
+    }
+
+    fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> StoreFuture<'a, Settled> {
+        let refused = |settlement: &Settlement| {
+            let theirs = Item {
+                owner: None,
+                ..settlement.write(None)
+            };
+            Ok(Settled::Refused(Some(Box::new(theirs))))
+        };
+        Box::pin(async move { settlements.iter().map(refused).collect() })
+    }
+
+    fn read<'a>(&'a self, ids: &'a [ItemId]) -> StoreFuture<'a, Option<Item>> {
+        Box::pin(async move { ids.iter().map(|_| Ok(None)).collect() })
+    }
+}
+
+fn silence() -> StoreError {
+    StoreError::new(StoreErrorKind::AccessDenied, "not allowed")
+}
+
+async fn handle(consumer: &mut sqs_once::Consumer, records: Vec<Record>) {
+    let mut context = Context::default();
+    let in_a_minute = SystemTime::now() + Duration::from_secs(60);
+    context.deadline = Timestamp::from(in_a_minute).as_millis();
+    let event: SqsEvent = serde_json::from_str(Event::of(records).as_json()).unwrap();
+    consumer
+        .call(LambdaEvent::new(event, context))
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn in_a_process_that_handles_batches() {
+    if !is_logging().await {
+        return;
+    }
+    let order = |id: &str, does: &str| Record::json(&json!({ "id": id, "does": does }));
+    let consumer = || {
+        sqs_once::consumer::<Value>()
+            .key(|order: &Value| order["id"].as_str().map(str::to_owned))
+            .namespace("payments")
+            .handler(pay)
+    };
+    let mut paying = consumer().store(MemoryStore::new());
+    if std::env::var_os("OFF_BY_CODE").is_some() {
+        paying = paying.metrics(Metrics::Off);
+    }
+    let first = vec![
+        order("o-1", "pay"),
+        order("o-2", "fail").receive_count(3),
+        order("o-3", "refuse"),
+        order("o-1", "pay"),
+        Record::text("no JSON"),
+    ];
+    handle(&mut paying, first).await;
+    handle(&mut paying, vec![order("o-1", "something else")]).await;
+    handle(&mut consumer().store(Silent), vec![order("o-4", "pay")]).await;
+    handle(&mut consumer().store(Overtaken), vec![order("o-5", "pay")]).await;
+    let many = (0..250).map(|number| order(&format!("many-{number}"), "pay"));
+    handle(&mut paying, many.collect()).await;
+    std::process::exit(0);
+}
+
+/// The documents of a run with these variables.
+fn documents(variables: &[(&str, &str)]) -> Vec<Value> {
+    let lines = Process::with(module_path!(), RUN, variables).rest();
+    let documents = lines.iter().filter(|line| line.contains("\"_aws\""));
+    documents
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+/// What CloudWatch's specification demands of a document.
+fn check(document: &Value) {
+    let about = &document["_aws"];
+    assert!(
+        about["Timestamp"].as_u64().unwrap() > 1_600_000_000_000,
+        "milliseconds: {about}"
+    );
+    for directive in about["CloudWatchMetrics"].as_array().unwrap() {
+        assert!((1..=1024).contains(&directive["Namespace"].as_str().unwrap().len()));
+        let dimensions = directive["Dimensions"].as_array().unwrap();
+        for name in dimensions.iter().flat_map(|set| set.as_array().unwrap()) {
+            let value = document[name.as_str().unwrap()].as_str().unwrap();
+            assert!((1..=1024).contains(&value.len()), "{document}");
+        }
+        let metrics = directive["Metrics"].as_array().unwrap();
+        assert!((1..=100).contains(&metrics.len()));
+        for metric in metrics {
+            let unit = metric["Unit"].as_str().unwrap();
+            assert!(["Count", "Milliseconds"].contains(&unit));
+            match &document[metric["Name"].as_str().unwrap()] {
+                Value::Array(values) => {
+                    assert!((1..=100).contains(&values.len()), "{} values", values.len());
+                    assert!(values.iter().all(Value::is_number), "{metric}");
+                }
+                value => assert!(value.is_number(), "{metric}: {value}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_batch_is_one_document_that_says_what_became_of_its_records() {
+    let documents = documents(&[EMF]);
+    documents.iter().for_each(check);
+    let first = &documents[0];
+    for (metric, value) in [
+        ("RecordsReceived", 5),
+        ("Processed", 1),
+        ("Duplicates", 1),
+        ("Failed", 1),
+        ("Terminal", 2),
+        ("Ignored", 0),
+        ("InProgressConflicts", 0),
+        ("Undecodable", 1),
+        ("PayloadMismatch", 0),
+        ("LeaseLost", 0),
+        ("StoreErrors", 0),
+        ("DeadlineHits", 0),
+        ("ColdStart", 1),
+    ] {
+        assert_eq!(first[metric], value, "{metric}: {first}");
+    }
+    // A claim of three keys, and at least one request for what became of them.
+    assert!(first["StoreRequests"].as_u64().unwrap() >= 2, "{first}");
+    assert_eq!(first["HandlerDuration"].as_array().unwrap().len(), 3);
+    assert_eq!(first["BatchDuration"].as_array().unwrap().len(), 1);
+    assert_eq!(first["MessageAge"].as_array().unwrap().len(), 5);
+    assert_eq!(first["ReceiveCount"], json!([1.0, 3.0, 1.0, 1.0, 1.0]));
+}
+
+#[test]
+fn a_payload_mismatch_and_a_store_without_an_answer_are_counted() {
+    let documents = documents(&[EMF]);
+    let (mismatch, silent) = (&documents[1], &documents[2]);
+    assert_eq!(
+        (&mismatch["PayloadMismatch"], &mismatch["ColdStart"]),
+        (&json!(1), &json!(0))
+    );
+    assert_eq!(
+        (&silent["StoreErrors"], &silent["Failed"]),
+        (&json!(1), &json!(1))
+    );
+}
+
+#[test]
+fn an_effect_that_another_worker_completed_as_well_is_a_lost_lease() {
+    let document = &documents(&[EMF])[3];
+    assert_eq!(
+        (&document["LeaseLost"], &document["Processed"]),
+        (&json!(1), &json!(1)),
+        "{document}"
+    );
+}
+
+#[test]
+fn more_values_than_a_document_takes_go_into_further_ones_and_counts_into_the_first_only() {
+    let documents = documents(&[EMF]);
+    let many = &documents[4..];
+    assert_eq!(many.len(), 3);
+    let values = |metric: &str| -> usize {
+        let arrays = many
+            .iter()
+            .filter_map(|document| document[metric].as_array());
+        arrays.map(Vec::len).sum()
+    };
+    assert_eq!(
+        (values("HandlerDuration"), values("MessageAge")),
+        (250, 250)
+    );
+    let received: Vec<_> = many
+        .iter()
+        .map(|document| &document["RecordsReceived"])
+        .collect();
+    assert_eq!(received, [&json!(250), &Value::Null, &Value::Null]);
+}
+
+#[test]
+fn the_service_is_the_only_dimension() {
+    let named = [
+        EMF,
+        ("POWERTOOLS_METRICS_NAMESPACE", "Shop"),
+        ("POWERTOOLS_SERVICE_NAME", "checkout"),
+    ];
+    for document in documents(&named) {
+        let directive = &document["_aws"]["CloudWatchMetrics"][0];
+        assert_eq!(directive["Dimensions"], json!([["service"]]));
+        assert_eq!(
+            (&directive["Namespace"], &document["service"]),
+            (&json!("Shop"), &json!("checkout"))
+        );
+    }
+    let ours = documents(&[EMF, ("SQS_ONCE_METRICS_NAMESPACE", "Ours"), named[1]]);
+    assert_eq!(ours[0]["_aws"]["CloudWatchMetrics"][0]["Namespace"], "Ours");
+}
+
+#[test]
+fn metrics_are_written_on_lambda_unless_they_are_switched_off() {
+    assert_ne!(documents(&[LAMBDA]).len(), 0);
+    for variables in [
+        &[][..],
+        &[LAMBDA, ("SQS_ONCE_METRICS", "off")],
+        &[LAMBDA, ("SQS_ONCE_METRICS", "opentelemetry")],
+        &[LAMBDA, ("POWERTOOLS_METRICS_DISABLED", "true")],
+    ] {
+        assert_eq!(documents(variables).len(), 0, "{variables:?}");
+    }
+    assert_ne!(documents(&[EMF]).len(), 0);
+    let both = [
+        ("SQS_ONCE_METRICS", "emf"),
+        ("POWERTOOLS_METRICS_DISABLED", "true"),
+    ];
+    assert_ne!(documents(&both).len(), 0, "ours wins");
+    let by_code = documents(&[LAMBDA, ("OFF_BY_CODE", "1")]);
+    assert_eq!(
+        by_code.len(),
+        2,
+        "only the consumers that do not switch them off"
+    );
+}

@@ -1,0 +1,109 @@
+//! A function that Lambda runs, and what Lambda does to it.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use serde_json::json;
+use sqs_once_local::RuntimeApi;
+
+use crate::no_secrets::world::{Order, id, order, record};
+
+/// Long enough for a loaded machine; no test waits for it.
+const TIMEOUT: Duration = Duration::from_secs(30);
+const AT_WORK: &str = "the handler is at work";
+
+/// Runs a consumer whose handler holds its thread for ever.
+pub(crate) async fn serve() {
+    let blocking = |_: Order| async {
+        println!("{AT_WORK}");
+        let (_never, holding) = mpsc::channel::<()>();
+        // For good: `_never` is dropped after it.
+        let _ = holding.recv();
+    };
+    let consumer = sqs_once::consumer::<Order>()
+        .key(id)
+        .handler(blocking)
+        .namespace("test")
+        .after_answer(|| panic!("nothing of an event is here"));
+    sqs_once::run(consumer).await.unwrap();
+}
+
+/// Invokes the function with what is no event, with one whose handler does not end in time, and asks it to end, twice.
+pub(crate) async fn drive(mut process: Command) -> Output {
+    let lambda = RuntimeApi::start("orders").await.unwrap();
+    let function = process
+        .env("AWS_LAMBDA_RUNTIME_API", lambda.address().to_string())
+        .env("AWS_LAMBDA_FUNCTION_NAME", "orders")
+        .env("AWS_LAMBDA_FUNCTION_VERSION", "1")
+        .env("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "128")
+        // It warns of it.
+        .env("SQS_ONCE_DISABLED", "true")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut answers = String::new();
+    for event in [
+        "\"canary\"",
+        "canary",
+        "[\"canary\"]",
+        "{\"canary\": 1}",
+        "{\"other\": [\"canary\", }",
+        "{\"Records\": \"canary\"}",
+        "{\"Records\": {\"canary\": 1}}",
+        "{\"Records\": [\"canary\"]}",
+        "{\"Records\": [{\"messageId\": {\"canary\": 1}}]}",
+        "{\"Records\": [{\"messageId\": \"m-0\", \"body\": \"canary\", \"attributes\": \"canary\"}",
+    ] {
+        answers.push_str(&format!(
+            "answered: {:?}\n",
+            lambda.invoke(event, TIMEOUT).await
+        ));
+    }
+    let event = json!({ "Records": [record(0, &order("a"))] }).to_string();
+    let answer = lambda
+        .invoke(event.clone(), Duration::from_millis(500))
+        .await
+        .unwrap();
+    assert!(String::from_utf8_lossy(&answer).contains("m-0"));
+
+    let asked = tokio::task::spawn_blocking(move || asked_to_end(function, answers));
+    tokio::select! {
+        answer = lambda.invoke(event, TIMEOUT) => panic!("answered: {answer:?}"),
+        output = asked => output.unwrap(),
+    }
+}
+
+/// Asks a process to end while it has an event at hand, and again.
+fn asked_to_end(mut function: Child, answers: String) -> Output {
+    let mut stdout = BufReader::new(function.stdout.take().unwrap());
+    let mut said = answers.into_bytes();
+    let mut until = |words: &str| {
+        let mut line = Vec::new();
+        while !String::from_utf8_lossy(&line).contains(words) {
+            line.clear();
+            assert_ne!(
+                stdout.read_until(b'\n', &mut line).unwrap(),
+                0,
+                "it never said {words:?}"
+            );
+            said.extend(&line);
+        }
+    };
+    until("did not end in time");
+    until(AT_WORK);
+    for words in ["asked to end: ", "asked to end again"] {
+        let pid = function.id().to_string();
+        let asked = Command::new("kill").args(["-TERM", &pid]).status().unwrap();
+        assert!(asked.success());
+        until(words);
+    }
+    stdout.read_to_end(&mut said).unwrap();
+    let rest = function.wait_with_output().unwrap();
+    Output {
+        stdout: said,
+        ..rest
+    }
+}

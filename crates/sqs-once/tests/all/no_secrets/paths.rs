@@ -1,0 +1,356 @@
+//! The ways of a message through a consumer. To add one, write a function and name it in the table.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use serde_json::json;
+use sqs_once::{
+    Backoff, Batch, Cache, FifoFailure, HandlerError, Outcome, Recorded, Remaining, consumer,
+};
+use tokio::time::sleep;
+use tracing::Level;
+
+use crate::no_secrets::paths_dynamodb as dynamodb;
+use crate::no_secrets::paths_input as input;
+use crate::no_secrets::paths_once as once;
+use crate::no_secrets::paths_store as store;
+use crate::no_secrets::world::{Order, Unkept, World, id, order, own_words, record};
+use crate::support::sqs::{Sqs, Turn};
+
+pub(crate) type Walk = Pin<Box<dyn Future<Output = ()>>>;
+
+macro_rules! table {
+    ($($path:path: $words:literal,)*) => {
+        /// The paths, each with words that it must say.
+        pub(crate) fn expected() -> Vec<(&'static str, &'static str)> {
+            vec![$((stringify!($path), $words)),*]
+        }
+
+        fn table() -> Vec<(&'static str, fn() -> Walk)> {
+            vec![$((stringify!($path), || Box::pin($path()))),*]
+        }
+    };
+}
+
+table! {
+    processed: "record processed",
+    duplicate: "record duplicate",
+    duplicate_in_the_batch: "record duplicate",
+    duplicate_from_the_cache: "record duplicate",
+    result_that_cannot_be_kept: "its result was not recorded",
+    failed: "the handler's own words",
+    failed_at_every_level: "the handler's own words",
+    failed_for_a_while: "SQS answered",
+    failed_while_sqs_does_not_answer: "was postponed",
+    nearly_visible_again: "visibility timeout is nearly over",
+    nobody_knows_when_visible_again: "does not say its visibility timeout",
+    terminal: "dead letter: ",
+    terminal_and_not_moved: "could not be moved",
+    terminal_without_a_body: "only redrive can move it",
+    panicked: "panicked: the handler's own words",
+    panicked_when_dropped: "panicked while it was dropped",
+    input::not_json: "the body is not JSON",
+    input::another_shape: "does not fit the payload type",
+    input::not_base64: "the body is not base64",
+    input::unusable_envelopes: "envelope can't be opened",
+    input::ignored: "record ignored",
+    input::missing_key: "the business key is missing",
+    input::unprotected: "record processed",
+    input::unusable_keys: "the key extractor failed",
+    input::mismatch: "two different messages share it",
+    store::in_progress: "another worker has its key",
+    store::lease_lost: "another worker had taken over its key",
+    store::unknown_status: "does not know",
+    store::store_fails: "the store could not answer",
+    store::store_at_the_start: "the store did not answer at the start",
+    deadline: "cancelled at the deadline",
+    record_timeout: "took longer than",
+    hooks_fail: "a failure hook failed",
+    fifo: "an earlier record of its message group failed",
+    batch_handler: "no word of the handler",
+    store::writes: "its condition was not met",
+    store::writes_that_cannot_be: "the value is not an item",
+    store::transaction: "its effect did not commit",
+    store::recorded_after: "record processed",
+    input::invalid_events: "has no messageId",
+    cannot_start: "the function can't start",
+    dynamodb::conditions: "record duplicate",
+    dynamodb::unreadable_items: "the item is not readable",
+    dynamodb::errors: "ValidationException",
+    dynamodb::garbage: "the store did not answer",
+    once::done: "work duplicate",
+    once::failed: "work failed",
+    once::refused: "the key extractor failed",
+    once::unrecorded: "could not be released",
+    once::recorded_by_another: "may have happened twice",
+    once::dynamodb_errors: "NotClaimed",
+}
+
+/// Goes every way.
+pub(crate) async fn go() {
+    // Rust's own hook prints what a panic says, which is the user's to answer for. Here the panics quote.
+    std::panic::set_hook(Box::new(|panic| {
+        println!("a panic at {:?}", panic.location())
+    }));
+    for (name, walk) in table() {
+        println!("\n{}{name}", crate::no_secrets::PATH);
+        walk().await;
+    }
+    let _ = std::panic::take_hook();
+}
+
+async fn processed() {
+    let world = World::new();
+    world
+        .invoke(&world.recording(), [order("a"), order("b")])
+        .await;
+    world
+        .invoke(
+            &world.recording().readable_keys(true),
+            [order("a"), order("b")],
+        )
+        .await;
+}
+
+async fn duplicate() {
+    let world = World::new();
+    for readable in [false, true] {
+        let consumer = world.recording().readable_keys(readable);
+        for _ in 0..2 {
+            world.invoke(&consumer, [order("a"), order("b")]).await;
+        }
+    }
+}
+
+async fn duplicate_in_the_batch() {
+    let world = World::new();
+    world
+        .invoke(&world.recording(), [order("a"), order("a")])
+        .await;
+}
+
+async fn duplicate_from_the_cache() {
+    let world = World::new();
+    let consumer = world.recording().cache(Cache::of(10));
+    for _ in 0..2 {
+        world.invoke(&consumer, [order("a")]).await;
+    }
+    println!("{consumer:?}");
+}
+
+async fn result_that_cannot_be_kept() {
+    let world = World::new();
+    let keyed = || consumer::<Order>().key(id);
+    world
+        .invoke(
+            &world.consumer(keyed().handler(async |_: Order| Recorded(Unkept))),
+            [order("a")],
+        )
+        .await;
+    let large = async |_: Order| Recorded("canary-data".repeat(30_000));
+    world
+        .invoke(&world.consumer(keyed().handler(large)), [order("b")])
+        .await;
+}
+
+async fn failed() {
+    let world = World::new();
+    world.invoke(&world.failing(own_words), [order("a")]).await;
+    let consumer = world.failing(own_words).raise_on_total_failure(true);
+    world.invoke(&consumer, [order("a")]).await;
+}
+
+async fn failed_at_every_level() {
+    let world = World::new();
+    for level in [
+        Level::TRACE,
+        Level::DEBUG,
+        Level::INFO,
+        Level::WARN,
+        Level::ERROR,
+    ] {
+        let consumer = world
+            .failing(own_words)
+            .record_level(Outcome::Failed, level);
+        world.invoke(&consumer, [order("a")]).await;
+    }
+}
+
+async fn failed_for_a_while() {
+    let refused = [
+        "AccessDenied",
+        "ReceiptHandleIsInvalid",
+        "AWS.SimpleQueueService.NonExistentQueue",
+    ]
+    .map(Turn::Refuse);
+    for turn in refused
+        .into_iter()
+        .chain([Turn::RefuseEntries(&[0]), Turn::LoseAnswer])
+    {
+        let world = World::with(Sqs::always(turn));
+        let later = || own_words().into_retry_after(Duration::from_secs(7));
+        let backoff = Backoff::exponential(Duration::from_secs(1), Duration::from_secs(9));
+        let consumer = world.failing(later).backoff(backoff);
+        world.invoke(&consumer, [order("a"), order("b")]).await;
+    }
+}
+
+async fn failed_while_sqs_does_not_answer() {
+    let world = World::with(Sqs::always(Turn::Hang));
+    let later = || own_words().into_retry_after(Duration::from_secs(7));
+    let event = json!({ "Records": [record(0, &order("a"))] });
+    world
+        .invoke_with(&world.failing(later), event, Duration::from_secs(3))
+        .await;
+}
+
+async fn slow(world: World) {
+    let a_minute = async |_: Order| sleep(Duration::from_secs(60)).await;
+    let slow = world.consumer(consumer::<Order>().key(id).handler(a_minute));
+    let event = json!({ "Records": [record(0, &order("a"))] });
+    world
+        .invoke_with(&slow, event, Duration::from_secs(90))
+        .await;
+}
+
+async fn nearly_visible_again() {
+    slow(World::new()).await;
+}
+
+async fn nobody_knows_when_visible_again() {
+    slow(World::with(Sqs::always(Turn::Refuse("AccessDenied")))).await;
+}
+
+async fn terminal() {
+    let world = World::new();
+    world
+        .invoke(&world.failing(|| own_words().into_terminal()), [order("a")])
+        .await;
+    world.invoke(&world.recording(), ["canary"]).await;
+}
+
+async fn terminal_and_not_moved() {
+    for turn in [
+        Turn::Refuse("AccessDenied"),
+        Turn::Refuse("InvalidMessageContents"),
+        Turn::LoseAnswer,
+    ] {
+        let world = World::with(Sqs::always(turn));
+        world
+            .invoke(&world.failing(|| own_words().into_terminal()), [order("a")])
+            .await;
+    }
+}
+
+async fn terminal_without_a_body() {
+    let world = World::new();
+    world.invoke(&world.recording(), [""]).await;
+}
+
+async fn panicked() {
+    let world = World::new();
+    let panics = async |_: Order| -> Result<(), HandlerError> { panic!("the handler's own words") };
+    let consumer = world.consumer(consumer::<Order>().key(id).handler(panics));
+    world.invoke(&consumer, [order("a")]).await;
+}
+
+struct Fragile;
+
+impl Drop for Fragile {
+    fn drop(&mut self) {
+        panic!("the handler's own words");
+    }
+}
+
+async fn panicked_when_dropped() {
+    let world = World::new();
+    let endless = async |_: Order| {
+        let _held = Fragile;
+        sleep(Duration::MAX).await;
+    };
+    let consumer = world.consumer(consumer::<Order>().key(id).handler(endless));
+    world.invoke(&consumer, [order("a")]).await;
+}
+
+async fn deadline() {
+    let world = World::new();
+    let slow = async |_: Order, remaining: Remaining| sleep(remaining.duration() * 2).await;
+    let consumer = world
+        .consumer(consumer::<Order>().key(id).handler(slow))
+        .concurrency(1);
+    world.invoke(&consumer, [order("a"), order("b")]).await;
+}
+
+async fn record_timeout() {
+    let world = World::new();
+    let slow = async |_: Order| sleep(Duration::from_secs(20)).await;
+    let consumer = world.consumer(consumer::<Order>().key(id).handler(slow));
+    world
+        .invoke(
+            &consumer.record_timeout(Duration::from_secs(1)),
+            [order("a")],
+        )
+        .await;
+}
+
+async fn hooks_fail() {
+    let world = World::new();
+    let refuse = async |_| Err(own_words());
+    for consumer in [world.recording(), world.failing(own_words)] {
+        let consumer = consumer
+            .on_success(refuse)
+            .on_duplicate(refuse)
+            .on_failure(refuse);
+        world.invoke(&consumer, [order("a")]).await;
+        world.invoke(&consumer, [order("a")]).await;
+    }
+}
+
+async fn fifo() {
+    for failure in [FifoFailure::ReturnGroup, FifoFailure::ReturnBatch] {
+        let world = World {
+            is_fifo: true,
+            ..World::new()
+        };
+        let consumer = world.failing(own_words).fifo(failure);
+        world
+            .invoke(&consumer, [order("a"), order("b"), order("c")])
+            .await;
+    }
+}
+
+async fn batch_handler() {
+    let world = World::new();
+    let keyed = || consumer::<Order>().key(id);
+    let mixed = async |orders: Batch<Order>| {
+        let mut outcome = orders.outcome();
+        for (at, record) in orders.iter().enumerate() {
+            println!("{record:?}");
+            match at {
+                0 => outcome.succeeded(record),
+                1 => outcome.failed(record, "no word of the handler holds it"),
+                2 => outcome.ended(record, Recorded("canary-data")),
+                _ => {}
+            }
+        }
+        println!("{orders:?} {outcome:?}");
+        outcome
+    };
+    let bodies = || ["a", "b", "c", "d", "a"].map(order);
+    world
+        .invoke(&world.consumer(keyed().batch_handler(mixed)), bodies())
+        .await;
+    let failing = async |_: Batch<Order>| Err::<sqs_once::BatchOutcome, _>(own_words());
+    world
+        .invoke(&world.consumer(keyed().batch_handler(failing)), bodies())
+        .await;
+}
+
+async fn cannot_start() {
+    let consumer = consumer::<Order>()
+        .key(id)
+        .handler(async |_: Order| {})
+        .namespace("test");
+    let error = sqs_once::run(consumer).await.unwrap_err();
+    println!("{error} {error:?}");
+}

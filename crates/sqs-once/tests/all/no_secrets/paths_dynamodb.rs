@@ -1,0 +1,274 @@
+//! The ways through DynamoDB's answers, which quote what they were asked.
+
+use std::time::Duration;
+
+use aws_sdk_dynamodb::config::http::{HttpRequest, HttpResponse};
+use aws_sdk_dynamodb::config::retry::RetryConfig;
+use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
+use aws_sdk_dynamodb::{Client, Config};
+use aws_smithy_runtime_api::client::http::{
+    HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn,
+};
+use aws_smithy_runtime_api::http::StatusCode;
+use serde_json::{Value, json};
+use sqs_once::{Consumer, DynamoDbStore, Mode, Recorded, Writes, consumer};
+
+use crate::no_secrets::paths_store::update;
+use crate::no_secrets::world::{Order, World, id, order};
+
+/// What DynamoDB says when it refuses a whole request.
+pub(crate) const ERRORS: [(u16, &str); 9] = [
+    (400, "AccessDeniedException"),
+    (400, "ResourceNotFoundException"),
+    (400, "ProvisionedThroughputExceededException"),
+    (400, "ThrottlingException"),
+    (400, "ValidationException"),
+    (400, "ItemCollectionSizeLimitExceededException"),
+    (400, "TransactionConflictException"),
+    (400, "SomethingNewException"),
+    (500, "InternalServerError"),
+];
+
+/// A DynamoDB that answers every request alike.
+#[derive(Clone, Debug)]
+pub(crate) struct Quoting {
+    status: u16,
+    answer: fn(&str, &Value, &str) -> String,
+    code: &'static str,
+}
+
+impl Quoting {
+    /// One that refuses, and quotes each value of the request in its message.
+    pub(crate) fn error(status: u16, code: &'static str) -> Self {
+        let answer = |_: &str, request: &Value, code: &str| {
+            let type_of = format!("com.amazonaws.dynamodb.v20120810#{code}");
+            json!({ "__type": type_of, "message": quoting(request) }).to_string()
+        };
+        Self {
+            status,
+            answer,
+            code,
+        }
+    }
+
+    pub(crate) fn store(self) -> DynamoDbStore {
+        let connector = SharedHttpConnector::new(self);
+        let config = Config::builder()
+            .behavior_version(BehaviorVersion::v2026_01_12())
+            .region(Region::from_static("eu-central-1"))
+            .credentials_provider(Credentials::new("local", "local", None, None, "test"))
+            .retry_config(RetryConfig::disabled())
+            .http_client(http_client_fn(move |_, _| connector.clone()))
+            .build();
+        DynamoDbStore::new(Client::from_conf(config), "table")
+    }
+}
+
+impl HttpConnector for Quoting {
+    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+        let target = request.headers().get("x-amz-target").unwrap();
+        let operation = target.rsplit('.').next().unwrap().to_owned();
+        let asked: Value = serde_json::from_slice(request.body().bytes().unwrap()).unwrap();
+        let answer = (self.answer)(&operation, &asked, self.code);
+        let status = StatusCode::try_from(self.status).unwrap();
+        HttpConnectorFuture::new(async move { Ok(HttpResponse::new(status, answer.into())) })
+    }
+}
+
+/// What DynamoDB says of values that it does not like: `Input collection [a, b] contains duplicates`.
+fn quoting(request: &Value) -> String {
+    let mut values = Vec::new();
+    texts(request, &mut values);
+    format!(
+        "One or more parameter values were invalid: Input collection [{}] contains duplicates",
+        values.join(", ")
+    )
+}
+
+/// The values of the texts, the keys of items among them.
+fn texts(json: &Value, into: &mut Vec<String>) {
+    match json {
+        Value::Object(fields) => {
+            into.extend(fields.get("S").and_then(Value::as_str).map(str::to_owned));
+            let set = fields
+                .get("SS")
+                .and_then(Value::as_array)
+                .into_iter()
+                .flatten();
+            into.extend(set.filter_map(Value::as_str).map(str::to_owned));
+            fields.values().for_each(|value| texts(value, into));
+        }
+        Value::Array(values) => values.iter().for_each(|value| texts(value, into)),
+        _ => {}
+    }
+}
+
+/// One for each way into the store, the keys to be read in the table.
+fn consumers(world: &World, store: &Quoting) -> [Consumer; 4] {
+    let keyed = || consumer::<Order>().key(id);
+    let recording = || keyed().handler(async |_: Order| Recorded("canary-data"));
+    let writing = || {
+        keyed().handler(async |_: Order| Writes::new().update(update()).recording(&"canary-data"))
+    };
+    let ways = [
+        recording(),
+        recording().mode(Mode::RecordAfter),
+        writing(),
+        writing().mode(Mode::ClaimFirst),
+    ];
+    ways.map(|consumer| {
+        world
+            .consumer(consumer)
+            .store(store.clone().store())
+            .readable_keys(true)
+    })
+}
+
+async fn all_ways(store: &Quoting) {
+    let world = World::new();
+    for consumer in consumers(&world, store) {
+        for orders in [&["a"][..], &["a", "b"]] {
+            let records = orders.iter().enumerate();
+            let records: Vec<_> = records
+                .map(|(at, name)| crate::no_secrets::world::record(at, &order(name)))
+                .collect();
+            // Enough for what is tried again.
+            world
+                .invoke_with(
+                    &consumer,
+                    json!({ "Records": records }),
+                    Duration::from_secs(2),
+                )
+                .await;
+        }
+    }
+}
+
+pub(crate) async fn errors() {
+    for (status, code) in ERRORS {
+        all_ways(&Quoting::error(status, code)).await;
+    }
+    // Of one statement in a batch, of one write in a transaction.
+    for code in [
+        "ValidationError",
+        "AccessDenied",
+        "ProvisionedThroughputExceeded",
+        "ThrottlingError",
+        "SomethingNew",
+    ] {
+        all_ways(&Quoting {
+            status: 200,
+            answer: each,
+            code,
+        })
+        .await;
+    }
+}
+
+/// An answer that refuses each part of its request for itself.
+fn each(operation: &str, request: &Value, code: &str) -> String {
+    let refusal = |part: &Value| json!({ "Code": code, "Message": quoting(part) });
+    match operation {
+        "BatchExecuteStatement" => {
+            let statements = request["Statements"].as_array().unwrap().iter();
+            let errors = statements.map(|one| json!({ "Error": refusal(one) }));
+            json!({ "Responses": errors.collect::<Vec<_>>() }).to_string()
+        }
+        _ => quoted_error(request, code),
+    }
+}
+
+fn quoted_error(request: &Value, code: &str) -> String {
+    json!({ "__type": code, "message": quoting(request) }).to_string()
+}
+
+/// An item as it stands in the table.
+fn item(status: &str) -> Value {
+    json!({
+        "id": { "S": "test#s:canary-key-a" },
+        "status": { "S": status },
+        "expiration": { "N": "99999999999" },
+        "in_progress_expiration": { "N": "99999999999999" },
+        "data": { "S": "\"canary-data\"" },
+        "card": { "S": "canary-card" },
+    })
+}
+
+/// An answer that shows the item that refuses.
+fn shown(operation: &str, request: &Value, status: &str) -> String {
+    let refused = |kind: &str| json!({ "Code": kind, "Message": "The conditional request failed", "Item": item(status) });
+    match operation {
+        "BatchExecuteStatement" => {
+            let statements = request["Statements"].as_array().unwrap().iter();
+            let errors = statements.map(|_| json!({ "Error": refused("ConditionalCheckFailed") }));
+            json!({ "Responses": errors.collect::<Vec<_>>() }).to_string()
+        }
+        "BatchGetItem" => {
+            json!({ "Responses": { "table": [item(status)] }, "UnprocessedKeys": {} }).to_string()
+        }
+        "TransactWriteItems" => {
+            let parts = request["TransactItems"].as_array().unwrap().iter();
+            let reasons: Vec<_> = parts.map(|_| refused("ConditionalCheckFailed")).collect();
+            let type_of = "com.amazonaws.dynamodb.v20120810#TransactionCanceledException";
+            json!({ "__type": type_of, "message": "Transaction cancelled", "CancellationReasons": reasons }).to_string()
+        }
+        _ => {
+            let type_of = "com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException";
+            json!({ "__type": type_of, "message": "The conditional request failed", "Item": item(status) }).to_string()
+        }
+    }
+}
+
+/// The status of a refusal depends on the operation, and the SDK goes by it.
+async fn refusing(status: &'static str) {
+    for http in [200, 400] {
+        all_ways(&Quoting {
+            status: http,
+            answer: shown,
+            code: status,
+        })
+        .await;
+    }
+}
+
+pub(crate) async fn conditions() {
+    for status in ["COMPLETED", "INPROGRESS", "PAUSED"] {
+        refusing(status).await;
+    }
+}
+
+pub(crate) async fn unreadable_items() {
+    let answer = |operation: &str, request: &Value, _: &str| {
+        shown(operation, request, "COMPLETED")
+            .replace("\"N\":\"99999999999\"", "\"S\":\"canary-expiration\"")
+    };
+    for status in [200, 400] {
+        all_ways(&Quoting {
+            status,
+            answer,
+            code: "",
+        })
+        .await;
+    }
+}
+
+/// Answers that are none of DynamoDB's, and quote.
+pub(crate) async fn garbage() {
+    for answer in [
+        |_: &str, request: &Value, _: &str| request.to_string(),
+        |_: &str, request: &Value, _: &str| format!("<html>{request}</html>"),
+        |_: &str, request: &Value, _: &str| format!("canary{request}"),
+        |_: &str, request: &Value, _: &str| {
+            json!({ "Responses": quoting(request), "Attributes": quoting(request) }).to_string()
+        },
+    ] {
+        for status in [200, 403, 503] {
+            all_ways(&Quoting {
+                status,
+                answer,
+                code: "",
+            })
+            .await;
+        }
+    }
+}

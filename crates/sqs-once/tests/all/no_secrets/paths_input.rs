@@ -1,0 +1,189 @@
+//! The ways of what can be wrong with a message.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::json;
+use sqs_once::{
+    Auto, Bytes, Consumer, EventBridge, JmesPath, JsonPointer, KeyError, MessageAttribute,
+    MissingKey, PayloadMismatch, S3, Sns, consumer, consumer_with,
+};
+
+use crate::no_secrets::world::{Order, World, id, order, record};
+
+pub(crate) async fn not_json() {
+    let world = World::new();
+    world
+        .invoke(
+            &world.recording(),
+            ["canary", "{\"id\": canary}", "{\"canary\": \"", "\"canary"],
+        )
+        .await;
+}
+
+/// A payload that quotes what it refuses.
+#[derive(Deserialize)]
+#[serde(try_from = "String")]
+struct Picky;
+
+impl TryFrom<String> for Picky {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        Err(format!("invalid value: {text}, expected another"))
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+enum Strict {
+    #[allow(dead_code, reason = "nothing is ever one")]
+    Order { id: u64 },
+}
+
+pub(crate) async fn another_shape() {
+    let world = World::new();
+    let bodies = [
+        "\"canary\"",
+        "[\"canary\"]",
+        "{\"id\": \"canary\"}",
+        "{\"id\": {\"canary\": 1}, \"card\": 1}",
+    ];
+    world.invoke(&world.recording(), bodies).await;
+    let picky = consumer::<Picky>()
+        .key(|_: &Picky| 1)
+        .handler(async |_: Picky| {});
+    world.invoke(&world.consumer(picky), ["\"canary\""]).await;
+    let strict = consumer::<Strict>()
+        .key(|_: &Strict| 1)
+        .handler(async |_: Strict| {});
+    let bodies = [
+        "{\"canary\": 1}",
+        "{\"Order\": {\"canary\": 1}}",
+        "{\"Order\": {\"id\": \"canary\"}}",
+    ];
+    world.invoke(&world.consumer(strict), bodies).await;
+}
+
+pub(crate) async fn not_base64() {
+    let world = World::new();
+    let bytes = consumer_with(Bytes)
+        .key(MessageAttribute::new("card"))
+        .handler(async |_: Vec<u8>| {});
+    world
+        .invoke(&world.consumer(bytes), ["canary!", "Y2FuYXJ5"])
+        .await;
+}
+
+fn opening(world: &World) -> [Consumer; 4] {
+    let keyed = || world.recording();
+    [
+        keyed().envelope(Sns),
+        keyed().envelope(EventBridge),
+        keyed().envelope(S3),
+        keyed().envelope(Auto),
+    ]
+}
+
+pub(crate) async fn unusable_envelopes() {
+    let world = World::new();
+    let topic = "arn:aws:sns:eu-central-1:123456789012:orders";
+    let bodies = [
+        json!({ "Type": "Notification", "TopicArn": topic, "Message": { "canary": 1 } }),
+        json!({ "Type": "Notification", "TopicArn": topic, "Message": "canary", "Subject": "canary" }),
+        json!({ "Type": "SubscriptionConfirmation", "TopicArn": topic, "SubscribeURL": "https://canary", "Token": "canary" }),
+        json!({ "version": "0", "id": "e-1", "detail-type": "canary", "source": "canary", "detail": null }),
+        json!({ "version": "0", "id": 7, "detail-type": "canary", "source": "canary", "detail": "canary" }),
+        json!({ "Records": [{ "eventSource": "aws:s3", "eventName": "canary", "s3": "canary" }] }),
+        json!({ "Records": [{ "eventSource": "aws:s3", "s3": { "bucket": { "name": "canary" }, "object": { "key": "%ff" } } }] }),
+        json!({ "Records": [{ "eventSource": "aws:s3" }, { "eventSource": "aws:s3", "s3": "canary" }] }),
+    ];
+    for consumer in opening(&world) {
+        world
+            .invoke(&consumer, bodies.iter().map(ToString::to_string))
+            .await;
+    }
+}
+
+pub(crate) async fn ignored() {
+    let world = World::new();
+    let test = json!({ "Service": "Amazon S3", "Event": "s3:TestEvent", "Bucket": "canary", "RequestId": "canary" });
+    for consumer in opening(&world) {
+        world.invoke(&consumer, [test.to_string()]).await;
+    }
+}
+
+fn keyless(world: &World) -> Consumer {
+    let none = |_: &Order| None::<String>;
+    world.consumer(consumer::<Order>().key(none).handler(async |_: Order| {}))
+}
+
+pub(crate) async fn missing_key() {
+    let world = World::new();
+    for missing in [MissingKey::Terminal, MissingKey::Retry] {
+        world
+            .invoke(&keyless(&world).missing_key(missing), [order("a")])
+            .await;
+    }
+}
+
+pub(crate) async fn unprotected() {
+    let world = World::new();
+    let consumer = keyless(&world).missing_key(MissingKey::ProcessUnprotected);
+    world.invoke(&consumer, [order("a")]).await;
+}
+
+pub(crate) async fn unusable_keys() {
+    let world = World::new();
+    let long = |_: &Order| "canary".repeat(1000);
+    let failing = |order: &Order| Err::<String, _>(format!("no key in {order:?}"));
+    let panicking = |order: &Order| -> String { panic!("no key in {order:?}") };
+    let blank = |_: &Order| ("canary", " ");
+    let keyed = || consumer::<Order>();
+    for consumer in [
+        keyed().key(long).handler(async |_: Order| {}),
+        keyed().key(failing).handler(async |_: Order| {}),
+        keyed().key(panicking).handler(async |_: Order| {}),
+        keyed().key(blank).handler(async |_: Order| {}),
+        keyed()
+            .key(JsonPointer::new(""))
+            .handler(async |_: Order| {}),
+        keyed()
+            .key(JmesPath::new("[id, card]"))
+            .handler(async |_: Order| {}),
+        keyed()
+            .key(JmesPath::new("abs(id)"))
+            .handler(async |_: Order| {}),
+        keyed()
+            .key(id)
+            .fingerprint(|_: &Order| Err::<String, _>("canary-fingerprint"))
+            .handler(async |_: Order| {}),
+    ] {
+        world.invoke(&world.consumer(consumer), [order("a")]).await;
+    }
+    crate::no_secrets::world::show(&KeyError::Extractor("canary".to_owned()));
+}
+
+pub(crate) async fn mismatch() {
+    for mismatch in [PayloadMismatch::Warn, PayloadMismatch::Reject] {
+        let world = World::new();
+        let consumer = world.recording().payload_mismatch(mismatch);
+        world.invoke(&consumer, [order("a")]).await;
+        let other = order("a").replace("card\":\"canary-card", "card\":\"canary-other");
+        world.invoke(&consumer, [&other, &order("a")]).await;
+    }
+}
+
+pub(crate) async fn invalid_events() {
+    let world = World::new();
+    let mut unnamed = record(0, &order("a"));
+    unnamed["messageId"] = json!(null);
+    let timeout = Duration::from_secs(30);
+    world
+        .invoke_with(&world.recording(), json!({ "Records": [unnamed] }), timeout)
+        .await;
+    let event = json!({ "Records": [record(0, &order("a"))] });
+    world
+        .invoke_with(&world.recording(), event, Duration::ZERO)
+        .await;
+}

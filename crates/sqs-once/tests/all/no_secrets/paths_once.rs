@@ -1,0 +1,109 @@
+//! The ways through `Idempotency`.
+
+use std::future::ready;
+use std::time::Duration;
+
+use sqs_once::store::{Status, Store, StoreErrorKind};
+use sqs_once::{Clock, HandlerError, Idempotency, Once, RunError};
+
+use crate::no_secrets::paths_dynamodb::{self, Quoting};
+use crate::no_secrets::paths_store::foreign;
+use crate::no_secrets::world::{Unkept, World, show};
+
+const KEY: &str = "canary-key-a";
+
+fn idempotency(world: &World, store: impl Store) -> Idempotency {
+    Idempotency::new()
+        .namespace("test")
+        .store(store)
+        .clock(world.clock.clone())
+}
+
+async fn work<T, W: Future<Output = Result<T, HandlerError>>>(
+    world: &World,
+    idempotency: &Idempotency,
+    work: impl FnOnce() -> W,
+) where
+    T: serde::Serialize + serde::de::DeserializeOwned,
+{
+    let invocation = idempotency.until(world.clock.now() + Duration::from_secs(30));
+    match invocation.run(KEY, work).await {
+        Ok(once) => println!("duplicate: {}", once.is_duplicate()),
+        Err(error) => told(&error),
+    }
+}
+
+/// Printed as `lambda_runtime` logs it, too, when a function returns it.
+fn told(error: &RunError) {
+    show(error);
+}
+
+pub(crate) async fn done() {
+    let world = World::new();
+    let idempotency = idempotency(&world, world.store.clone());
+    for _ in 0..2 {
+        work(&world, &idempotency, || ready(Ok("canary-data".to_owned()))).await;
+    }
+    // What is recorded is another type.
+    work(&world, &idempotency, || ready(Ok(7))).await;
+}
+
+pub(crate) async fn failed() {
+    let world = World::new();
+    let idempotency = idempotency(&world, world.store.clone());
+    let failing = || ready(Err::<u8, HandlerError>("the work's own words".into()));
+    work(&world, &idempotency, failing).await;
+    work(&world, &idempotency, std::future::pending::<Result<u8, _>>).await;
+}
+
+pub(crate) async fn refused() {
+    let world = World::new();
+    let idempotency = idempotency(&world, world.store.clone());
+    let invocation = idempotency.until(world.clock.now() + Duration::from_secs(30));
+    let keys: [Result<String, String>; 2] =
+        [Err("canary-reason".to_owned()), Ok("canary".repeat(1000))];
+    for key in keys {
+        let ran: Result<Once<u8>, _> = invocation
+            .run(&key, || ready(Ok::<_, HandlerError>(7)))
+            .await;
+        told(&ran.unwrap_err());
+    }
+}
+
+pub(crate) async fn unrecorded() {
+    let world = World::new();
+    let idempotency = idempotency(&world, world.store.clone());
+    work(&world, &idempotency, || ready(Ok(Unkept))).await;
+    for kind in [StoreErrorKind::AccessDenied, StoreErrorKind::Unanswered] {
+        let world = World::new();
+        let idempotency = self::idempotency(&world, world.store.clone());
+        world.store.fail("settle", kind, usize::MAX);
+        work(&world, &idempotency, || {
+            ready(Err::<u8, HandlerError>("no".into()))
+        })
+        .await;
+        let world = World::new();
+        let idempotency = self::idempotency(&world, world.store.clone());
+        world.store.fail("settle", kind, usize::MAX);
+        work(&world, &idempotency, || ready(Ok("canary-data".to_owned()))).await;
+    }
+}
+
+pub(crate) async fn recorded_by_another() {
+    let world = World::new();
+    let idempotency = idempotency(&world, world.store.clone());
+    work(&world, &idempotency, || {
+        foreign(&world, Status::Completed);
+        ready(Ok("canary-data".to_owned()))
+    })
+    .await;
+}
+
+pub(crate) async fn dynamodb_errors() {
+    for (status, code) in paths_dynamodb::ERRORS {
+        let world = World::new();
+        let store = Quoting::error(status, code).store();
+        let idempotency = idempotency(&world, store).readable_keys(true);
+        work(&world, &idempotency, || ready(Ok("canary-data".to_owned()))).await;
+    }
+}

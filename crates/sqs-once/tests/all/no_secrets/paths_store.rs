@@ -1,0 +1,184 @@
+//! The ways through the store, by what it holds and how it fails.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use sqs_once::aws_sdk_dynamodb::types::{AttributeValue, Update};
+use sqs_once::store::{Item, Owner, Status, StoreErrorKind};
+use sqs_once::{
+    Clock, Disposition, HandlerError, InProgress, Mode, Recorded, ResultExt, Writes, consumer,
+};
+
+use crate::no_secrets::world::{Order, World, id, order, own_words};
+use crate::support::database::{Database, Ledger};
+use crate::support::item_id;
+
+/// An item of somebody else's.
+/// Puts another worker's item under the key `canary-key-a`.
+pub(crate) fn foreign(world: &World, status: Status) {
+    let key = sqs_once::BusinessKey::of("canary-key-a").unwrap();
+    let now = world.clock.now();
+    world.store.inner.put(Item {
+        id: item_id(&key),
+        status,
+        lease_until: Some(now + Duration::from_secs(600)),
+        expiration: Some(now + Duration::from_secs(600)),
+        fingerprint: None,
+        data: Some("canary-data".into()),
+        owner: Some(Owner::from_bits(7)),
+        fence: None,
+    });
+}
+
+pub(crate) async fn in_progress() {
+    let world = World::new();
+    foreign(&world, Status::InProgress);
+    world
+        .invoke(&world.recording(), [order("a"), order("a")])
+        .await;
+    let waiting = world
+        .recording()
+        .in_progress(InProgress::Wait(Duration::from_secs(1)));
+    world.invoke(&waiting, [order("a")]).await;
+}
+
+pub(crate) async fn lease_lost() {
+    let world = World::new();
+    let (store, clock) = (world.store.clone(), world.clock.clone());
+    let losing = move |_: Order| {
+        let world = World {
+            store: store.clone(),
+            clock: clock.clone(),
+            ..World::new()
+        };
+        foreign(&world, Status::InProgress);
+        async { Recorded("canary-data") }
+    };
+    let consumer = world.consumer(consumer::<Order>().key(id).handler(losing));
+    world.invoke(&consumer, [order("a")]).await;
+}
+
+pub(crate) async fn unknown_status() {
+    let world = World::new();
+    foreign(&world, Status::Unknown("PAUSED\n".to_owned()));
+    world.invoke(&world.recording(), [order("a")]).await;
+}
+
+const KINDS: [StoreErrorKind; 8] = [
+    StoreErrorKind::AccessDenied,
+    StoreErrorKind::NoCredentials,
+    StoreErrorKind::TableNotFound,
+    StoreErrorKind::KeySchema,
+    StoreErrorKind::Throttled,
+    StoreErrorKind::Unanswered,
+    StoreErrorKind::BadItem,
+    StoreErrorKind::Other,
+];
+
+pub(crate) async fn store_fails() {
+    for kind in KINDS {
+        for call in ["claim", "settle"] {
+            let world = World::new();
+            world.store.fail(call, kind, usize::MAX);
+            world
+                .invoke(&world.recording(), [order("a"), order("b")])
+                .await;
+            world.invoke(&world.failing(own_words), [order("c")]).await;
+        }
+    }
+}
+
+pub(crate) async fn store_at_the_start() {
+    for kind in KINDS {
+        let world = World::new();
+        world.store.fail("read", kind, usize::MAX);
+        world.recording().init().await.unwrap();
+    }
+}
+
+/// A write that holds secrets.
+pub(crate) fn update() -> Update {
+    let update = Update::builder()
+        .table_name("stock")
+        .key("article", AttributeValue::S("canary-article".to_owned()))
+        .update_expression("SET card = :card, paid = :paid")
+        .expression_attribute_values(":card", AttributeValue::S("canary-card".to_owned()))
+        .expression_attribute_values(":paid", AttributeValue::M(nested()));
+    update.build().unwrap()
+}
+
+fn nested() -> HashMap<String, AttributeValue> {
+    let by = AttributeValue::L(vec![AttributeValue::S("canary-in-list".to_owned())]);
+    let with = AttributeValue::Ss(vec!["canary-in-set".to_owned()]);
+    HashMap::from([("by".to_owned(), by), ("with".to_owned(), with)])
+}
+
+pub(crate) async fn writes() {
+    let world = World::new();
+    for mode in [Mode::Transactional, Mode::ClaimFirst] {
+        let rules: [fn() -> Disposition; 2] =
+            [|| Disposition::Terminal, || panic!("the rule's own words")];
+        for rule in rules {
+            let writing = move |_: Order| async move {
+                let writes = Writes::new()
+                    .update(update())
+                    .recording(&"canary-data")
+                    .on_conflict(0, move |conflict| {
+                        println!("{conflict:?}");
+                        rule()
+                    });
+                println!("{writes:?}");
+                writes
+            };
+            let consumer = world
+                .consumer(consumer::<Order>().key(id).handler(writing))
+                .mode(mode);
+            world.store.fail_condition(0, 1);
+            for _ in 0..3 {
+                world.invoke(&consumer, [order("a"), order("a")]).await;
+            }
+        }
+    }
+}
+
+pub(crate) async fn writes_that_cannot_be() {
+    let world = World::new();
+    let not_an_item = async |_: Order| -> Result<Writes, HandlerError> {
+        let writes = Writes::new().put("orders", &"canary-item");
+        writes
+            .inspect_err(crate::no_secrets::world::show)
+            .terminal()
+    };
+    let twice = async |_: Order| Writes::new().update(update()).update(update());
+    for consumer in [
+        consumer::<Order>().key(id).handler(not_an_item),
+        consumer::<Order>().key(id).handler(twice),
+    ] {
+        world.invoke(&world.consumer(consumer), [order("a")]).await;
+    }
+}
+
+pub(crate) async fn transaction() {
+    for kind in KINDS {
+        let world = World::new();
+        let database = Database::beside(&world.store);
+        let turn = crate::support::database::Turn::Fail(kind);
+        database.begins([turn.clone()]);
+        database.commits([turn]);
+        let working = async |_: Order, ledger: Ledger| ledger.write("canary-effect");
+        let consumer = world
+            .consumer(consumer::<Order>().key(id).handler(working))
+            .store(database);
+        for _ in 0..3 {
+            world.invoke(&consumer, [order("a"), order("b")]).await;
+        }
+    }
+}
+
+pub(crate) async fn recorded_after() {
+    let world = World::new();
+    let consumer = world.recording().mode(Mode::RecordAfter);
+    for _ in 0..2 {
+        world.invoke(&consumer, [order("a")]).await;
+    }
+}

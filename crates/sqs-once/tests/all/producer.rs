@@ -1,0 +1,334 @@
+//! What a producer writes beside a body, through a queue to the consumer.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use aws_sdk_sqs::config::{BehaviorVersion, Credentials, Region};
+use aws_sdk_sqs::operation::send_message::builders::SendMessageFluentBuilder;
+use aws_sdk_sqs::types::{
+    MessageAttributeValue, MessageSystemAttributeNameForSends, MessageSystemAttributeValue,
+    SendMessageBatchRequestEntry,
+};
+use aws_sdk_sqs::{Client, Config};
+use opentelemetry::trace::{TraceContextExt, TracerProvider};
+use opentelemetry_sdk::trace::SdkTracerProvider;
+use proptest::prelude::*;
+use serde_json::Value;
+use sqs_once::testing::{Answer, Bench, Event, Record};
+use sqs_once::{
+    BusinessKey, Consumer, CorrelationId, Key, KeyError, MessageMeta, Outgoing, OutgoingError,
+    ProducerKey, State,
+};
+use sqs_once_local::{EventSourceMapping, LocalSqs, QueueSettings, Queues};
+use tracing_opentelemetry::OpenTelemetrySpanExt;
+use tracing_subscriber::layer::SubscriberExt;
+
+/// What a handler saw of each record.
+type Seen = Arc<Mutex<Vec<(BusinessKey, Option<String>, Option<String>)>>>;
+
+#[sqs_once::handler(key = ProducerKey)]
+async fn note(
+    _order: Value,
+    key: Key,
+    correlation: Option<CorrelationId>,
+    meta: MessageMeta,
+    State(seen): State<Seen>,
+) {
+    let trace = meta.system_attribute("AWSTraceHeader").map(str::to_owned);
+    let correlation = correlation.map(|id| id.as_str().to_owned());
+    seen.lock()
+        .unwrap()
+        .push(((*key).clone(), correlation, trace));
+}
+
+fn consumer(seen: &Seen) -> Consumer {
+    note::consumer().state(Arc::clone(seen)).namespace("orders")
+}
+
+/// A real queue on loopback, the SDK's client of it, and the consumer behind it.
+struct Way {
+    sqs: LocalSqs,
+    client: Client,
+    bench: Bench,
+    seen: Seen,
+}
+
+const QUEUE: &str = "orders";
+
+impl Way {
+    async fn new() -> Self {
+        let mut queues = Queues::default();
+        queues.create(QUEUE, QueueSettings::default()).unwrap();
+        let sqs = LocalSqs::start(queues).await.unwrap();
+        let config = Config::builder()
+            .behavior_version(BehaviorVersion::latest())
+            .region(Region::from_static("eu-central-1"))
+            .credentials_provider(Credentials::new("local", "local", None, None, "test"))
+            .endpoint_url(sqs.endpoint())
+            .http_client(aws_smithy_http_client::Builder::new().build_http())
+            .build();
+        let seen = Seen::default();
+        Self {
+            client: Client::from_conf(config),
+            sqs,
+            bench: Bench::new(consumer(&seen)),
+            seen,
+        }
+    }
+
+    fn message(&self) -> SendMessageFluentBuilder {
+        let message = self.client.send_message();
+        message.queue_url(self.sqs.url(QUEUE)).message_body("{}")
+    }
+
+    async fn send(&self, outgoing: &Outgoing) {
+        let message = outgoing.onto(self.message()).unwrap();
+        message.send().await.unwrap();
+    }
+
+    /// Hands all that is in the queue to the consumer.
+    async fn receive(&self) -> Answer {
+        let mapping = EventSourceMapping::new(&self.sqs, QUEUE, 10);
+        let batch = mapping.poll(SystemTime::now()).unwrap().unwrap();
+        let event = String::from_utf8(batch.event().to_vec()).unwrap();
+        self.bench.run(Event::from_json(event)).await
+    }
+
+    fn seen(&self) -> Vec<(BusinessKey, Option<String>, Option<String>)> {
+        self.seen.lock().unwrap().clone()
+    }
+}
+
+#[tokio::test]
+async fn two_messages_with_equal_keys_are_one_event_and_others_are_others() {
+    let way = Way::new().await;
+    // Each of these is another event, though the texts of its parts, put together, may be the same.
+    let keys = [
+        BusinessKey::of(&("a", "bc")).unwrap(),
+        BusinessKey::of(&("ab", "c")).unwrap(),
+        BusinessKey::of("a,s:bc").unwrap(),
+        BusinessKey::of("abc").unwrap(),
+        BusinessKey::of("1").unwrap(),
+        BusinessKey::of(&1).unwrap(),
+        BusinessKey::of("Bestellung №7 \u{fffe}\n%").unwrap(),
+    ];
+    for key in &keys {
+        way.send(&Outgoing::of(key).unwrap()).await;
+    }
+    for again in [("a", "bc"), ("ab", "c")] {
+        way.send(&Outgoing::of(&again).unwrap()).await;
+    }
+    way.receive().await;
+    let mut seen: Vec<_> = way.seen().into_iter().map(|(key, ..)| key).collect();
+    assert_eq!(seen.len(), keys.len());
+    for key in keys {
+        let at = seen.iter().position(|other| *other == key);
+        seen.remove(at.unwrap_or_else(|| panic!("{key:?} is missing")));
+    }
+}
+
+#[tokio::test]
+async fn the_key_is_the_one_that_the_payload_would_have() {
+    let way = Way::new().await;
+    way.send(&Outgoing::of(&("tenant-7", 42_u64)).unwrap())
+        .await;
+    way.receive().await;
+    let by_payload = sqs_once::consumer::<Value>()
+        .key(|_: &Value| ("tenant-7", 42_i32))
+        .namespace("orders")
+        .handler(async |_: Value| {});
+    let answer = way.bench.beside(by_payload);
+    let answer = answer
+        .run(Event::of([Record::text("{}").message_id("again")]))
+        .await;
+    answer.assert_duplicate("again");
+}
+
+#[tokio::test]
+async fn correlation_id_and_trace_arrive_with_the_message_and_with_entries_of_a_batch() {
+    let provider = SdkTracerProvider::builder().build();
+    let layer = tracing_opentelemetry::layer().with_tracer(provider.tracer("test"));
+    let _guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(layer));
+    let way = Way::new().await;
+    let outgoing = |key: u64| {
+        let correlation_id = CorrelationId::new("c-7\u{fffe}").unwrap();
+        Outgoing::of(&key).unwrap().correlation_id(correlation_id)
+    };
+
+    let span = tracing::info_span!("send");
+    let (message, entry) = span.in_scope(|| {
+        let entry = SendMessageBatchRequestEntry::builder()
+            .id("e-1")
+            .message_body("{}");
+        (
+            outgoing(1).onto(way.message()).unwrap(),
+            outgoing(2).onto(entry).unwrap(),
+        )
+    });
+    message.send().await.unwrap();
+    way.client
+        .send_message_batch()
+        .queue_url(way.sqs.url(QUEUE))
+        .entries(entry.build().unwrap())
+        .send()
+        .await
+        .unwrap();
+    way.receive().await;
+
+    let context = span.context().span().span_context().clone();
+    let trace = context.trace_id().to_string();
+    let header = format!(
+        "Root=1-{}-{};Parent={};Sampled=1",
+        &trace[..8],
+        &trace[8..],
+        context.span_id()
+    );
+    let seen = way.seen();
+    assert_eq!(seen.len(), 2);
+    for (_, correlation, trace) in seen {
+        assert_eq!(correlation.as_deref(), Some("c-7\u{fffd}"));
+        assert_eq!(trace.as_deref(), Some(&*header));
+    }
+}
+
+#[tokio::test]
+async fn without_a_span_no_trace_is_made_up_and_one_that_is_set_stays() {
+    let way = Way::new().await;
+    let outgoing = Outgoing::of("o-1").unwrap();
+    let header = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1";
+    let set = MessageSystemAttributeValue::builder()
+        .data_type("String")
+        .string_value(header)
+        .build()
+        .unwrap();
+    let name = MessageSystemAttributeNameForSends::AwsTraceHeader;
+    let traced = way.message().message_system_attributes(name, set);
+
+    let provider = SdkTracerProvider::builder().build();
+    let layer = tracing_opentelemetry::layer().with_tracer(provider.tracer("test"));
+    let subscriber = tracing_subscriber::registry().with(layer);
+    let traced = tracing::subscriber::with_default(subscriber, || {
+        tracing::info_span!("send").in_scope(|| outgoing.onto(traced).unwrap())
+    });
+    traced.send().await.unwrap();
+    way.receive().await;
+    way.send(&Outgoing::of("o-2").unwrap()).await;
+    way.receive().await;
+    let traces: Vec<_> = way.seen().into_iter().map(|(_, _, trace)| trace).collect();
+    assert_eq!(traces, [Some(header.to_owned()), None]);
+}
+
+#[tokio::test]
+async fn a_message_keeps_its_own_attributes_and_says_when_there_is_no_room() {
+    let way = Way::new().await;
+    let attribute = || {
+        let value = MessageAttributeValue::builder().data_type("String");
+        value.string_value("own").build().unwrap()
+    };
+    let with = |count: usize| {
+        (0..count).fold(way.message(), |message, number| {
+            message.message_attributes(format!("own-{number}"), attribute())
+        })
+    };
+    let outgoing = Outgoing::of("o-1").unwrap();
+    let full = outgoing.onto(with(9)).unwrap();
+    assert_eq!(full.get_message_attributes().as_ref().unwrap().len(), 10);
+    full.send().await.unwrap();
+    assert!(matches!(
+        outgoing.onto(with(10)),
+        Err(OutgoingError::TooMany { count: 11 })
+    ));
+    let taken = way
+        .message()
+        .message_attributes("business-key", attribute());
+    let error = outgoing.onto(taken).unwrap_err();
+    assert!(error.to_string().contains("`business-key`"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_nobody_wrote_makes_its_record_terminal() {
+    let bench = Bench::new(consumer(&Seen::default()));
+    for text in [
+        "o-1",
+        "s:",
+        "s:%20",
+        "s:a,",
+        "i:01",
+        "i:+1",
+        "i:-0",
+        "i:",
+        "b:yes",
+        "x:0",
+        "x:AB",
+        "x:",
+        "n:",
+        "s:a b",
+        "s:%4",
+        "s:%4z",
+        "s:%e2%82%ac",
+        "s:%41",
+        "s:%FF",
+        "s:%é",
+        ",",
+        ":",
+    ] {
+        let record = Record::text("{}").attribute("business-key", text);
+        let answer = bench.run(Event::of([record])).await;
+        answer.assert_terminal("m-1");
+    }
+    let answer = bench.run(Event::of([Record::text("{}")])).await;
+    answer
+        .assert_terminal("m-1")
+        .assert_reason("m-1", "the business key is missing");
+}
+
+#[test]
+fn a_deduplication_id_is_the_keys_and_fits() {
+    let id = |key: &str| Outgoing::of(key).unwrap().deduplication_id();
+    assert_eq!(id("o-1"), id("o-1"));
+    assert_ne!(id("o-1"), id("o-2"));
+    let long = id(&"ü".repeat(1000));
+    assert!(long.len() <= 128 && long.bytes().all(|byte| byte.is_ascii_alphanumeric()));
+}
+
+#[test]
+fn what_can_be_no_key_is_not_sent() {
+    assert!(matches!(Outgoing::of(" "), Err(KeyError::Empty)));
+    assert!(matches!(Outgoing::of(&None::<u8>), Err(KeyError::Missing)));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn every_key_survives_the_way(
+        text in "\\PC{1,20}[a-z]", number: i128, large: u128, yes: bool,
+        bytes in prop::collection::vec(any::<u8>(), 1..20),
+    ) {
+        let key = BusinessKey::of(&(text, number, large, yes, bytes)).unwrap();
+        let sent = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .start_paused(true)
+            .build()
+            .unwrap()
+            .block_on(arrived(&key));
+        prop_assert_eq!(sent, key);
+    }
+}
+
+/// The key that the consumer takes from what a producer wrote.
+async fn arrived(key: &BusinessKey) -> BusinessKey {
+    let entry = SendMessageBatchRequestEntry::builder()
+        .id("e-1")
+        .message_body("{}");
+    let entry = Outgoing::of(key).unwrap().onto(entry).unwrap();
+    let attributes = entry.get_message_attributes().as_ref().unwrap();
+    let text = attributes["business-key"].string_value().unwrap();
+    let seen = Seen::default();
+    let bench = Bench::new(consumer(&seen));
+    let bench = bench.timeout(Duration::from_secs(30));
+    let record = Record::text("{}").attribute("business-key", text);
+    bench.run(Event::of([record])).await.assert_processed("m-1");
+    let (key, ..) = seen.lock().unwrap().remove(0);
+    key
+}

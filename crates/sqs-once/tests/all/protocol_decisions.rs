@@ -1,0 +1,319 @@
+//! The protocol's decisions on every item there can be: plain functions, no store.
+
+use std::time::Duration;
+
+use sqs_once::Timestamp;
+use sqs_once::idempotency::{
+    Admission, Commitment, Completion, Refusal, on_claimed, on_committed, on_completed, on_found,
+};
+use sqs_once::key::{Fingerprint, ItemId};
+use sqs_once::store::{
+    Claim, Claimed, Fence, Item, Owner, Recording, Settled, Settlement, Settling, Status,
+};
+
+const NOW: Timestamp = Timestamp::from_secs(4_102_444_800);
+const ME: Owner = Owner::from_bits(1);
+const OTHER: Owner = Owner::from_bits(2);
+
+fn claim() -> Claim {
+    Claim {
+        id: ItemId::from_stored("tests#1"),
+        owner: ME,
+        now: NOW,
+        lease_until: NOW + Duration::from_secs(60),
+        expiration: NOW + Duration::from_secs(3600),
+        fingerprint: Some(Fingerprint::of_body("mine")),
+    }
+}
+
+fn recording() -> Recording {
+    Recording {
+        now: NOW,
+        expiration: NOW,
+        fingerprint: None,
+        data: None,
+    }
+}
+
+fn settled_by_me(settling: Settling) -> Settlement {
+    Settlement {
+        id: claim().id,
+        owner: ME,
+        settling,
+    }
+}
+
+/// Every combination of what an item can say, around the present.
+fn items() -> Vec<Item> {
+    let statuses = [
+        Status::InProgress,
+        Status::Completed,
+        Status::Unknown("PAUSED".to_owned()),
+    ];
+    let before = Timestamp::from_millis(NOW.as_millis() - 1);
+    let after = Timestamp::from_millis(NOW.as_millis() + 1);
+    let leases = [
+        None,
+        Some(Timestamp::default()),
+        Some(before),
+        Some(NOW),
+        Some(after),
+        Some(claim().lease_until),
+    ];
+    let expirations = [-1, 0, 1].map(|secs| {
+        let at = NOW.as_secs().checked_add_signed(secs).unwrap();
+        Some(Timestamp::from_secs(at))
+    });
+    let expirations = [None].into_iter().chain(expirations);
+    let mut items = Vec::new();
+    for expiration in expirations {
+        for lease_until in leases {
+            for status in &statuses {
+                for owner in [None, Some(ME), Some(OTHER)] {
+                    for body in [None, Some("mine"), Some("another")] {
+                        for fence in [None, Some(Fence::from_stored(7))] {
+                            items.push(Item {
+                                id: claim().id,
+                                status: status.clone(),
+                                lease_until,
+                                expiration,
+                                fingerprint: body.map(Fingerprint::of_body),
+                                data: Some("receipt".into()),
+                                owner,
+                                fence,
+                            });
+                        }
+                    }
+                }
+            }
+        }
+    }
+    items
+}
+
+fn is_expired(item: &Item) -> bool {
+    item.expiration
+        .is_some_and(|at| at.as_secs() < NOW.as_secs())
+}
+
+#[test]
+fn a_claim_is_admitted_only_where_nobody_may_be_working_and_nothing_is_on_record() {
+    let mut admitted = 0;
+    for item in items() {
+        if !claim().admitted_by(Some(&item)) {
+            continue;
+        }
+        admitted += 1;
+        match item.status {
+            Status::InProgress => match item.lease_until {
+                Some(lease) => assert!(lease < NOW && item.owner != Some(ME), "{item:?}"),
+                None => assert!(is_expired(&item), "{item:?}"),
+            },
+            Status::Completed => assert!(is_expired(&item), "{item:?}"),
+            Status::Unknown(_) => panic!("{item:?}"),
+        }
+    }
+    assert_ne!(admitted, 0);
+    assert!(claim().admitted_by(None));
+}
+
+#[test]
+fn every_key_is_free_again_at_some_time_unless_it_names_no_end() {
+    let late = Claim {
+        owner: Owner::from_bits(3),
+        now: NOW + Duration::from_secs(3601),
+        ..claim()
+    };
+    for item in items() {
+        let ends = match item.status {
+            Status::InProgress => item.lease_until.or(item.expiration).is_some(),
+            Status::Completed => item.expiration.is_some(),
+            Status::Unknown(_) => false,
+        };
+        assert_eq!(late.admitted_by(Some(&item)), ends, "{item:?}");
+    }
+}
+
+#[test]
+fn a_refused_claim_runs_only_if_the_item_is_its_own() {
+    for item in items() {
+        let decided = on_claimed(&claim(), &Claimed::Refused(Box::new(item.clone())));
+        let own = item.status == Status::InProgress
+            && item.owner == Some(ME)
+            && item.lease_until == Some(claim().lease_until);
+        let expected = match item.status {
+            Status::InProgress if own => Admission::Run {
+                fence: item.fence.unwrap_or_default(),
+            },
+            Status::InProgress => Admission::Refused(Refusal::InProgress {
+                lease_until: item.lease_until,
+            }),
+            Status::Completed if item.fingerprint == Some(Fingerprint::of_body("another")) => {
+                Admission::Refused(Refusal::PayloadMismatch)
+            }
+            Status::Completed => Admission::Refused(Refusal::Duplicate { data: item.data }),
+            Status::Unknown(status) => Admission::Refused(Refusal::UnknownStatus(status)),
+        };
+        assert_eq!(decided, expected);
+    }
+}
+
+#[test]
+fn a_look_up_runs_unless_a_valid_completion_or_an_unknown_status_stands_there() {
+    assert!(matches!(on_found(&claim(), None), Admission::Run { .. }));
+    for item in items() {
+        let runs = matches!(on_found(&claim(), Some(&item)), Admission::Run { .. });
+        let expected = match item.status {
+            Status::InProgress => true,
+            Status::Completed => is_expired(&item),
+            Status::Unknown(_) => false,
+        };
+        assert_eq!(runs, expected, "{item:?}");
+    }
+}
+
+#[test]
+fn a_completion_is_acknowledged_only_if_one_is_on_record() {
+    assert_eq!(on_completed(&Settled::Written), Completion::Recorded);
+    assert_eq!(on_completed(&Settled::Refused(None)), Completion::LeaseLost);
+    for item in items() {
+        let expected = match item.status {
+            Status::Completed => Completion::Recorded,
+            Status::InProgress | Status::Unknown(_) => Completion::LeaseLost,
+        };
+        let settled = Settled::Refused(Some(Box::new(item)));
+        assert_eq!(on_completed(&settled), expected);
+    }
+}
+
+#[test]
+fn nothing_but_its_own_claim_is_completed_or_released() {
+    let complete = Settling::Complete {
+        expiration: NOW,
+        data: None,
+    };
+    for settling in [complete, Settling::Release] {
+        let settlement = Settlement {
+            id: claim().id,
+            owner: ME,
+            settling,
+        };
+        assert!(!settlement.admitted_by(None));
+        let admitted: Vec<_> = items()
+            .into_iter()
+            .filter(|item| settlement.admitted_by(Some(item)))
+            .collect();
+        assert!(!admitted.is_empty());
+        assert!(admitted.iter().all(|item| item.owner == Some(ME)));
+        if settlement.settling == Settling::Release {
+            assert!(
+                admitted
+                    .iter()
+                    .all(|item| item.status == Status::InProgress)
+            );
+        }
+    }
+}
+
+#[test]
+fn a_commit_is_admitted_where_a_claim_would_be_and_over_its_own_claim_and_never_over_a_completion()
+{
+    let commit = settled_by_me(Settling::Commit(recording()));
+    assert!(commit.admitted_by(None));
+    let mut admitted = 0;
+    for item in items() {
+        let expected = match (&item.status, item.owner, item.lease_until) {
+            (Status::Completed, _, _) => is_expired(&item),
+            (Status::InProgress, Some(ME), _) => true,
+            (Status::InProgress, _, Some(lease)) => lease < NOW,
+            (Status::InProgress, _, None) => is_expired(&item),
+            (Status::Unknown(_), _, _) => false,
+        };
+        assert_eq!(commit.admitted_by(Some(&item)), expected, "{item:?}");
+        admitted += usize::from(expected);
+    }
+    assert_ne!(admitted, 0);
+}
+
+#[test]
+fn a_commit_that_is_sent_twice_is_refused_by_its_own_completion_and_acknowledged() {
+    let commit = settled_by_me(Settling::Commit(Recording {
+        expiration: claim().expiration,
+        ..recording()
+    }));
+    for before in items().into_iter().map(Some).chain([None]) {
+        if !commit.admitted_by(before.as_ref()) {
+            continue;
+        }
+        let left = commit.write(before.as_ref());
+        assert!(!commit.admitted_by(Some(&left)), "{left:?}");
+        assert_eq!(on_committed(ME, None, Some(&left)), Commitment::Recorded);
+    }
+}
+
+#[test]
+fn a_refused_commit_is_acknowledged_only_if_the_effect_is_on_record() {
+    assert_eq!(on_committed(ME, None, None), Commitment::Recorded);
+    let mine = Fingerprint::of_body("mine");
+    for item in items() {
+        for fingerprint in [None, Some(&mine)] {
+            let another = item.fingerprint == Some(Fingerprint::of_body("another"));
+            let expected = match &item.status {
+                Status::Completed if item.owner == Some(ME) => Commitment::Recorded,
+                Status::Completed if another && fingerprint.is_some() => {
+                    Commitment::Refused(Refusal::PayloadMismatch)
+                }
+                Status::Completed => Commitment::Refused(Refusal::Duplicate {
+                    data: item.data.clone(),
+                }),
+                Status::InProgress => Commitment::Refused(Refusal::InProgress {
+                    lease_until: item.lease_until,
+                }),
+                Status::Unknown(status) => {
+                    Commitment::Refused(Refusal::UnknownStatus(status.clone()))
+                }
+            };
+            assert_eq!(on_committed(ME, fingerprint, Some(&item)), expected);
+        }
+    }
+}
+
+#[test]
+fn every_claim_record_and_commit_has_a_larger_fence_than_the_item_before() {
+    for item in items() {
+        let record = settled_by_me(Settling::Record(recording()));
+        let commit = settled_by_me(Settling::Commit(recording()));
+        let writes = [
+            claim().write(Some(&item)),
+            record.write(Some(&item)),
+            commit.write(Some(&item)),
+        ];
+        for left in writes {
+            assert!(left.fence > item.fence, "{item:?}");
+            assert_eq!(left.owner, Some(ME));
+            assert_eq!(left.data, None);
+        }
+    }
+}
+
+#[test]
+fn a_release_frees_the_key_for_all_but_a_copy_of_itself() {
+    let item = claim().write(None);
+    let release = Settlement {
+        id: item.id.clone(),
+        owner: ME,
+        settling: Settling::Release,
+    };
+    let released = release.write(Some(&item));
+    let other = Claim {
+        owner: OTHER,
+        ..claim()
+    };
+    assert!(other.admitted_by(Some(&released)));
+    assert!(!claim().admitted_by(Some(&released)));
+    let copy = on_claimed(&claim(), &Claimed::Refused(Box::new(released)));
+    assert!(matches!(
+        copy,
+        Admission::Refused(Refusal::InProgress { .. })
+    ));
+}

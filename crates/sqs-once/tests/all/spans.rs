@@ -1,0 +1,415 @@
+//! What OpenTelemetry gets to see of a batch.
+
+use std::time::{Duration, SystemTime};
+
+use crate::support::process::{Process, is_logging};
+use aws_lambda_events::event::sqs::SqsEvent;
+use lambda_runtime::{Context, LambdaEvent};
+use opentelemetry::trace::{SpanId, SpanKind, Status, TracerProvider};
+use opentelemetry::{KeyValue, Value as Attribute};
+use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider, SpanData};
+use serde_json::{Value, json};
+use sqs_once::testing::{Event, Record};
+use sqs_once::{Consumer, HandlerError, MemoryStore, ResultExt, Timestamp};
+use tower_service::Service;
+use tracing::subscriber::DefaultGuard;
+use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::layer::{Layer, SubscriberExt};
+
+const PRODUCER: &str = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1";
+const UNSAMPLED: &str =
+    "Root=1-5759e988-aaaaaaaaaaaaaaaaaaaaaaaa;Parent=bbbbbbbbbbbbbbbb;Sampled=0";
+const LAMBDA: &str = "Root=1-66666666-cccccccccccccccccccccccc;Parent=dddddddddddddddd;Sampled=1";
+
+/// A user's own subscriber, for this thread.
+struct Traces {
+    exporter: InMemorySpanExporter,
+    provider: SdkTracerProvider,
+    _guard: DefaultGuard,
+}
+
+impl Traces {
+    fn watch() -> Self {
+        let exporter = InMemorySpanExporter::default();
+        let provider = SdkTracerProvider::builder()
+            .with_simple_exporter(exporter.clone())
+            .build();
+        let layer = tracing_opentelemetry::layer()
+            .with_tracer(provider.tracer("test"))
+            .with_filter(filter_fn(|metadata| metadata.is_span()));
+        Self {
+            exporter,
+            _guard: tracing::subscriber::set_default(tracing_subscriber::registry().with(layer)),
+            provider,
+        }
+    }
+
+    /// The spans that have ended.
+    fn ended(&self) -> Vec<SpanData> {
+        self.exporter.get_finished_spans().unwrap()
+    }
+}
+
+async fn pay(order: Value) -> Result<(), HandlerError> {
+    match order["does"].as_str() {
+        Some("fail") => Err("declined".into()),
+        Some("refuse") => Err("no such card").terminal(),
+        Some("panic") => panic!("a handler's own"),
+        Some("call") => {
+            tracing::info_span!("call the bank").in_scope(|| {});
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn consumer() -> Consumer {
+    sqs_once::consumer::<Value>()
+        .key(|order: &Value| order["id"].as_str().map(str::to_owned))
+        .namespace("payments")
+        .store(MemoryStore::new())
+        .handler(pay)
+}
+
+fn order(id: &str, does: &str) -> Record {
+    Record::json(&json!({ "id": id, "does": does }))
+}
+
+async fn handle(consumer: &mut Consumer, event: Event, time: Duration) {
+    let mut context = Context::default();
+    context.deadline = Timestamp::from(SystemTime::now() + time).as_millis();
+    context.request_id = "r-1".to_owned();
+    context.invoked_function_arn =
+        "arn:aws:lambda:eu-central-1:123456789012:function:payments".to_owned();
+    context.xray_trace_id = Some(LAMBDA.to_owned());
+    let event: SqsEvent = serde_json::from_str(event.as_json()).unwrap();
+    let answer = consumer.call(LambdaEvent::new(event, context));
+    answer.await.unwrap();
+}
+
+async fn handled(records: Vec<Record>) -> Vec<SpanData> {
+    let traces = Traces::watch();
+    handle(&mut consumer(), Event::of(records), Duration::from_secs(60)).await;
+    traces.ended()
+}
+
+fn attribute<'a>(span: &'a SpanData, name: &str) -> Option<&'a Attribute> {
+    let found: Vec<_> = span
+        .attributes
+        .iter()
+        .filter(|attribute| attribute.key.as_str() == name)
+        .collect();
+    assert!(found.len() <= 1, "{name} is set twice");
+    found.first().map(|attribute| &attribute.value)
+}
+
+fn assert_attributes(span: &SpanData, expected: &[KeyValue]) {
+    for KeyValue { key, value, .. } in expected {
+        assert_eq!(
+            attribute(span, key.as_str()),
+            Some(value),
+            "{key}: {span:#?}"
+        );
+    }
+}
+
+fn batch(spans: &[SpanData]) -> &SpanData {
+    let of_batch = |span: &&SpanData| attribute(span, "faas.invocation_id").is_some();
+    let mut batches = spans.iter().filter(of_batch);
+    let batch = batches.next().unwrap();
+    assert!(batches.next().is_none());
+    batch
+}
+
+fn record<'a>(spans: &'a [SpanData], id: &str) -> &'a SpanData {
+    let id = Attribute::from(id.to_owned());
+    let of_record = |span: &&SpanData| attribute(span, "messaging.message.id") == Some(&id);
+    let mut records = spans.iter().filter(of_record);
+    let record = records.next().unwrap();
+    assert!(records.next().is_none(), "a record has one span");
+    record
+}
+
+fn named<'a>(spans: &'a [SpanData], name: &str) -> Vec<&'a SpanData> {
+    spans.iter().filter(|span| span.name == name).collect()
+}
+
+fn links(span: &SpanData) -> Vec<String> {
+    let links = span.links.links.iter();
+    links
+        .map(|link| {
+            format!(
+                "{}-{}",
+                link.span_context.trace_id(),
+                link.span_context.span_id()
+            )
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn a_batch_has_the_span_that_the_conventions_ask_for() {
+    let spans = handled(vec![order("o-1", "pay"), order("o-2", "fail")]).await;
+    let batch = batch(&spans);
+    assert_eq!(batch.name, "process orders");
+    assert_eq!(batch.span_kind, SpanKind::Consumer);
+    assert_eq!(batch.status, Status::Unset);
+    assert_attributes(
+        batch,
+        &[
+            KeyValue::new("messaging.system", "aws_sqs"),
+            KeyValue::new("messaging.operation.name", "process"),
+            KeyValue::new("messaging.operation.type", "process"),
+            KeyValue::new("messaging.destination.name", "orders"),
+            KeyValue::new("messaging.batch.message_count", 2),
+            KeyValue::new("faas.trigger", "pubsub"),
+            KeyValue::new("faas.invocation_id", "r-1"),
+            KeyValue::new("faas.coldstart", true),
+            KeyValue::new("cloud.account.id", "123456789012"),
+            KeyValue::new(
+                "aws.lambda.invoked_arn",
+                "arn:aws:lambda:eu-central-1:123456789012:function:payments",
+            ),
+            KeyValue::new("sqs_once.batch_item_failures", 1),
+        ],
+    );
+    // Without a word that spans go to X-Ray, a parent there would be nobody's.
+    assert_eq!(batch.parent_span_id, SpanId::INVALID);
+}
+
+#[tokio::test]
+async fn every_record_has_a_span_that_says_how_it_ended() {
+    let spans = handled(vec![
+        order("o-1", "pay").message_id("paid").receive_count(3),
+        order("o-1", "pay").message_id("again"),
+        order("o-2", "fail").message_id("failed"),
+        order("o-3", "refuse").message_id("refused"),
+        order("o-4", "panic").message_id("panicked"),
+        Record::text("no JSON").message_id("unread"),
+    ])
+    .await;
+    let parent = batch(&spans).span_context.clone();
+    for (id, outcome, acknowledged, error) in [
+        ("paid", "processed", true, None),
+        ("again", "duplicate", true, None),
+        ("failed", "failed", false, Some("declined")),
+        ("refused", "terminal", false, Some("no such card")),
+        ("panicked", "failed", false, Some("a handler's own")),
+        ("unread", "terminal", false, Some("JSON")),
+    ] {
+        let span = record(&spans, id);
+        assert_eq!(span.name, "process orders");
+        assert_eq!(span.span_kind, SpanKind::Consumer);
+        assert_eq!(span.parent_span_id, parent.span_id(), "{id}");
+        assert_eq!(span.span_context.trace_id(), parent.trace_id());
+        assert_attributes(
+            span,
+            &[
+                KeyValue::new("messaging.system", "aws_sqs"),
+                KeyValue::new("messaging.operation.name", "process"),
+                KeyValue::new("messaging.operation.type", "process"),
+                KeyValue::new("messaging.destination.name", "orders"),
+                KeyValue::new("faas.trigger", "pubsub"),
+                KeyValue::new("sqs_once.outcome", outcome),
+                KeyValue::new("sqs_once.acknowledged", acknowledged),
+            ],
+        );
+        match (error, &span.status) {
+            (None, Status::Unset) => assert_eq!(attribute(span, "error.type"), None),
+            (Some(words), Status::Error { description }) => {
+                assert!(description.contains(words), "{id}: {description}");
+                assert_attributes(span, &[KeyValue::new("error.type", outcome)]);
+            }
+            (_, status) => panic!("{id}: {status:?}"),
+        }
+    }
+    let body = json!({ "id": "o-1", "does": "pay" }).to_string();
+    assert_attributes(
+        record(&spans, "paid"),
+        &[
+            KeyValue::new("sqs_once.receive_count", 3),
+            KeyValue::new(
+                "messaging.message.body.size",
+                i64::try_from(body.len()).unwrap(),
+            ),
+        ],
+    );
+}
+
+#[tokio::test]
+async fn a_span_shows_no_key_and_no_body() {
+    let spans = handled(vec![order("canary", "fail").message_id("m-1")]).await;
+    let key = attribute(record(&spans, "m-1"), "sqs_once.key").unwrap();
+    assert!(key.as_str().starts_with("payments#"), "{key}");
+    assert!(!format!("{spans:?}").contains("canary"));
+}
+
+#[tokio::test]
+async fn a_record_is_linked_to_the_span_that_sent_it_sampled_or_not() {
+    let sent = |id: &str, header: &str| {
+        order(id, "pay")
+            .message_id(id)
+            .system_attribute("AWSTraceHeader", header)
+    };
+    let spans = handled(vec![
+        sent("sampled", PRODUCER),
+        sent("unsampled", UNSAMPLED),
+        sent("odd", "Root=1-5759e988-bd86;Parent=53995c3f42cd8ad8"),
+        order("unsaid", "pay").message_id("unsaid"),
+    ])
+    .await;
+    let sampled = "5759e988bd862e3fe1be46a994272793-53995c3f42cd8ad8";
+    let unsampled = "5759e988aaaaaaaaaaaaaaaaaaaaaaaa-bbbbbbbbbbbbbbbb";
+    assert_eq!(links(record(&spans, "sampled")), [sampled]);
+    assert_eq!(links(record(&spans, "unsampled")), [unsampled]);
+    assert_eq!(links(record(&spans, "odd")), [""; 0]);
+    assert_eq!(links(record(&spans, "unsaid")), [""; 0]);
+    assert_eq!(links(batch(&spans)), [sampled, unsampled]);
+}
+
+#[tokio::test]
+async fn the_correlation_id_is_the_conversations() {
+    let spans = handled(vec![
+        order("o-1", "pay")
+            .message_id("m-1")
+            .attribute("correlation-id", "c-7"),
+    ])
+    .await;
+    assert_attributes(
+        record(&spans, "m-1"),
+        &[KeyValue::new("messaging.message.conversation_id", "c-7")],
+    );
+}
+
+#[tokio::test]
+async fn a_handlers_own_spans_are_inside_of_its_records() {
+    let spans = handled(vec![order("o-1", "call").message_id("m-1")]).await;
+    let record = record(&spans, "m-1").span_context.span_id();
+    let handler = named(&spans, "handler")[0];
+    assert_eq!(handler.parent_span_id, record);
+    let call = named(&spans, "call the bank")[0];
+    assert_eq!(call.parent_span_id, handler.span_context.span_id());
+}
+
+#[tokio::test]
+async fn requests_to_the_store_are_spans_of_the_batch() {
+    let spans = handled(vec![order("o-1", "pay"), order("o-2", "pay")]).await;
+    let parent = batch(&spans).span_context.span_id();
+    let claim = named(&spans, "claim")[0];
+    assert_eq!(claim.parent_span_id, parent);
+    assert_attributes(claim, &[KeyValue::new("sqs_once.keys", 2)]);
+    let settled = named(&spans, "settle");
+    assert!(!settled.is_empty());
+    assert!(settled.iter().all(|span| span.parent_span_id == parent));
+}
+
+#[tokio::test]
+async fn spans_end_before_the_answer_even_where_somebody_keeps_them() {
+    let traces = Traces::watch();
+    let mut consumer = sqs_once::consumer::<Value>()
+        .key(|order: &Value| order["id"].as_str().map(str::to_owned))
+        .namespace("payments")
+        .store(MemoryStore::new())
+        .handler(async |_: Value| std::mem::forget(tracing::Span::current()));
+    let event = Event::of([order("o-1", "pay").message_id("m-1")]);
+    handle(&mut consumer, event, Duration::from_secs(60)).await;
+    let spans = traces.ended();
+    assert_attributes(
+        record(&spans, "m-1"),
+        &[KeyValue::new("sqs_once.outcome", "processed")],
+    );
+    assert_attributes(
+        batch(&spans),
+        &[KeyValue::new("sqs_once.batch_item_failures", 0)],
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn records_that_the_deadline_cut_off_or_kept_from_starting_have_spans_too() {
+    let traces = Traces::watch();
+    let mut consumer = sqs_once::consumer::<Value>()
+        .key(|order: &Value| order["id"].as_str().map(str::to_owned))
+        .namespace("payments")
+        .store(MemoryStore::new())
+        .concurrency(1)
+        .handler(async |_: Value| std::future::pending::<()>().await);
+    let records = ["slow", "behind"].map(|id| order(id, "pay").message_id(id).fifo("group"));
+    handle(&mut consumer, Event::of(records), Duration::from_secs(60)).await;
+    let spans = traces.ended();
+    assert_attributes(
+        record(&spans, "slow"),
+        &[KeyValue::new("error.type", "failed")],
+    );
+    let behind = record(&spans, "behind");
+    assert_attributes(behind, &[KeyValue::new("sqs_once.outcome", "failed")]);
+    // Nothing of it was tried.
+    assert_eq!(behind.status, Status::Unset);
+    assert_eq!(attribute(behind, "error.type"), None);
+    assert_eq!(behind.parent_span_id, batch(&spans).span_context.span_id());
+}
+
+#[tokio::test]
+async fn a_start_is_a_span_with_its_steps() {
+    let traces = Traces::watch();
+    consumer().init().await.unwrap();
+    let spans = traces.ended();
+    let init = named(&spans, "init")[0].span_context.span_id();
+    for step in ["configure", "open_store"] {
+        assert_eq!(named(&spans, step)[0].parent_span_id, init);
+    }
+}
+
+#[tokio::test]
+async fn a_span_around_the_consumer_is_the_parent_of_its_batch() {
+    let traces = Traces::watch();
+    let around = tracing::info_span!("around");
+    let mut consumer = consumer();
+    let event = Event::of([order("o-1", "pay")]);
+    let handled = handle(&mut consumer, event, Duration::from_secs(60));
+    tracing::Instrument::instrument(handled, around).await;
+    let spans = traces.ended();
+    let around = named(&spans, "around")[0].span_context.span_id();
+    assert_eq!(batch(&spans).parent_span_id, around);
+    drop(traces.provider);
+}
+
+#[tokio::test]
+async fn in_a_process_that_traces_a_batch() {
+    if !is_logging().await {
+        return;
+    }
+    let spans = handled(vec![order("o-1", "pay")]).await;
+    let batch = batch(&spans);
+    let context = &batch.span_context;
+    tracing::info!(
+        trace = context.trace_id().to_string(),
+        parent = batch.parent_span_id.to_string(),
+        "traced"
+    );
+    std::process::exit(0);
+}
+
+#[test]
+fn a_batch_is_a_part_of_lambdas_trace_where_spans_go_to_xray() {
+    let traced = |propagators| {
+        let variables = [
+            ("OTEL_PROPAGATORS", propagators),
+            ("AWS_LAMBDA_LOG_FORMAT", "JSON"),
+        ];
+        let lines = Process::with(
+            module_path!(),
+            "in_a_process_that_traces_a_batch",
+            &variables,
+        )
+        .rest();
+        let lines = lines.iter().map(|line| serde_json::from_str(line).unwrap());
+        let mut traced = lines.filter(|line: &Value| line["message"] == "traced");
+        traced.next().unwrap()
+    };
+    let ours = traced("tracecontext, xray-lambda");
+    assert_eq!(ours["trace"], "66666666cccccccccccccccccccccccc");
+    assert_eq!(ours["parent"], "dddddddddddddddd");
+    for others in ["", "tracecontext,baggage,xray"] {
+        assert_eq!(traced(others)["parent"], "0000000000000000");
+    }
+}

@@ -1,0 +1,331 @@
+//! What a store that can't answer says: the kind of trouble, and what to do about it.
+
+use std::error::Error as _;
+use std::time::Duration;
+
+use serde_json::json;
+use sqs_once::store::{Claimed, DynamoDbStore, Settled, Store, StoreError, StoreErrorKind};
+use sqs_once_local::{KeyAttribute, KeyType, TableDescription};
+
+use crate::store_suite::support::{
+    TABLE, client, completion, dynamodb, ids, new_claims, recording, settlements, store_at,
+};
+use crate::support::wire::{Turn, Wire};
+
+const TYPE: &str = "com.amazonaws.dynamodb.v20120810#";
+
+/// The errors of every way into the store; each must have one.
+async fn errors_of(store: &DynamoDbStore) -> Vec<StoreError> {
+    let claims = new_claims(3);
+    let mut errors = Vec::new();
+    for claimed in store.claim(&claims[..1]).await {
+        errors.push(claimed.unwrap_err());
+    }
+    for claimed in store.claim(&claims).await {
+        errors.push(claimed.unwrap_err());
+    }
+    for settling in [completion(), recording()] {
+        let settlements = settlements(&claims, &settling);
+        for slice in [&settlements[..], &settlements[..1]] {
+            for settled in store.settle(slice).await {
+                errors.push(settled.unwrap_err());
+            }
+        }
+    }
+    for read in store.read(&ids(&claims)).await {
+        errors.push(read.unwrap_err());
+    }
+    assert_eq!(errors.len(), 15);
+    errors
+}
+
+/// Every way into the store must end in this kind of error, whose text names the fix.
+async fn all_are(store: &DynamoDbStore, kind: StoreErrorKind, fix: &str) {
+    for error in errors_of(store).await {
+        assert_eq!(error.kind(), kind, "{error}");
+        assert!(error.to_string().contains(fix), "{error}");
+    }
+}
+
+async fn answering(status: u16, body: &str) -> (Wire, DynamoDbStore) {
+    let wire = Wire::always(Turn::Answer(status, body.to_owned())).await;
+    let store = store_at(&wire.endpoint());
+    (wire, store)
+}
+
+#[tokio::test]
+async fn a_refused_request_names_its_fix() {
+    let not_authorized = "User: arn:aws:sts::123456789012:assumed-role/orders/orders is not \
+        authorized to perform: dynamodb:PartiQLInsert on resource: arn:aws:dynamodb:…";
+    for (code, message, kind, fix) in [
+        (
+            "AccessDeniedException",
+            not_authorized,
+            StoreErrorKind::AccessDenied,
+            "role",
+        ),
+        (
+            "UnrecognizedClientException",
+            "",
+            StoreErrorKind::AccessDenied,
+            "role",
+        ),
+        (
+            "ResourceNotFoundException",
+            "Requested resource not found",
+            StoreErrorKind::TableNotFound,
+            "SQS_ONCE_TABLE",
+        ),
+        (
+            "ProvisionedThroughputExceededException",
+            "The level of configured provisioned throughput for the table was exceeded",
+            StoreErrorKind::Throttled,
+            "capacity",
+        ),
+        (
+            "ThrottlingException",
+            "",
+            StoreErrorKind::Throttled,
+            "capacity",
+        ),
+        (
+            "RequestLimitExceeded",
+            "",
+            StoreErrorKind::Throttled,
+            "capacity",
+        ),
+        (
+            "ValidationException",
+            "Too long",
+            StoreErrorKind::Other,
+            "Too long",
+        ),
+    ] {
+        let body = json!({"__type": format!("{TYPE}{code}"), "message": message}).to_string();
+        let (_wire, store) = answering(400, &body).await;
+        all_are(&store, kind, fix).await;
+        all_are(&store, kind, message).await;
+        for error in errors_of(&store).await {
+            assert!(error.source().is_some(), "{error} has lost its source");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_is_not_dynamodbs_leaves_open_whether_it_did_as_it_was_asked() {
+    let internal = json!({"__type": format!("{TYPE}InternalServerError")}).to_string();
+    for (status, body) in [
+        (500, internal.as_str()),
+        (500, ""),
+        (500, "<html>"),
+        (503, "{}"),
+        (200, "<html>"),
+        (403, "<html>"),
+        (200, "{\"Responses\": 7, \"Attributes\": 7}"),
+    ] {
+        let (_wire, store) = answering(status, body).await;
+        all_are(&store, StoreErrorKind::Unanswered, "endpoint").await;
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_says_nothing_is_an_error_and_not_a_yes() {
+    for body in ["", "{}"] {
+        let (_wire, store) = answering(200, body).await;
+        all_are(&store, StoreErrorKind::Other, "answer").await;
+    }
+}
+
+#[tokio::test]
+async fn nobody_listening_names_the_endpoint_as_a_fix() {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let closed = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    all_are(&store_at(&closed), StoreErrorKind::Unanswered, "endpoint").await;
+}
+
+#[tokio::test]
+async fn no_answer_in_time_is_unknown() {
+    let wire = Wire::always(Turn::Hang).await;
+    let impatient = client(&wire.endpoint(), Duration::from_millis(20));
+    let store = DynamoDbStore::new(impatient, TABLE);
+    all_are(&store, StoreErrorKind::Unanswered, "did not answer").await;
+}
+
+#[tokio::test]
+async fn a_missing_table_is_recognised_on_every_way() {
+    let table = TableDescription {
+        name: "another".to_owned(),
+        ..TableDescription::default()
+    };
+    let local = dynamodb(&table).await;
+    all_are(
+        &store_at(&local.endpoint()),
+        StoreErrorKind::TableNotFound,
+        "SQS_ONCE_TABLE",
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_table_with_other_keys_is_recognised_on_every_way() {
+    let number = KeyAttribute {
+        name: "id".to_owned(),
+        kind: KeyType::N,
+    };
+    for (partition_key, sort_key) in [
+        (KeyAttribute::string("pk"), None),
+        (KeyAttribute::string("ID"), None),
+        (KeyAttribute::string("id"), Some(KeyAttribute::string("sk"))),
+        (KeyAttribute::string("pk"), Some(KeyAttribute::string("id"))),
+        (number, None),
+    ] {
+        let table = TableDescription {
+            partition_key,
+            sort_key,
+            ..TableDescription::default()
+        };
+        let local = dynamodb(&table).await;
+        let store = store_at(&local.endpoint());
+        all_are(
+            &store,
+            StoreErrorKind::KeySchema,
+            "partition key `id` of type S",
+        )
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn the_texts_of_dynamodb_about_keys_are_recognised() {
+    for text in [
+        "The provided key element does not match the schema",
+        "One or more parameter values were invalid: Missing the key pk in the item",
+        "One of the required keys was not given a value",
+        "One or more parameter values were invalid: Type mismatch for key id expected: N actual: S",
+        "Where clause does not contain a mandatory equality on all key attributes",
+        "Key attribute's data type should match its data type in table's schema: Key id",
+        "Provided list of item keys contains duplicates",
+    ] {
+        let refusal =
+            json!({"__type": "com.amazon.coral.validate#ValidationException", "message": text});
+        let (_wire, store) = answering(400, &refusal.to_string()).await;
+        all_are(&store, StoreErrorKind::KeySchema, text).await;
+
+        let statement = json!({"Error": {"Code": "ValidationError", "Message": text}});
+        let answer = json!({"Responses": [statement, {"TableName": TABLE}]});
+        let (_wire, store) = answering(200, &answer.to_string()).await;
+        let claimed = store.claim(&new_claims(2)).await;
+        assert_eq!(
+            claimed[0].as_ref().unwrap_err().kind(),
+            StoreErrorKind::KeySchema,
+            "{text}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn the_error_of_a_statement_concerns_its_own_entry_alone() {
+    let failed = [
+        ("AccessDenied", StoreErrorKind::AccessDenied, "role"),
+        (
+            "ResourceNotFound",
+            StoreErrorKind::TableNotFound,
+            "SQS_ONCE_TABLE",
+        ),
+        (
+            "ProvisionedThroughputExceeded",
+            StoreErrorKind::Throttled,
+            "capacity",
+        ),
+        ("ThrottlingError", StoreErrorKind::Throttled, "capacity"),
+        (
+            "RequestLimitExceeded",
+            StoreErrorKind::Throttled,
+            "capacity",
+        ),
+        ("TransactionConflict", StoreErrorKind::Throttled, "capacity"),
+        (
+            "InternalServerError",
+            StoreErrorKind::Unanswered,
+            "did not answer",
+        ),
+        (
+            "ItemCollectionSizeLimitExceeded",
+            StoreErrorKind::Other,
+            "Details",
+        ),
+        ("ValidationError", StoreErrorKind::Other, "Details"),
+        ("SomethingNew", StoreErrorKind::Other, "SomethingNew"),
+    ];
+    let mut responses = Vec::new();
+    for (code, ..) in failed {
+        responses.push(json!({"TableName": TABLE}));
+        responses.push(json!({"Error": {"Code": code, "Message": "Details"}}));
+    }
+    let answer = json!({ "Responses": responses }).to_string();
+    let (_wire, store) = answering(200, &answer).await;
+
+    let claims = new_claims(2 * failed.len());
+    let claimed = store.claim(&claims).await;
+    let settled = store.settle(&settlements(&claims, &completion())).await;
+    for (n, (code, kind, fix)) in failed.into_iter().enumerate() {
+        assert!(
+            matches!(claimed[2 * n], Ok(Claimed::Written { .. })),
+            "before {code}"
+        );
+        assert!(
+            matches!(settled[2 * n], Ok(Settled::Written)),
+            "before {code}"
+        );
+        let errors = [
+            claimed[2 * n + 1].as_ref().unwrap_err(),
+            settled[2 * n + 1].as_ref().unwrap_err(),
+        ];
+        for error in errors {
+            assert_eq!(error.kind(), kind, "{code}");
+            assert!(error.to_string().contains(fix), "{error}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_batch_with_too_few_or_too_many_results_is_unknown_for_all() {
+    for results in [0, 1, 3, 4] {
+        let answer = json!({"Responses": vec![json!({"TableName": TABLE}); results]});
+        let (_wire, store) = answering(200, &answer.to_string()).await;
+        let claims = new_claims(2);
+        for claimed in store.claim(&claims).await {
+            assert_eq!(claimed.unwrap_err().kind(), StoreErrorKind::Other);
+        }
+        for settled in store.settle(&settlements(&claims, &completion())).await {
+            assert_eq!(settled.unwrap_err().kind(), StoreErrorKind::Other);
+        }
+    }
+}
+
+#[tokio::test]
+async fn keys_that_a_read_left_out_may_be_asked_for_again() {
+    let claims = new_claims(2);
+    let unprocessed = json!({"Keys": [{"id": {"S": claims[1].id.as_str()}}]});
+    let answer = json!({
+        "Responses": {TABLE: []},
+        "UnprocessedKeys": {TABLE: unprocessed},
+    });
+    let (_wire, store) = answering(200, &answer.to_string()).await;
+    let read = store.read(&ids(&claims)).await;
+    assert!(matches!(read[0], Ok(None)));
+    let error = read[1].as_ref().unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Throttled);
+    assert!(error.is_transient());
+}
+
+#[tokio::test]
+async fn an_answer_about_another_table_frees_no_key() {
+    let claims = new_claims(2);
+    let answer = json!({"Responses": {"arn:aws:dynamodb:eu-central-1:123456789012:table/t": []}});
+    let (_wire, store) = answering(200, &answer.to_string()).await;
+    for read in store.read(&ids(&claims)).await {
+        assert_eq!(read.unwrap_err().kind(), StoreErrorKind::Other);
+    }
+}

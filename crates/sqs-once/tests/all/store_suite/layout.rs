@@ -1,0 +1,201 @@
+//! Tables with other keys and other names: which are refused, and that the environment's table can be one.
+
+use crate::support::process::this_program;
+use serde_json::json;
+use sqs_once::DynamoDbStore;
+use sqs_once::conformance::Fixture;
+use sqs_once::key::ItemId;
+use sqs_once::store::{Claimed, LayoutError, Store, StoreErrorKind, TableLayout};
+use sqs_once_local::{KeyAttribute, TableDescription};
+
+use crate::store_suite::support::{OnDynamoDb, dynamodb, new_claims, other_table, store_at};
+
+type Setting = (&'static str, fn(TableLayout, &str) -> TableLayout);
+
+const NAMES: [Setting; 9] = [
+    ("partition_key", |layout, name| layout.partition_key(name)),
+    ("sort_key", |layout, name| layout.sort_key(name)),
+    ("status", |layout, name| layout.status(name)),
+    ("in_progress_expiration", |layout, name| {
+        layout.in_progress_expiration(name)
+    }),
+    ("expiration", |layout, name| layout.expiration(name)),
+    ("validation", |layout, name| layout.validation(name)),
+    ("data", |layout, name| layout.data(name)),
+    ("owner", |layout, name| layout.owner(name)),
+    ("fence", |layout, name| layout.fence(name)),
+];
+
+/// What becomes of a layout; nobody listens where the store would send its requests.
+fn refusal(layout: TableLayout) -> Option<LayoutError> {
+    store_at("http://127.0.0.1:9").layout(layout).err()
+}
+
+#[test]
+fn a_name_that_could_be_mistaken_in_a_statement_is_refused_wherever_it_is_given() {
+    let long = "x".repeat(256);
+    let refused = [
+        "",
+        " ",
+        "two words",
+        "it's",
+        "\"",
+        "status\"=? WHERE \"id\"=? --",
+        "a': ?, 'b",
+        "back\\slash",
+        "#id",
+        ":me",
+        "a,b",
+        "{}",
+        "?",
+        "line\nbreak",
+        "größe",
+        "nul\0",
+        &long,
+    ];
+    for (setting, set) in NAMES {
+        for name in refused {
+            let layout = set(
+                TableLayout::default().partition_value("p").sort_key("sk"),
+                name,
+            );
+            let name = name.to_owned();
+            let expected = LayoutError::Name { setting, name };
+            assert_eq!(refusal(layout), Some(expected));
+        }
+    }
+}
+
+#[test]
+fn a_name_that_two_attributes_have_is_refused_whichever_they_are() {
+    for (first, set_first) in NAMES {
+        for (second, set_second) in NAMES {
+            if first == second {
+                continue;
+            }
+            let layout = TableLayout::default().partition_value("p").sort_key("sk");
+            let layout = set_second(set_first(layout, "same"), "same");
+            let Some(LayoutError::SameName { settings, name }) = refusal(layout) else {
+                panic!("{first} and {second} may have one name");
+            };
+            assert!(settings == (first, second) || settings == (second, first));
+            assert_eq!(name, "same");
+        }
+    }
+}
+
+#[test]
+fn a_partition_key_and_a_sort_key_of_one_name_are_refused_by_name() {
+    let layout = TableLayout::default().partition_value("p").sort_key("id");
+    assert_eq!(
+        refusal(layout).unwrap().to_string(),
+        "the table layout's `partition_key` and `sort_key` are both \"id\": expected a name of its own \
+         for each"
+    );
+}
+
+#[test]
+fn a_default_name_may_go_to_another_attribute() {
+    let swapped = TableLayout::default().data("owner").owner("data");
+    assert_eq!(refusal(swapped), None);
+    let taken = TableLayout::default().data("owner");
+    assert!(matches!(refusal(taken), Some(LayoutError::SameName { .. })));
+}
+
+#[test]
+fn a_partition_value_needs_a_sort_key_and_fits_into_a_partition_key() {
+    let alone = TableLayout::default().partition_value("p");
+    assert_eq!(refusal(alone), Some(LayoutError::NoSortKey));
+    for (len, fits) in [(0, false), (1, true), (2048, true), (2049, false)] {
+        let value = "p".repeat(len);
+        let layout = TableLayout::default().sort_key("sk").partition_value(value);
+        let expected = (!fits).then_some(LayoutError::PartitionValue { len });
+        assert_eq!(refusal(layout), expected);
+    }
+}
+
+#[test]
+fn a_sort_key_without_a_partition_value_is_refused_outside_a_function() {
+    let layout = TableLayout::default().sort_key("sk");
+    let refusal = refusal(layout).unwrap();
+    assert_eq!(refusal, LayoutError::NoPartitionValue);
+    assert!(refusal.to_string().contains("AWS_LAMBDA_FUNCTION_NAME"));
+}
+
+#[tokio::test]
+async fn the_longest_readable_key_fits_into_a_partition_key_and_into_a_sort_key() {
+    let start = [
+        OnDynamoDb::start().await,
+        OnDynamoDb::with_other_layout().await,
+    ];
+    for (table, longest_fits) in start.into_iter().zip([true, false]) {
+        for (len, fits) in [(ItemId::MAX_READABLE_LEN, true), (1025, longest_fits)] {
+            let mut claims = new_claims(2);
+            claims[1].id = ItemId::from_stored("k".repeat(len));
+            let claimed = table.store().claim(&claims).await;
+            assert_eq!(claimed[1].is_ok(), fits, "{len} bytes: {claimed:?}");
+        }
+    }
+}
+
+/// Runs this test once more in a process with the environment of a function.
+#[tokio::test]
+async fn the_table_of_the_environment_is_laid_out_by_the_code() {
+    if std::env::var_os("SQS_ONCE_TABLE").is_some() {
+        let layout = TableLayout::default().sort_key("sk").status("state");
+        let store = DynamoDbStore::from_env().await.unwrap();
+        let store = store.layout(layout).unwrap();
+        let claimed = store.claim(&new_claims(1)).await;
+        assert!(matches!(claimed[0], Ok(Claimed::Written { .. })));
+        return;
+    }
+    let table = TableDescription {
+        name: "shared".to_owned(),
+        sort_key: Some(KeyAttribute::string("sk")),
+        ..TableDescription::default()
+    };
+    let local = dynamodb(&table).await;
+    let mut function = this_program(
+        module_path!(),
+        "the_table_of_the_environment_is_laid_out_by_the_code",
+    );
+    function
+        .env("SQS_ONCE_TABLE", &table.name)
+        .env("AWS_LAMBDA_FUNCTION_NAME", "orders")
+        .env("AWS_ENDPOINT_URL_DYNAMODB", local.endpoint())
+        .env("AWS_REGION", "eu-central-1")
+        .env("AWS_ACCESS_KEY_ID", "local")
+        .env("AWS_SECRET_ACCESS_KEY", "local");
+    let ended = tokio::task::spawn_blocking(move || function.output());
+    let ended = ended.await.unwrap().unwrap();
+    assert!(ended.status.success(), "{ended:?}");
+    let items = local.items(&table.name).unwrap();
+    assert_eq!(items.len(), 1);
+    assert_eq!(items[0]["id"], json!({"S": "idempotency#orders"}));
+    assert_eq!(
+        items[0]["sk"]["S"].as_str().map(|id| &id[..6]),
+        Some("tests#")
+    );
+    assert_eq!(items[0]["state"], json!({"S": "INPROGRESS"}));
+}
+
+#[tokio::test]
+async fn a_table_with_another_key_than_its_layout_is_recognised() {
+    let simple = TableDescription::default();
+    for (table, layout) in [
+        (
+            simple,
+            TableLayout::default().sort_key("sk").partition_value("p"),
+        ),
+        (other_table(), TableLayout::default()),
+        (other_table(), TableLayout::default().partition_key("pk")),
+    ] {
+        let local = dynamodb(&table).await;
+        let store = store_at(&local.endpoint()).layout(layout).unwrap();
+        for count in [1, 2] {
+            let error = store.claim(&new_claims(count)).await.remove(0).unwrap_err();
+            assert_eq!(error.kind(), StoreErrorKind::KeySchema, "{error}");
+            assert!(error.to_string().contains("layout"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! What every store promises, held against the store in memory and the store on DynamoDB: through
+//! the real SDK, over HTTP, against an embedded DynamoDB.
+
+mod commits;
+mod commits_refused;
+mod commits_unanswered;
+mod commits_units;
+mod conformance;
+mod errors;
+mod layout;
+mod lost_answers;
+mod model;
+mod mutants;
+mod refusals;
+mod requests;
+mod support;

@@ -1,0 +1,356 @@
+//! Random histories: a store and the reference, side by side, never tell them apart.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use proptest::collection::{btree_map, vec};
+use proptest::option;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngSeed, TestRunner};
+use sqs_once::conformance::Fixture;
+use sqs_once::key::{Fingerprint, ItemId};
+use sqs_once::store::{
+    Claim, Claimed, Fence, Item, Owner, Recording, Settled, Settlement, Settling, Status,
+};
+use sqs_once::{MemoryStore, OsRandom, Random, Timestamp};
+
+use crate::store_suite::support::{InMemory, NOW, OnDynamoDb};
+
+/// One step of a history; keys and owners are numbers, times are milliseconds after `NOW`.
+#[derive(Clone, Debug)]
+enum Step {
+    Claim(Vec<(u8, ClaimOf)>),
+    Settle(Vec<(u8, SettlementOf)>),
+    Read(Vec<u8>),
+    /// Another program writes an item.
+    Plant(u8, ItemOf),
+    Delete(u8),
+}
+
+#[derive(Clone, Debug)]
+struct ClaimOf {
+    owner: u8,
+    now: u64,
+    lease: u64,
+    retention: u64,
+    fingerprint: Option<u8>,
+}
+
+#[derive(Clone, Debug)]
+enum SettlementOf {
+    Complete(u8, u64, Option<u8>),
+    Release(u8),
+    Record(RecordingOf),
+    Commit(RecordingOf),
+}
+
+#[derive(Clone, Debug)]
+struct RecordingOf {
+    owner: u8,
+    now: u64,
+    retention: u64,
+    fingerprint: Option<u8>,
+    data: Option<u8>,
+}
+
+#[derive(Clone, Debug)]
+struct ItemOf {
+    status: u8,
+    lease: Option<u64>,
+    expiration: Option<u64>,
+    fingerprint: Option<u8>,
+    owner: Option<u8>,
+    fence: Option<u64>,
+}
+
+const KEYS: u8 = 4;
+const OWNERS: u8 = 3;
+
+/// Few different times, close together and often equal: the boundaries are where stores differ.
+fn time() -> impl Strategy<Value = u64> {
+    prop_oneof![0_u64..5, 995_u64..1005, 0_u64..4000]
+}
+
+fn claim() -> impl Strategy<Value = ClaimOf> {
+    (0..OWNERS, time(), time(), time(), option::of(0_u8..2)).prop_map(
+        |(owner, now, lease, retention, fingerprint)| ClaimOf {
+            owner,
+            now,
+            lease,
+            retention,
+            fingerprint,
+        },
+    )
+}
+
+fn recording() -> impl Strategy<Value = RecordingOf> {
+    let (fingerprint, data) = (option::of(0_u8..2), option::of(0_u8..2));
+    (0..OWNERS, time(), time(), fingerprint, data).prop_map(
+        |(owner, now, retention, fingerprint, data)| RecordingOf {
+            owner,
+            now,
+            retention,
+            fingerprint,
+            data,
+        },
+    )
+}
+
+fn settlement() -> impl Strategy<Value = SettlementOf> {
+    let data = || option::of(0_u8..2);
+    prop_oneof![
+        (0..OWNERS, time(), data())
+            .prop_map(|(owner, at, data)| SettlementOf::Complete(owner, at, data)),
+        (0..OWNERS).prop_map(SettlementOf::Release),
+        recording().prop_map(SettlementOf::Record),
+        recording().prop_map(SettlementOf::Commit),
+    ]
+}
+
+fn item() -> impl Strategy<Value = ItemOf> {
+    (
+        0_u8..3,
+        option::of(time()),
+        option::of(time()),
+        option::of(0_u8..2),
+        option::of(0..OWNERS),
+        option::of(1_u64..9),
+    )
+        .prop_map(
+            |(status, lease, expiration, fingerprint, owner, fence)| ItemOf {
+                status,
+                lease,
+                expiration,
+                fingerprint,
+                owner,
+                fence,
+            },
+        )
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => btree_map(0..KEYS, claim(), 1..=usize::from(KEYS))
+            .prop_map(|claims| Step::Claim(claims.into_iter().collect())),
+        4 => btree_map(0..KEYS, settlement(), 1..=usize::from(KEYS))
+            .prop_map(|settlements| Step::Settle(settlements.into_iter().collect())),
+        1 => proptest::sample::subsequence((0..KEYS).collect::<Vec<_>>(), 0..=usize::from(KEYS))
+            .prop_map(Step::Read),
+        1 => (0..KEYS, item()).prop_map(|(key, item)| Step::Plant(key, item)),
+        1 => (0..KEYS).prop_map(Step::Delete),
+    ]
+}
+
+/// Makes keys, owners and times out of a history's numbers.
+struct History {
+    nonce: u128,
+}
+
+impl History {
+    fn id(&self, key: u8) -> ItemId {
+        ItemId::from_stored(format!("model#{:032x}{key:032x}", self.nonce))
+    }
+
+    fn claim(&self, (key, claim): (u8, ClaimOf)) -> Claim {
+        let now = at(claim.now);
+        Claim {
+            id: self.id(key),
+            owner: owner(claim.owner),
+            now,
+            lease_until: now + Duration::from_millis(claim.lease),
+            expiration: now + Duration::from_millis(claim.retention),
+            fingerprint: claim.fingerprint.map(fingerprint),
+        }
+    }
+
+    fn settlement(&self, (key, settlement): (u8, SettlementOf)) -> Settlement {
+        let (by, settling) = match settlement {
+            SettlementOf::Complete(by, expiration, data) => (
+                by,
+                Settling::Complete {
+                    expiration: at(expiration),
+                    data: data.map(|data| format!("data {data}").into()),
+                },
+            ),
+            SettlementOf::Release(by) => (by, Settling::Release),
+            SettlementOf::Record(one) => (one.owner, Settling::Record(recorded(&one))),
+            SettlementOf::Commit(one) => (one.owner, Settling::Commit(recorded(&one))),
+        };
+        Settlement {
+            id: self.id(key),
+            owner: owner(by),
+            settling,
+        }
+    }
+
+    fn item(&self, key: u8, item: ItemOf) -> Item {
+        Item {
+            id: self.id(key),
+            status: match item.status {
+                0 => Status::InProgress,
+                1 => Status::Completed,
+                _ => Status::Unknown("PAUSED".to_owned()),
+            },
+            lease_until: item.lease.map(at),
+            expiration: item
+                .expiration
+                .map(|secs| Timestamp::from_secs(at(secs).as_secs())),
+            fingerprint: item.fingerprint.map(fingerprint),
+            data: None,
+            owner: item.owner.map(owner),
+            fence: item.fence.map(Fence::from_stored),
+        }
+    }
+}
+
+fn recorded(one: &RecordingOf) -> Recording {
+    Recording {
+        now: at(one.now),
+        expiration: at(one.now + one.retention),
+        fingerprint: one.fingerprint.map(fingerprint),
+        data: one.data.map(|data| format!("data {data}").into()),
+    }
+}
+
+fn at(millis: u64) -> Timestamp {
+    NOW + Duration::from_millis(millis)
+}
+
+fn owner(number: u8) -> Owner {
+    Owner::from_bits(number.into())
+}
+
+fn fingerprint(number: u8) -> Fingerprint {
+    Fingerprint::of_body(&number.to_string())
+}
+
+/// What a store is, in a few lines.
+#[derive(Default)]
+struct Reference(HashMap<ItemId, Item>);
+
+impl Reference {
+    fn claim(&mut self, claim: &Claim) -> Claimed {
+        let existing = self.0.get(&claim.id);
+        match existing {
+            Some(item) if !claim.admitted_by(existing) => Claimed::Refused(Box::new(item.clone())),
+            _ => {
+                let item = claim.write(existing);
+                let fence = item.fence.unwrap();
+                self.0.insert(claim.id.clone(), item);
+                Claimed::Written { fence }
+            }
+        }
+    }
+
+    fn settle(&mut self, settlement: &Settlement) -> Settled {
+        let existing = self.0.get(&settlement.id);
+        if !settlement.admitted_by(existing) {
+            return Settled::Refused(existing.cloned().map(Box::new));
+        }
+        let item = settlement.write(existing);
+        self.0.insert(settlement.id.clone(), item);
+        Settled::Written
+    }
+}
+
+/// Takes the store and the reference through the same history, and compares every answer and, after
+/// every step, every item.
+async fn compare<F: Fixture>(fixture: &F, steps: Vec<Step>) {
+    let nonce = OsRandom.bits();
+    let history = History { nonce };
+    let mut reference = Reference::default();
+    for step in steps {
+        match step.clone() {
+            Step::Claim(claims) => {
+                let claims: Vec<_> = claims
+                    .into_iter()
+                    .map(|claim| history.claim(claim))
+                    .collect();
+                let found: Result<Vec<_>, _> =
+                    fixture.store().claim(&claims).await.into_iter().collect();
+                let expected: Vec<_> = claims.iter().map(|claim| reference.claim(claim)).collect();
+                assert_eq!(found.unwrap(), expected, "{step:?}");
+            }
+            Step::Settle(settlements) => {
+                let settlements: Vec<_> = settlements
+                    .into_iter()
+                    .map(|one| history.settlement(one))
+                    .collect();
+                let found: Result<Vec<_>, _> = fixture
+                    .store()
+                    .settle(&settlements)
+                    .await
+                    .into_iter()
+                    .collect();
+                let expected: Vec<_> = settlements
+                    .iter()
+                    .map(|one| reference.settle(one))
+                    .collect();
+                assert_eq!(found.unwrap(), expected, "{step:?}");
+            }
+            Step::Read(keys) => {
+                let ids: Vec<_> = keys.into_iter().map(|key| history.id(key)).collect();
+                let found: Result<Vec<_>, _> =
+                    fixture.store().read(&ids).await.into_iter().collect();
+                let expected: Vec<_> = ids.iter().map(|id| reference.0.get(id).cloned()).collect();
+                assert_eq!(found.unwrap(), expected, "{step:?}");
+            }
+            Step::Plant(key, item) => {
+                let item = history.item(key, item);
+                fixture.plant(item.clone()).await;
+                reference.0.insert(item.id.clone(), item);
+            }
+            Step::Delete(key) => {
+                fixture.delete(&history.id(key)).await;
+                reference.0.remove(&history.id(key));
+            }
+        }
+        for key in 0..KEYS {
+            let id = history.id(key);
+            assert_eq!(
+                fixture.peek(&id).await.as_ref(),
+                reference.0.get(&id),
+                "after {step:?}"
+            );
+        }
+    }
+}
+
+/// Runs random histories. A failure is shrunk, and reported with the seed that brings it back
+/// (`PROPTEST_RNG_SEED`).
+fn check(cases: u32, steps: usize, compared: impl Fn(Vec<Step>)) {
+    let mut config = Config {
+        cases,
+        failure_persistence: None,
+        ..Config::default()
+    };
+    if config.rng_seed == RngSeed::Random {
+        config.rng_seed = RngSeed::Fixed(u64::try_from(OsRandom.bits() >> 64).unwrap());
+    }
+    let seed = config.rng_seed;
+    let outcome = TestRunner::new(config).run(&vec(step(), 1..steps), |steps| {
+        compared(steps);
+        Ok(())
+    });
+    if let Err(failure) = outcome {
+        panic!("PROPTEST_RNG_SEED={seed}: {failure}");
+    }
+}
+
+#[test]
+fn the_store_in_memory_agrees_with_the_reference_on_random_histories() {
+    let fixture = InMemory(MemoryStore::new());
+    check(500, 40, |steps| {
+        compare(&fixture, steps)
+            .now_or_never()
+            .expect("memory answers at once");
+    });
+}
+
+#[test]
+fn the_store_on_dynamodb_agrees_with_the_reference_on_random_histories() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let fixture = runtime.block_on(OnDynamoDb::start());
+    check(40, 25, |steps| runtime.block_on(compare(&fixture, steps)));
+}

@@ -1,0 +1,121 @@
+//! What stands in tables: another value for the same key or body would forget every event on record.
+
+use sqs_once::BusinessKey;
+use sqs_once::key::{Fingerprint, KeyPart, Namespace};
+use sqs_once::store::Owner;
+
+fn item_id(key: &impl KeyPart) -> String {
+    let namespace = Namespace::new("payments").unwrap();
+    namespace
+        .item_id(&BusinessKey::of(key).unwrap())
+        .as_str()
+        .to_owned()
+}
+
+#[test]
+fn item_ids_stay_what_they_are() {
+    for (id, digest) in [
+        (
+            item_id(&"o-17"),
+            "34e616d3cf9df13ab4ff0f189a4ab40a37cfb6b3808e0efaf788df7073ed514f",
+        ),
+        (
+            item_id(&("tenant-7", 42)),
+            "91239b5481673e0d811580c15d4f8ebc00d11e9ee3b09d8796d7e074894c5452",
+        ),
+        (
+            item_id(&(-5, true, [0_u8, 1, 255])),
+            "3699c8a5ab3a2b64d57e059d2a7a94a9e99681280b0881b43e143b71195a99ac",
+        ),
+    ] {
+        assert_eq!(id, format!("payments#{digest}"));
+    }
+}
+
+#[test]
+fn fingerprints_stay_what_they_are() {
+    let many_fields = (0..30).map(|at| format!(r#""f{at}": {at}, "#));
+    let many_fields = format!("{{{}\"f7\": \"again\"}}", many_fields.collect::<String>());
+    for (body, fingerprint) in [
+        (
+            r#"{"id": 1, "total": 2.50, "currency": "EUR"}"#,
+            "490f8db5deb6fdb3e415a8bc71ca589bc69511491ceab83c846b17fceff37b75",
+        ),
+        (
+            r#"{"b": [1, {"z": null, "a": "x"}, "y", []], "a": {}}"#,
+            "c99901a815024e8b9dd2ef8064e5dc4e8f17907973e8936a55077f3d555d44b3",
+        ),
+        // Of fields with one name the last counts, however the name is written.
+        (
+            r#"{"a": 1, "b": {"x": 1}, "\u0061": 2, "b": 3, "a": [true]}"#,
+            "02ecd8adf1163a182a32c8b5f31fb668f80ef39d615f9fc2f262e25435b798da",
+        ),
+        (
+            &many_fields,
+            "f977e4b23a98e739d0670ea7f6e6380c8d20b98af2275796d1d390d5442dfb1e",
+        ),
+        (
+            r#"{"\u00e9": "\n\u20ac", "z": "é", "\"": ""}"#,
+            "995d28d30f035ce7520e90366c800bcd17f4faa659ee40df0758066a92e3bf36",
+        ),
+        (
+            r#" "text" "#,
+            "23295011f5d4d3ef927388bc184a4f8f1b9ddad8f51ca744f248694944b0b861",
+        ),
+        (
+            " 18446744073709551617\n",
+            "f0868e2d512e90a2294a2b1730ea72b6a3c34defec82f77d2884d143c7845014",
+        ),
+        // Half a character: as a value it stands as it is, in a name the whole object does.
+        (
+            r#"{"a": "\ud800", "b": 1}"#,
+            "438e886a913224281f76c4563d0b6698bdc8a463eecfc824d1cab53c40a89138",
+        ),
+        (
+            r#"{"\ud800": 1, "b": 2}"#,
+            "a1eb424bb4d2871d9da352cf7992f9f5f64cce0660a876dd5c4b0b2226309b91",
+        ),
+        // From the sixteenth level on white space counts.
+        (
+            "[[[[[[[[[[[[[[[ 1 ]]]]]]]]]]]]]]]",
+            "d4ae537e71dac7d465ea2e072a8e3c636cdeddf6cd3f8ef4adb5063690b0842c",
+        ),
+        (
+            "[[[[[[[[[[[[[[[[[[ 1 ]]]]]]]]]]]]]]]]]]",
+            "4016a37958e3b0018bf767811e789664f9df1275d5e3d7a0545ebc301bd6f628",
+        ),
+        // No JSON.
+        (
+            "plain text",
+            "c9ecf5e54c7b3f2640ecca21f96d4c3625a2b7935104f41c5ede29935a9e52c9",
+        ),
+        (
+            r#"{"a": 1"#,
+            "795efb8f8bdc87cd47c4172660bae252ef12fee17b0ef931eb542feb0b83a19a",
+        ),
+        (
+            "",
+            "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+        ),
+    ] {
+        assert_eq!(Fingerprint::of_body(body).as_str(), fingerprint, "{body}");
+    }
+}
+
+#[test]
+fn an_owner_has_32_hexadecimal_digits_and_nothing_else() {
+    let owner = Owner::from_bits(0xab);
+    assert_eq!(Owner::from_stored(&owner.to_string()), Ok(owner));
+    let digits = "0".repeat(31);
+    for refused in [
+        String::new(),
+        digits.clone(),
+        format!("{digits}00"),
+        format!("{digits}g"),
+        format!("+{digits}"),
+        format!("-{digits}"),
+        format!("{digits} "),
+    ] {
+        assert!(Owner::from_stored(&refused).is_err(), "{refused:?}");
+    }
+}

@@ -1,0 +1,284 @@
+//! A database in memory: a transaction holds its key from its claim to its end, and its effects happen when
+//! it commits. With trouble on request.
+
+use std::any::Any;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use sqs_once::key::ItemId;
+use sqs_once::store::{
+    AtomicWrites, Begun, Claim, Claimed, Item, OpenTransaction, Settled, Settlement, StoreError,
+    StoreErrorKind, StoreFuture, Transactions,
+};
+use sqs_once::{FromRecord, HandlerError, MemoryStore, RecordParts, Store};
+use tokio::sync::{Notify, OwnedMutexGuard};
+use tokio::time::{sleep, timeout};
+
+use super::{TestStore, item_id};
+
+/// What becomes of a request.
+#[derive(Clone, Debug)]
+pub(crate) enum Turn {
+    Do,
+    /// It is not done.
+    Fail(StoreErrorKind),
+    /// It is done, and nobody is told.
+    LoseAnswer,
+    /// It is done when it is notified.
+    Hold(Arc<Notify>),
+    /// It is done after this time.
+    Delay(Duration),
+    /// Nothing is ever answered.
+    Hang,
+}
+
+#[derive(Clone, Default)]
+pub(crate) struct Database {
+    store: TestStore,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    keys: Mutex<HashMap<ItemId, Arc<tokio::sync::Mutex<()>>>>,
+    effects: Mutex<Vec<String>>,
+    begins: Mutex<Turns>,
+    commits: Mutex<Turns>,
+    connections: Mutex<Connections>,
+}
+
+#[derive(Default)]
+struct Turns {
+    next: VecDeque<Turn>,
+    then: Option<Turn>,
+}
+
+impl Turns {
+    fn take(&mut self) -> Turn {
+        let turn = self.next.pop_front().or_else(|| self.then.clone());
+        turn.unwrap_or(Turn::Do)
+    }
+}
+
+#[derive(Default)]
+struct Connections {
+    open: usize,
+    most: usize,
+}
+
+/// Waits as the turn says, and fails as it says.
+async fn take(turn: &Turn) -> Result<(), StoreError> {
+    match turn {
+        Turn::Do | Turn::LoseAnswer => {}
+        Turn::Fail(kind) => return Err(StoreError::new(*kind, "as the test wants it")),
+        Turn::Hold(gate) => gate.notified().await,
+        Turn::Delay(time) => sleep(*time).await,
+        Turn::Hang => std::future::pending().await,
+    }
+    Ok(())
+}
+
+impl Database {
+    /// A database with the items of `store`.
+    pub(crate) fn beside(store: &TestStore) -> Self {
+        Self {
+            store: store.clone(),
+            shared: Arc::default(),
+        }
+    }
+
+    /// The turns of the next transactions to begin.
+    pub(crate) fn begins(&self, turns: impl IntoIterator<Item = Turn>) {
+        self.shared.begins.lock().unwrap().next.extend(turns);
+    }
+
+    /// The turns of the next commits.
+    pub(crate) fn commits(&self, turns: impl IntoIterator<Item = Turn>) {
+        self.shared.commits.lock().unwrap().next.extend(turns);
+    }
+
+    /// How every later transaction begins.
+    pub(crate) fn begins_always(&self, turn: Turn) {
+        self.shared.begins.lock().unwrap().then = Some(turn);
+    }
+
+    /// How every later commit goes.
+    pub(crate) fn commits_always(&self, turn: Turn) {
+        self.shared.commits.lock().unwrap().then = Some(turn);
+    }
+
+    /// What transactions have written that are committed, in order.
+    pub(crate) fn effects(&self) -> Vec<String> {
+        self.shared.effects.lock().unwrap().clone()
+    }
+
+    /// How many transactions are open now, those that are about to be among them.
+    pub(crate) fn open(&self) -> usize {
+        self.shared.connections.lock().unwrap().open
+    }
+
+    /// The most that were open at once.
+    pub(crate) fn most_open(&self) -> usize {
+        self.shared.connections.lock().unwrap().most
+    }
+
+    /// Holds a key as another worker's transaction does, until the guard is dropped.
+    pub(crate) async fn lock(&self, key: &str) -> OwnedMutexGuard<()> {
+        let key = sqs_once::BusinessKey::of(key).unwrap();
+        self.key(&item_id(&key)).lock_owned().await
+    }
+
+    fn key(&self, id: &ItemId) -> Arc<tokio::sync::Mutex<()>> {
+        let mut keys = self.shared.keys.lock().unwrap();
+        Arc::clone(keys.entry(id.clone()).or_default())
+    }
+
+    fn items(&self) -> &MemoryStore {
+        &self.store.inner
+    }
+
+    fn connect(&self) -> Connection {
+        let mut connections = self.shared.connections.lock().unwrap();
+        connections.open += 1;
+        connections.most = connections.most.max(connections.open);
+        Connection(Arc::clone(&self.shared))
+    }
+}
+
+/// One that is in use.
+struct Connection(Arc<Shared>);
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.0.connections.lock().unwrap().open -= 1;
+    }
+}
+
+impl Store for Database {
+    fn claim<'a>(&'a self, claims: &'a [Claim]) -> StoreFuture<'a, Claimed> {
+        self.store.claim(claims)
+    }
+
+    fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> StoreFuture<'a, Settled> {
+        self.store.settle(settlements)
+    }
+
+    fn read<'a>(&'a self, ids: &'a [ItemId]) -> StoreFuture<'a, Option<Item>> {
+        self.store.read(ids)
+    }
+
+    fn atomic_writes(&self) -> Option<&dyn AtomicWrites> {
+        self.store.atomic_writes()
+    }
+
+    fn transactions(&self) -> Option<&dyn Transactions> {
+        Some(self)
+    }
+}
+
+impl Transactions for Database {
+    fn begin<'a>(
+        &'a self,
+        claim: &'a Claim,
+        patience: Duration,
+    ) -> BoxFuture<'a, Result<Begun, StoreError>> {
+        self.store.note("begin", 1);
+        let turn = self.shared.begins.lock().unwrap().take();
+        let connection = self.connect();
+        Box::pin(async move {
+            take(&turn).await?;
+            let locked = timeout(patience, self.key(&claim.id).lock_owned()).await;
+            let Ok(locked) = locked else {
+                return Err(StoreError::new(StoreErrorKind::Throttled, "lock timeout"));
+            };
+            let existing = self.items().get(&claim.id);
+            if let Some(item) = existing
+                .as_ref()
+                .filter(|_| !claim.admitted_by(existing.as_ref()))
+            {
+                return Ok(Begun::Refused(Box::new(item.clone())));
+            }
+            let item = claim.write(existing.as_ref());
+            Ok(Begun::Open {
+                fence: item.fence.unwrap(),
+                transaction: Box::new(Transaction {
+                    database: self.clone(),
+                    item,
+                    work: Arc::new(Mutex::new(Some(Vec::new()))),
+                    _locked: locked,
+                    _connection: connection,
+                }),
+            })
+        })
+    }
+}
+
+/// What a transaction has written so far; `None` once the handler has ended it by itself.
+type Work = Mutex<Option<Vec<String>>>;
+
+struct Transaction {
+    database: Database,
+    item: Item,
+    work: Arc<Work>,
+    _locked: OwnedMutexGuard<()>,
+    _connection: Connection,
+}
+
+impl OpenTransaction for Transaction {
+    fn handle(&self) -> Arc<dyn Any + Send + Sync> {
+        let work: Arc<Work> = Arc::clone(&self.work);
+        work
+    }
+
+    fn commit(
+        self: Box<Self>,
+        settlement: Settlement,
+    ) -> BoxFuture<'static, Result<(), StoreError>> {
+        self.database.store.note("commit", 1);
+        let turn = self.database.shared.commits.lock().unwrap().take();
+        Box::pin(async move {
+            take(&turn).await?;
+            let work = self.work.lock().unwrap().take();
+            let Some(work) = work.filter(|_| settlement.admitted_by(Some(&self.item))) else {
+                let message = "the claim is not in the transaction";
+                return Err(StoreError::new(StoreErrorKind::Other, message));
+            };
+            self.database.shared.effects.lock().unwrap().extend(work);
+            self.database
+                .items()
+                .put(settlement.write(Some(&self.item)));
+            match turn {
+                Turn::LoseAnswer => Err(StoreError::new(StoreErrorKind::Unanswered, "lost")),
+                _ => Ok(()),
+            }
+        })
+    }
+}
+
+/// What a handler takes to work in its transaction.
+pub(crate) struct Ledger(Arc<Work>);
+
+impl Ledger {
+    /// Writes, if the transaction commits.
+    pub(crate) fn write(&self, what: &str) {
+        let mut work = self.0.lock().unwrap();
+        work.as_mut().unwrap().push(what.to_owned());
+    }
+
+    /// Ends the transaction, as no handler should.
+    pub(crate) fn end(&self) {
+        self.0.lock().unwrap().take();
+    }
+}
+
+impl<S> FromRecord<S> for Ledger {
+    const TRANSACTION: bool = true;
+
+    fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
+        let work = parts.transaction().and_then(|it| it.downcast().ok());
+        work.map(Self)
+            .ok_or_else(|| "there is no transaction".into())
+    }
+}

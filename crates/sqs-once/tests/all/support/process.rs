@@ -1,0 +1,100 @@
+//! Processes of a test program, whose stdout is looked at from outside.
+
+#![allow(clippy::print_stdout, reason = "what is printed beside the log")]
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use serde::Serialize;
+use serde::de::IgnoredAny;
+use sqs_once::HandlerError;
+
+/// Says to a process of this program that it is one of those that log.
+const LOGGING: &str = "SQS_ONCE_TEST_LOGGING";
+
+/// This program once more, to run one test of a module that `module_path!()` names.
+pub(crate) fn this_program(module: &str, test: &str) -> Command {
+    // The harness names tests without the program.
+    let (_program, module) = module.split_once("::").unwrap();
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", &format!("{module}::{test}")]);
+    command
+}
+
+/// Another process of this program, in one of its tests.
+pub(crate) struct Process {
+    pub(crate) child: Child,
+    pub(crate) input: ChildStdin,
+    pub(crate) output: BufReader<ChildStdout>,
+}
+
+impl Process {
+    pub(crate) fn start(module: &str, test: &str) -> Self {
+        Self::with(module, test, &[("AWS_LAMBDA_LOG_FORMAT", "JSON")])
+    }
+
+    /// With these variables, and of those that logging reads no others.
+    pub(crate) fn with(module: &str, test: &str, variables: &[(&str, &str)]) -> Self {
+        let mut child = this_program(module, test)
+            .args(["--nocapture", "--test-threads=2"])
+            .env(LOGGING, "1")
+            .env_remove("AWS_LAMBDA_LOG_FORMAT")
+            .env_remove("AWS_LAMBDA_LOG_LEVEL")
+            .env_remove("RUST_LOG")
+            .env_remove("SQS_ONCE_TABLE")
+            .env_remove("AWS_LAMBDA_FUNCTION_NAME")
+            // On Lambda a consumer has a client of SQS, which should find nothing.
+            .env("AWS_REGION", "eu-central-1")
+            .env("AWS_EC2_METADATA_DISABLED", "true")
+            .env("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+            .envs(variables.iter().copied())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut process = Self {
+            input: child.stdin.take().unwrap(),
+            output: BufReader::new(child.stdout.take().unwrap()),
+            child,
+        };
+        // What the harness says comes first.
+        while process.line() != "logging\n" {}
+        process
+    }
+
+    pub(crate) fn line(&mut self) -> String {
+        let mut line = String::new();
+        let length = self.output.read_line(&mut line).unwrap();
+        assert_ne!(length, 0, "the process has ended");
+        line
+    }
+
+    pub(crate) fn tell(&mut self, told: &impl Serialize) {
+        let told = serde_json::to_string(told).unwrap();
+        writeln!(self.input, "{told}").unwrap();
+    }
+
+    /// Until it ends by itself, and well.
+    pub(crate) fn rest(mut self) -> Vec<String> {
+        drop(self.input);
+        let lines = self.output.lines().map(Result::unwrap).collect();
+        assert!(self.child.wait().unwrap().success());
+        lines
+    }
+}
+
+/// Whether this process is one that logs. If so, its logging is set up.
+pub(crate) async fn is_logging() -> bool {
+    if std::env::var_os(LOGGING).is_none() {
+        return false;
+    }
+    println!("\nlogging");
+    let consumer = sqs_once::consumer::<IgnoredAny>()
+        .key(|_: &IgnoredAny| "o-1")
+        .namespace("logs")
+        .handler(async |_: IgnoredAny| Ok::<(), HandlerError>(()));
+    // It lacks the table.
+    sqs_once::run(consumer).await.unwrap_err();
+    true
+}

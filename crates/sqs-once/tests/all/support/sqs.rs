@@ -1,0 +1,164 @@
+//! A stand-in for SQS that keeps what it is asked and answers as it is told, in simulated time.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use aws_sdk_sqs::config::http::{HttpRequest, HttpResponse};
+use aws_sdk_sqs::config::retry::RetryConfig;
+use aws_sdk_sqs::config::timeout::TimeoutConfig;
+use aws_sdk_sqs::config::{BehaviorVersion, Credentials, Region};
+use aws_sdk_sqs::{Client, Config};
+use aws_smithy_runtime_api::client::http::{
+    HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn,
+};
+use aws_smithy_runtime_api::client::result::ConnectorError;
+use aws_smithy_runtime_api::http::StatusCode;
+use serde_json::{Value, json};
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// What becomes of a request.
+#[derive(Clone, Debug)]
+pub(crate) enum Turn {
+    /// SQS does it and says so.
+    Do,
+    /// SQS does it, and the connection closes before its answer.
+    LoseAnswer,
+    /// SQS refuses with an error code.
+    Refuse(&'static str),
+    /// SQS refuses the entries at these places, and does the rest.
+    RefuseEntries(&'static [usize]),
+    /// SQS does it, and answers only when it is notified.
+    Hold(Arc<Notify>),
+    /// Nothing is ever answered.
+    Hang,
+}
+
+/// A request, by the operation's name.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    pub(crate) operation: String,
+    pub(crate) body: Value,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sqs {
+    turns: Arc<Mutex<VecDeque<Turn>>>,
+    /// The turn of every request after those.
+    then: Arc<Mutex<Option<Turn>>>,
+    requests: Arc<Mutex<Vec<Request>>>,
+    arrived: Arc<Notify>,
+}
+
+impl Sqs {
+    /// The turns of the next requests; those after them are done.
+    pub(crate) fn turns(turns: impl IntoIterator<Item = Turn>) -> Self {
+        Self {
+            turns: Arc::new(Mutex::new(turns.into_iter().collect())),
+            ..Self::default()
+        }
+    }
+
+    /// Treats every request alike.
+    pub(crate) fn always(turn: Turn) -> Self {
+        Self {
+            then: Arc::new(Mutex::new(Some(turn))),
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        let connector = SharedHttpConnector::new(self.clone());
+        let config = Config::builder()
+            .behavior_version(BehaviorVersion::latest())
+            .region(Region::from_static("eu-central-1"))
+            .credentials_provider(Credentials::new("local", "local", None, None, "test"))
+            .http_client(http_client_fn(move |_, _| connector.clone()))
+            .timeout_config(
+                TimeoutConfig::builder()
+                    .operation_attempt_timeout(Duration::from_secs(2))
+                    .build(),
+            )
+            .retry_config(RetryConfig::standard().with_max_attempts(3))
+            .build();
+        Client::from_conf(config)
+    }
+
+    /// The requests so far, in their order.
+    pub(crate) fn requests(&self) -> Vec<Request> {
+        self.requests.lock().unwrap().clone()
+    }
+
+    /// The bodies of the one operation's requests so far.
+    pub(crate) fn asked(&self, operation: &str) -> Vec<Value> {
+        let requests = self.requests().into_iter();
+        requests
+            .filter(|request| request.operation == operation)
+            .map(|request| request.body)
+            .collect()
+    }
+
+    /// Waits for the next request.
+    pub(crate) async fn arrived(&self) {
+        self.arrived.notified().await;
+    }
+}
+
+impl HttpConnector for Sqs {
+    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+        let target = request.headers().get("x-amz-target").unwrap_or_default();
+        let operation = target.rsplit('.').next().unwrap().to_owned();
+        let body: Value = serde_json::from_slice(request.body().bytes().unwrap()).unwrap();
+        let entries = body["Entries"].as_array().map_or(0, Vec::len);
+        self.requests
+            .lock()
+            .unwrap()
+            .push(Request { operation, body });
+        self.arrived.notify_one();
+        let turn = self.turns.lock().unwrap().pop_front();
+        let turn = turn.or_else(|| self.then.lock().unwrap().clone());
+        HttpConnectorFuture::new(async move {
+            match turn.unwrap_or(Turn::Do) {
+                Turn::Do => Ok(done(entries, &[])),
+                Turn::RefuseEntries(refused) => Ok(done(entries, refused)),
+                Turn::LoseAnswer => Err(ConnectorError::io("the connection was closed".into())),
+                Turn::Refuse(code) => {
+                    // SQS quotes what it was sent.
+                    let error = json!({ "__type": code, "message": "Value handle-0 for parameter ReceiptHandle" });
+                    Ok(answer(400, &error))
+                }
+                Turn::Hold(gate) => {
+                    gate.notified().await;
+                    Ok(done(entries, &[]))
+                }
+                Turn::Hang => std::future::pending().await,
+            }
+        })
+    }
+}
+
+fn done(entries: usize, refused: &[usize]) -> HttpResponse {
+    let (failed, successful): (Vec<usize>, Vec<usize>) =
+        (0..entries).partition(|entry| refused.contains(entry));
+    let failed = failed.iter().map(|entry| {
+        json!({ "Id": entry.to_string(), "SenderFault": true, "Code": "ReceiptHandleIsInvalid",
+                "Message": "The input receipt handle handle-0 is invalid" })
+    });
+    let successful = successful
+        .iter()
+        .map(|entry| json!({ "Id": entry.to_string() }));
+    answer(
+        200,
+        &json!({
+            "MessageId": "copy",
+            "Attributes": { "VisibilityTimeout": "60" },
+            "Successful": successful.collect::<Vec<_>>(),
+            "Failed": failed.collect::<Vec<_>>(),
+        }),
+    )
+}
+
+fn answer(status: u16, body: &Value) -> HttpResponse {
+    let status = StatusCode::try_from(status).unwrap();
+    HttpResponse::new(status, body.to_string().into())
+}

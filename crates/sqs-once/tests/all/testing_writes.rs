@@ -1,0 +1,145 @@
+//! The testing kit on handlers that return `Writes`.
+
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::{AttributeValue, Put, TransactWriteItem, Update};
+use serde::{Deserialize, Serialize};
+use sqs_once::store::{Status, StoreErrorKind};
+use sqs_once::testing::{Bench, Event, Operation};
+use sqs_once::{Disposition, FromRecord, HandlerError, RecordParts, Writes};
+
+#[derive(Deserialize, Serialize)]
+struct Order {
+    id: String,
+}
+
+/// Puts the order, and takes it from the stock: not before tomorrow, if there is none.
+#[sqs_once::handler(key = order.id)]
+async fn reserve(order: Order) -> Result<Writes, HandlerError> {
+    let id = || AttributeValue::S(order.id.clone());
+    let put = Put::builder().table_name("orders").item("id", id());
+    let update = Update::builder().table_name("stock").key("id", id());
+    let update = update.update_expression("ADD pieces :less");
+    Ok(Writes::new()
+        .put_item(put.build()?)
+        .update(update.build()?)
+        .on_conflict(0, |_| Disposition::Terminal)
+        .on_conflict(1, |_| Disposition::RetryAfter(Duration::from_secs(86_400))))
+}
+
+fn setup() -> (Bench, Event) {
+    let order = Order {
+        id: "o-1".to_owned(),
+    };
+    (Bench::new(reserve::consumer()), Event::of([&order]))
+}
+
+fn table(write: &TransactWriteItem) -> &str {
+    match (write.put(), write.update()) {
+        (Some(put), None) => put.table_name(),
+        (None, Some(update)) => update.table_name(),
+        _ => panic!("no such write was returned"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_written_is_there_to_be_looked_at_in_order_and_once() {
+    let (bench, event) = setup();
+    bench.run(&event).await.assert_processed("m-1");
+    bench.run(&event).await.assert_duplicate("m-1");
+    let writes = bench.store().writes();
+    assert!(writes.iter().map(table).eq(["orders", "stock"]));
+    let id = &writes[0].put().unwrap().item()["id"];
+    assert_eq!(id, &AttributeValue::S("o-1".to_owned()));
+    assert_eq!(bench.store().requests(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_condition_that_is_not_met_writes_nothing_and_its_rule_decides() {
+    let (bench, event) = setup();
+    bench.store().fail_condition(1, 1);
+    let answer = bench.run(&event).await;
+    answer
+        .assert_failed("m-1")
+        .assert_reason("m-1", "write 1 (update of table `stock`)");
+    assert_eq!(answer.delay("m-1"), Some(Duration::from_secs(86_400)));
+    assert!(bench.store().writes().is_empty());
+    assert_eq!(bench.item("o-1").await, None);
+
+    bench.store().fail_condition(0, 1);
+    bench.store().fail_condition(1, 1);
+    bench.run(&event).await.assert_terminal("m-1");
+
+    // Both had their one time.
+    bench.run(&event).await.assert_processed("m-1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_condition_of_a_write_that_is_none_waits_for_one() {
+    let (bench, event) = setup();
+    bench.store().fail_condition(2, 1);
+    bench.run(&event).await.assert_processed("m-1");
+    assert_eq!(bench.store().writes().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn trouble_with_completions_is_trouble_with_commits() {
+    let (bench, event) = setup();
+    let store = bench.store();
+    store.fail(Operation::Complete, StoreErrorKind::AccessDenied, 1);
+    bench.run(&event).await.assert_failed("m-1");
+    assert!(store.writes().is_empty());
+
+    store.lose_answers(Operation::Complete, usize::MAX);
+    bench.run(&event).await.assert_failed("m-1");
+    store.lose_answers(Operation::Complete, 0);
+    bench.run(&event).await.assert_duplicate("m-1");
+    assert_eq!(store.writes().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crash_leaves_nothing_behind_and_nothing_to_wait_for() {
+    let (bench, event) = setup();
+    bench.run_and_crash(&event).await;
+    assert!(bench.store().writes().is_empty());
+    assert_eq!(bench.item("o-1").await, None);
+    bench.run(&event).await.assert_processed("m-1");
+    assert_eq!(bench.store().writes().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_workers_key_is_not_written_for() {
+    let (bench, event) = setup();
+    bench.another_worker_claims("o-1").await;
+    bench.run(&event).await.assert_in_progress("m-1");
+    bench.another_worker_completes("o-1").await;
+    bench.run(&event).await.assert_duplicate("m-1");
+    assert!(bench.store().writes().is_empty());
+    let item = bench.item("o-1").await.unwrap();
+    assert_eq!(item.status, Status::Completed);
+}
+
+/// What another store's transaction is to a handler.
+struct Transaction;
+
+impl<S> FromRecord<S> for Transaction {
+    const TRANSACTION: bool = true;
+
+    fn from_record(_: &RecordParts<S>) -> Result<Self, HandlerError> {
+        Ok(Self)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_takes_a_transaction_is_told_that_the_kit_has_none() {
+    let consumer = sqs_once::consumer::<Order>()
+        .key(|order: &Order| order.id.clone())
+        .handler(async |_: Order, _: Transaction| {});
+    let (_, event) = setup();
+    let error = Bench::new(consumer).try_run(&event).await.unwrap_err();
+    let error = error.to_string();
+    assert!(
+        error.contains("has no transaction for the handler"),
+        "{error}"
+    );
+}

@@ -1,0 +1,156 @@
+//! Settings that a handler's effect can't commit with: the function refuses to start, and says what to change.
+
+use crate::support::database::{Database, Ledger};
+use crate::support::process::this_program;
+use crate::support::{Bench, Order};
+use sqs_once::{Consumer, MemoryStore, MissingKey, Mode, Writes, consumer};
+
+fn writing() -> Consumer {
+    let consumer = consumer::<Order>().key(|order: &Order| order.id.clone());
+    consumer.handler(async |_: Order| Writes::new())
+}
+
+fn booking() -> Consumer {
+    let consumer = consumer::<Order>().key(|order: &Order| order.id.clone());
+    consumer.handler(async |_: Order, _: Ledger| {})
+}
+
+fn both() -> Consumer {
+    let consumer = consumer::<Order>().key(|order: &Order| order.id.clone());
+    consumer.handler(async |_: Order, _: Ledger| Ok::<_, sqs_once::HandlerError>(Writes::new()))
+}
+
+fn plain() -> Consumer {
+    let consumer = consumer::<Order>().key(|order: &Order| order.id.clone());
+    consumer.handler(async |_: Order| {})
+}
+
+/// On a store that does both.
+fn on_all(bench: &Bench, consumer: Consumer) -> Consumer {
+    bench
+        .consumer(consumer)
+        .store(Database::beside(&bench.store))
+}
+
+async fn refusal(consumer: &Consumer) -> String {
+    consumer.init().await.unwrap_err().to_string()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mode_that_the_handlers_effect_can_not_have_is_refused() {
+    let bench = Bench::new();
+    for (consumer, mode, says) in [
+        (
+            plain(),
+            Some(Mode::Transactional),
+            "can't commit with anything",
+        ),
+        (writing(), Some(Mode::RecordAfter), "is `RecordAfter`, but"),
+        (booking(), Some(Mode::RecordAfter), "is `RecordAfter`, but"),
+        (
+            booking(),
+            Some(Mode::ClaimFirst),
+            "in which its key is claimed",
+        ),
+        (both(), None, "they don't commit together"),
+        (both(), Some(Mode::ClaimFirst), "they don't commit together"),
+    ] {
+        let consumer = on_all(&bench, consumer);
+        let consumer = match mode {
+            Some(mode) => consumer.mode(mode),
+            None => consumer,
+        };
+        let refusal = refusal(&consumer).await;
+        assert!(refusal.starts_with("the consumer's mode "), "{refusal}");
+        assert!(refusal.contains(says), "{refusal}");
+        assert!(refusal.contains("expected `Transactional`"), "{refusal}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_modes_that_a_handlers_effect_can_have_are_accepted() {
+    let bench = Bench::new();
+    for (consumer, mode) in [
+        (plain(), Mode::ClaimFirst),
+        (plain(), Mode::RecordAfter),
+        (writing(), Mode::ClaimFirst),
+        (writing(), Mode::Transactional),
+        (booking(), Mode::Transactional),
+    ] {
+        on_all(&bench, consumer).mode(mode).init().await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_can_not_commit_the_handlers_effect_is_refused() {
+    let bench = Bench::new();
+    for (consumer, says) in [
+        (
+            writing(),
+            "the consumer's store can't commit the `Writes` that the handler returns: expected `DynamoDbStore`",
+        ),
+        (
+            booking(),
+            "the consumer's store has no transaction for the handler: expected the store that has it, such as \
+             `PostgresStore`",
+        ),
+    ] {
+        let consumer = bench.consumer(consumer).store(MemoryStore::new());
+        assert_eq!(refusal(&consumer).await, says);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_transaction_without_a_store_asks_for_one_and_not_for_a_table() {
+    assert_eq!(
+        refusal(&booking()).await,
+        "the consumer's store is not set, but the handler takes a transaction of one: expected `.store(…)` with the \
+         store that has it, such as `PostgresStore::from_env()?`"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_without_a_key_can_not_have_an_effect_that_commits_with_its_record() {
+    let bench = Bench::new();
+    for consumer in [writing(), booking()] {
+        let consumer = on_all(&bench, consumer);
+        for allowed in [MissingKey::Terminal, MissingKey::Retry] {
+            let consumer = consumer.clone().missing_key(allowed);
+            consumer.init().await.unwrap();
+        }
+        let consumer = consumer.missing_key(MissingKey::ProcessUnprotected);
+        assert_eq!(
+            refusal(&consumer).await,
+            "the consumer's missing_key is `ProcessUnprotected`, but the handler's effect commits with the record of \
+             its key: expected `Terminal` or `Retry`"
+        );
+    }
+}
+
+#[test]
+fn the_off_switch_is_refused_where_the_effect_commits_through_the_store() {
+    let this = "in_a_process_with_the_off_switch_only_effects_apart_can_be";
+    let output = this_program(module_path!(), this)
+        .env("SQS_ONCE_DISABLED", "true")
+        .output()
+        .unwrap();
+    let output = String::from_utf8_lossy(&output.stdout);
+    assert!(output.contains("1 passed"), "{output}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_a_process_with_the_off_switch_only_effects_apart_can_be() {
+    let bench = Bench::new();
+    on_all(&bench, plain()).init().await.unwrap();
+    for consumer in [writing(), booking()] {
+        let started = on_all(&bench, consumer).init().await;
+        match std::env::var_os("SQS_ONCE_DISABLED") {
+            None => started.unwrap(),
+            Some(_) => assert_eq!(
+                started.unwrap_err().to_string(),
+                "SQS_ONCE_DISABLED is set, but the handler's effect commits through the store: expected false for a \
+                 handler that returns `Writes` or takes a transaction"
+            ),
+        }
+    }
+}

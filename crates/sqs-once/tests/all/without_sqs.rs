@@ -1,0 +1,133 @@
+//! The example `receipts`, end to end: real process, real Runtime API, real HTTP to DynamoDB.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use sqs_once_local::{Function, InvokeError, Launch, LocalDynamoDb, TableDescription};
+
+/// Long enough for a loaded machine; no test waits for it.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+struct Bench {
+    dynamodb: LocalDynamoDb,
+    table: TableDescription,
+    lines: Arc<Mutex<Vec<String>>>,
+}
+
+impl Bench {
+    async fn new() -> Self {
+        let dynamodb = LocalDynamoDb::memory().await.unwrap();
+        let table = TableDescription::default();
+        dynamodb.create_table(&table).unwrap();
+        Self {
+            dynamodb,
+            table,
+            lines: Arc::default(),
+        }
+    }
+
+    /// The example, which cargo builds along with the tests.
+    fn launch(&self) -> Launch {
+        let test = std::env::current_exe().unwrap();
+        let profile: PathBuf = test.ancestors().nth(2).unwrap().to_owned();
+        let lines = Arc::clone(&self.lines);
+        Launch::new(profile.join("examples/receipts"))
+            .dynamodb(&self.dynamodb)
+            .on_line(move |line| lines.lock().unwrap().push(line.to_owned()))
+    }
+
+    async fn start(&self) -> Function {
+        let configured = self.launch().env("SQS_ONCE_TABLE", &self.table.name);
+        let started = configured.start().await;
+        started.expect("cargo builds the example with the tests, unless it is told `--test`")
+    }
+}
+
+async fn invoke(function: &Function, event: &Value) -> Result<Value, InvokeError> {
+    let answer = function.invoke(event.to_string(), TIMEOUT).await?;
+    Ok(serde_json::from_slice(&answer).unwrap())
+}
+
+fn event(order_id: &str) -> Value {
+    json!({
+        "version": "0",
+        "id": "17793124-05d4-b198-2fde-7ededc63b103",
+        "detail-type": "OrderPlaced",
+        "source": "shop.orders",
+        "account": "123456789012",
+        "time": "2026-01-01T00:00:00Z",
+        "region": "eu-central-1",
+        "resources": [],
+        "detail": { "order_id": order_id, "amount_cents": 1299 },
+    })
+}
+
+#[tokio::test]
+async fn an_order_has_one_receipt_however_often_and_wherever_its_event_arrives() {
+    let bench = Bench::new().await;
+    let one = bench.start().await;
+    let another = bench.start().await;
+    let receipt = invoke(&one, &event("o-1")).await.unwrap();
+    assert_eq!(receipt["amount_cents"], 1299);
+    for function in [&one, &another] {
+        assert_eq!(invoke(function, &event("o-1")).await.unwrap(), receipt);
+    }
+    let other = invoke(&another, &event("o-2")).await.unwrap();
+    assert_ne!(other["number"], receipt["number"]);
+
+    let items = bench.dynamodb.items(&bench.table.name).unwrap();
+    assert_eq!(items.len(), 2);
+    for item in items {
+        assert_eq!(item["status"]["S"], "COMPLETED");
+        assert!(item["id"]["S"].as_str().unwrap().starts_with("receipts#"));
+    }
+    drop((one.stop().await, another.stop().await));
+    let lines = bench.lines.lock().unwrap();
+    let count = |text: &str| lines.iter().filter(|line| line.contains(text)).count();
+    assert_eq!(count("receipt issued"), 2);
+    assert_eq!(count("work duplicate"), 2);
+}
+
+#[tokio::test]
+async fn the_off_switch_bypasses_the_store_and_says_so() {
+    let bench = Bench::new().await;
+    let off = bench.launch().env("SQS_ONCE_DISABLED", "true");
+    // With a table, which is not asked.
+    let off = off.env("SQS_ONCE_TABLE", &bench.table.name);
+    let function = off.start().await.unwrap();
+    let first = invoke(&function, &event("o-1")).await.unwrap();
+    let second = invoke(&function, &event("o-1")).await.unwrap();
+    assert_ne!(first["number"], second["number"]);
+    assert!(bench.dynamodb.items(&bench.table.name).unwrap().is_empty());
+    function.stop().await;
+    let lines = bench.lines.lock().unwrap();
+    assert!(lines.iter().any(|line| line.contains("SQS_ONCE_DISABLED")));
+}
+
+#[tokio::test]
+async fn an_event_without_its_key_is_refused_and_the_function_goes_on() {
+    let bench = Bench::new().await;
+    let function = bench.start().await;
+    let refused = invoke(&function, &event(" ")).await.unwrap_err();
+    let text = refused.to_string();
+    assert!(text.contains("the business key is empty"), "{text}");
+    assert!(invoke(&function, &event("o-1")).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_function_without_its_table_refuses_to_start_and_names_the_variable() {
+    let bench = Bench::new().await;
+    let function = bench.launch().start().await.unwrap();
+    match invoke(&function, &event("o-1")).await.unwrap_err() {
+        InvokeError::Exited { status, last_lines } => {
+            assert!(!status.success());
+            assert!(
+                last_lines.join("\n").contains("SQS_ONCE_TABLE"),
+                "{last_lines:?}"
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+}
