@@ -1,7 +1,5 @@
 //! What a record costs, counted: the figures that the documentation gives.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
-
 use sqs_once_bench::table::Units;
 use sqs_once_bench::units::consumptions;
 

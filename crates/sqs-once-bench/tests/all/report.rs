@@ -1,7 +1,5 @@
 //! What becomes of the results.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
-
 use std::collections::BTreeMap;
 use std::fs;
 

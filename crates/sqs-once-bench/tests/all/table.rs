@@ -1,7 +1,5 @@
 //! The stand-in for DynamoDB decides as DynamoDB does: it passes what every store must.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
-
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
