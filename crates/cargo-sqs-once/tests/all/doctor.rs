@@ -1,7 +1,5 @@
 //! `cargo sqs-once doctor`, run as a user runs it.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
-
 use serde_json::Value;
 use std::fs;
 use std::process::{Command, Stdio};

@@ -1,7 +1,5 @@
 //! `cargo sqs-once new`, run as a user runs it. That the projects build and pass their tests, `.ci/new.py` sees.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
-
 use saphyr::{LoadableYamlNode, Yaml};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -204,7 +202,7 @@ fn what_is_no_checkout_is_refused() {
 #[test]
 fn the_migration_is_the_schema_of_the_store() {
     let files = Folder::new().make(&["payments", "--postgres"]);
-    let schema = include_str!("../../sqs-once-postgres/schema/v1.sql");
+    let schema = include_str!("../../../sqs-once-postgres/schema/v1.sql");
     assert_eq!(files["migrations/1_processed_events.sql"], schema);
 }
 

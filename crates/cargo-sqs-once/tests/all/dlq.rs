@@ -1,17 +1,12 @@
 //! `cargo sqs-once dlq`, run as a user runs it, on queues and a table in this process.
 
-#![cfg(unix)]
-#![allow(clippy::unwrap_used, reason = "a test")]
-
-mod support;
-
+use crate::support::{AtTerminal, Run, command, dynamodb};
 use serde_json::{Value, json};
 use sqs_once::BusinessKey;
 use sqs_once::key::Namespace;
 use sqs_once_local::{LocalDynamoDb, LocalSqs, NewMessage, QueueSettings, Queues, Redrive};
 use std::process::{Command, Stdio};
 use std::time::SystemTime;
-use support::{AtTerminal, Run, command, dynamodb};
 
 fn id(key: &str) -> String {
     let namespace = Namespace::new("payments").unwrap();

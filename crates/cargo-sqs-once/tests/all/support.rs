@@ -1,7 +1,5 @@
 //! The command line, run as a user runs it: with pipes, and at a terminal.
 
-#![allow(dead_code, reason = "not every test file uses all of it")]
-
 use nix::pty::{OpenptyResult, openpty};
 use sqs_once_local::{LocalDynamoDb, REGION, TableDescription};
 use std::fs::File;

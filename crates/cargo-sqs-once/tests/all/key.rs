@@ -1,17 +1,12 @@
 //! `cargo sqs-once key`, run as a user runs it, on a table in an embedded DynamoDB.
 
-#![cfg(unix)]
-#![allow(clippy::unwrap_used, reason = "a test")]
-
-mod support;
-
+use crate::support::{AtTerminal, Run, command, dynamodb};
 use serde_json::{Value, json};
 use sqs_once::BusinessKey;
 use sqs_once::key::Namespace;
 use sqs_once_local::LocalDynamoDb;
 use std::process::{Command, Stdio};
 use std::time::SystemTime;
-use support::{AtTerminal, Run, command, dynamodb};
 
 const OWNER: &str = "000102030405060708090a0b0c0d0e0f";
 

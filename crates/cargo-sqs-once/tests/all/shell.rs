@@ -1,7 +1,5 @@
 //! `cargo sqs-once completions` and `man`, and what bash makes of the script.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
-
 use std::fs;
 use std::process::{Command, Output};
 

@@ -1,7 +1,5 @@
 //! `cargo sqs-once invoke`, run as a user runs it, on a project that cargo really builds.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
-
 use serde_json::{Value, json};
 use std::fs;
 use std::io::Write;

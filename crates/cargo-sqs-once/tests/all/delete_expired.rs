@@ -1,7 +1,5 @@
 //! `cargo sqs-once delete-expired`, run as a user runs it, on a real database.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
-
 use postgres_for_tests::Server;
 use sqs_once_postgres::SCHEMA_V1;
 use std::process::{Command, Output};

@@ -1,0 +1,17 @@
+//! The command line, run as a user runs it.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+#[cfg(feature = "postgres")]
+mod delete_expired;
+mod dev;
+#[cfg(all(unix, feature = "aws"))]
+mod dlq;
+mod doctor;
+mod invoke;
+#[cfg(all(unix, feature = "aws"))]
+mod key;
+mod new;
+mod shell;
+#[cfg(all(unix, feature = "aws"))]
+mod support;
