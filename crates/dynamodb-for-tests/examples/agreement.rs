@@ -7,20 +7,20 @@
     reason = "a test on the command line"
 )]
 
-#[path = "../tests/agreement/compared.rs"]
+#[path = "../tests/all/agreement/compared.rs"]
 mod compared;
-#[path = "../tests/agreement/deviations.rs"]
+#[path = "../tests/all/agreement/deviations.rs"]
 mod deviations;
-#[path = "../tests/agreement/engines.rs"]
+#[path = "../tests/all/agreement/engines.rs"]
 mod engines;
-#[path = "../tests/agreement/expressions.rs"]
+#[path = "../tests/all/agreement/expressions.rs"]
 mod expressions;
-#[path = "../tests/agreement/histories.rs"]
+#[path = "../tests/all/agreement/histories.rs"]
 mod histories;
 mod remote;
-#[path = "../tests/agreement/requests.rs"]
+#[path = "../tests/all/agreement/requests.rs"]
 mod requests;
-#[path = "../tests/agreement/store.rs"]
+#[path = "../tests/all/agreement/store.rs"]
 mod store;
 
 use std::collections::hash_map::RandomState;

@@ -14,8 +14,8 @@ use aws_smithy_runtime_api::client::http::{
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use serde_json::Value as Json;
 
-use crate::deviations::{Answers, Deviations};
-use crate::engines::{Engine, everything, normalised};
+use super::deviations::{Answers, Deviations};
+use super::engines::{Engine, everything, normalised};
 
 /// Engines that are asked the same.
 #[derive(Clone)]

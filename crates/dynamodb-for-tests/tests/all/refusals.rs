@@ -1,8 +1,6 @@
 //! What DynamoDB refuses before it looks at any item, and other implementations let pass at times; and what it
 //! remembers of transactions.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
-
 use std::time::Duration;
 
 use dynamodb_for_tests::{Answer, KeyType, Schema, Tables};

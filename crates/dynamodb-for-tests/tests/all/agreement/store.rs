@@ -10,7 +10,7 @@ use sqs_once::key::{Fingerprint, ItemId};
 use sqs_once::store::{Claim, DynamoDbStore, Owner, Recording, Settlement, Settling, Store};
 use sqs_once::{Timestamp, Writes};
 
-use crate::requests::KEYS;
+use super::requests::KEYS;
 
 /// In milliseconds since 1970: the time around which all requests are.
 const NOW: u64 = 1_790_000_000_000;

@@ -8,8 +8,8 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value as Json, json};
 
-use crate::engines::TABLES;
-use crate::expressions::{
+use super::engines::TABLES;
+use super::expressions::{
     Action, Condition, Name, Placeholders, actions, attributes, condition, name, ordered, update,
     value,
 };

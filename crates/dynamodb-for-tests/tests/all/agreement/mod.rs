@@ -4,8 +4,6 @@
 //! `AGREEMENT_SEED` takes other histories than the usual ones. More operations, and other implementations:
 //! `cargo run --release -p dynamodb-for-tests --example agreement -- --help`.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
-
 mod compared;
 mod deviations;
 mod engines;

@@ -5,9 +5,9 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 use sqs_once::store::DynamoDbStore;
 
-use crate::compared::Compared;
-use crate::requests::{Request, deletes, request};
-use crate::store::{Ask, ask};
+use super::compared::Compared;
+use super::requests::{Request, deletes, request};
+use super::store::{Ask, ask};
 
 /// How many steps a history has at most.
 const STEPS: usize = 24;
