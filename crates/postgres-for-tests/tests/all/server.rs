@@ -1,7 +1,5 @@
 //! A server starts, forgets nothing when it is killed, and leaves nothing behind.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
-
 use postgres_for_tests::Server;
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpStream;

@@ -1,7 +1,5 @@
 //! A server that speaks TLS, and nothing else.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
-
 use postgres_for_tests::Server;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;

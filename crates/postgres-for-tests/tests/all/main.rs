@@ -1,0 +1,6 @@
+//! The server, as the tests of other crates use it.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+mod server;
+mod tls;
