@@ -1,15 +1,10 @@
 //! The orders' role may do what the function asks AWS for, and nothing else.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
-
-mod permissions;
-mod support;
-
 use std::path::Path;
 
-use permissions::{Aws, event, granted};
+use crate::permissions::{Aws, event, granted};
+use crate::support::{Answer, Bench, TIMEOUT, run};
 use serde_json::{Value, json};
-use support::{Answer, Bench, TIMEOUT, run};
 
 const TABLE: &str = "IdempotencyTable";
 

@@ -1,13 +1,9 @@
 //! Graceful shutdown of the real function binary.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
-
-mod support;
-
 use std::process::{Command, Stdio};
 
+use crate::support::{Bench, TIMEOUT, order};
 use sqs_once_local::{BatchResponse, RuntimeApi};
-use support::{Bench, TIMEOUT, order};
 
 #[tokio::test]
 async fn a_function_asked_to_end_answers_the_event_at_hand_first() {

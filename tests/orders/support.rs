@@ -1,11 +1,5 @@
 //! What the end-to-end tests share: the real function binary, a DynamoDB, a payments service.
 
-#![allow(
-    dead_code,
-    unreachable_pub,
-    reason = "each test file uses another part of this"
-)]
-
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -23,22 +17,22 @@ use sqs_once_local::{
 use tokio::sync::Notify;
 
 /// Long enough for a loaded machine; no test waits for it.
-pub const TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A table, a payments service, and the function's environment.
-pub struct Bench {
-    pub dynamodb: LocalDynamoDb,
-    pub payments: Payments,
+pub(crate) struct Bench {
+    pub(crate) dynamodb: LocalDynamoDb,
+    pub(crate) payments: Payments,
     table: TableDescription,
 }
 
 impl Bench {
-    pub async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         Self::with(TableDescription::default()).await
     }
 
     /// The same, whose table has this name.
-    pub async fn with_table(name: &str) -> Self {
+    pub(crate) async fn with_table(name: &str) -> Self {
         let table = TableDescription::default();
         let name = name.to_owned();
         Self::with(TableDescription { name, ..table }).await
@@ -56,7 +50,7 @@ impl Bench {
     }
 
     /// The function, set up as its template does.
-    pub fn launch(&self) -> Launch {
+    pub(crate) fn launch(&self) -> Launch {
         Launch::new(env!("CARGO_BIN_EXE_orders"))
             .dynamodb(&self.dynamodb)
             .env("SQS_ONCE_TABLE", &self.table.name)
@@ -64,40 +58,40 @@ impl Bench {
     }
 
     /// Runs a fresh process for one event.
-    pub async fn run(&self, event: &Event) -> Run {
+    pub(crate) async fn run(&self, event: &Event) -> Run {
         run(self.launch().start().await.unwrap(), event).await
     }
 
-    pub fn table(&self) -> &str {
+    pub(crate) fn table(&self) -> &str {
         &self.table.name
     }
 
-    pub fn items(&self) -> Vec<Value> {
+    pub(crate) fn items(&self) -> Vec<Value> {
         self.dynamodb.items(&self.table.name).unwrap()
     }
 }
 
 /// What one invocation came to.
 #[derive(Debug)]
-pub struct Run {
-    pub failures: Vec<String>,
-    pub lines: Vec<RecordLine>,
+pub(crate) struct Run {
+    pub(crate) failures: Vec<String>,
+    pub(crate) lines: Vec<RecordLine>,
 }
 
 impl Run {
-    pub fn count(&self, outcome: Outcome) -> usize {
+    pub(crate) fn count(&self, outcome: Outcome) -> usize {
         let lines = self.lines.iter();
         lines.filter(|line| line.outcome == outcome).count()
     }
 
-    pub fn reason(&self, message_id: &str) -> &str {
+    pub(crate) fn reason(&self, message_id: &str) -> &str {
         let line = self.lines.iter().find(|line| line.message_id == message_id);
         line.and_then(|line| line.reason.as_deref())
             .unwrap_or_default()
     }
 }
 
-pub async fn run(function: Function, event: &Event) -> Run {
+pub(crate) async fn run(function: Function, event: &Event) -> Run {
     let answer = function.invoke(event.payload(), TIMEOUT).await.unwrap();
     let response = BatchResponse::parse(&answer, event.message_ids()).unwrap();
     Run {
@@ -107,7 +101,7 @@ pub async fn run(function: Function, event: &Event) -> Run {
 }
 
 /// Starts a function that is expected to end by itself.
-pub async fn refusal(launch: Launch) -> String {
+pub(crate) async fn refusal(launch: Launch) -> String {
     let function = launch.start().await.unwrap();
     let event = event("empty-batch");
     match function.invoke(event.payload(), TIMEOUT).await {
@@ -120,14 +114,14 @@ pub async fn refusal(launch: Launch) -> String {
 }
 
 /// A sample event.
-pub fn event(name: &str) -> Event {
+pub(crate) fn event(name: &str) -> Event {
     let path = format!("{}/../../events/{name}.json", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
     Event::parse(&text, "orders").unwrap()
 }
 
 /// An event of one order.
-pub fn order(id: &str) -> Event {
+pub(crate) fn order(id: &str) -> Event {
     let body = serde_json::json!({
         "order_id": id, "customer_id": "c-7", "amount_cents": 1299, "currency": "EUR",
     });
@@ -135,8 +129,8 @@ pub fn order(id: &str) -> Event {
 }
 
 /// A payments service that notes every charge it makes, and answers as it is told.
-pub struct Payments {
-    pub url: String,
+pub(crate) struct Payments {
+    pub(crate) url: String,
     desk: Arc<Desk>,
 }
 
@@ -149,7 +143,7 @@ struct Desk {
 }
 
 #[derive(Clone)]
-pub enum Answer {
+pub(crate) enum Answer {
     Status(u16),
     /// Asks for a pause.
     Later,
@@ -170,32 +164,32 @@ impl Payments {
     }
 
     /// How the service answers for one order from now on.
-    pub fn answer(&self, order: &str, answer: Answer) {
+    pub(crate) fn answer(&self, order: &str, answer: Answer) {
         let mut answers = self.desk.answers.lock().unwrap();
         answers.insert(order.to_owned(), answer);
     }
 
     /// Charges one order, and says so only when the gate is notified.
-    pub fn hold(&self, order: &str) -> Arc<Notify> {
+    pub(crate) fn hold(&self, order: &str) -> Arc<Notify> {
         let gate = Arc::new(Notify::new());
         self.answer(order, Answer::Held(Arc::clone(&gate)));
         gate
     }
 
     /// The idempotency keys of the charges made, by order.
-    pub fn charges(&self) -> BTreeMap<String, Vec<String>> {
+    pub(crate) fn charges(&self) -> BTreeMap<String, Vec<String>> {
         self.desk.charges.lock().unwrap().clone()
     }
 
     /// Waits until an order is charged.
-    pub async fn charged_for(&self, order: &str) {
+    pub(crate) async fn charged_for(&self, order: &str) {
         while !self.desk.charges.lock().unwrap().contains_key(order) {
             self.charged().await;
         }
     }
 
     /// Waits for the next charge.
-    pub async fn charged(&self) {
+    pub(crate) async fn charged(&self) {
         self.desk.arrived.notified().await;
     }
 }
@@ -236,7 +230,7 @@ async fn charge(
 }
 
 /// Serves on a free loopback port and gives the base URL.
-pub async fn serve(service: Router) -> String {
+pub(crate) async fn serve(service: Router) -> String {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     tokio::spawn(async move { axum::serve(listener, service).await.unwrap() });

@@ -1,17 +1,13 @@
 //! What the real function binary says when its surroundings are wrong.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
-
-mod support;
-
 use std::sync::{Arc, Mutex};
 
+use crate::support::{Answer, Bench, TIMEOUT, event, order, refusal, run, serve};
 use axum::Router;
 use axum::http::{HeaderMap, StatusCode};
 use axum::routing::post;
 use serde_json::{Value, json};
 use sqs_once_local::{Launch, Outcome};
-use support::{Answer, Bench, TIMEOUT, event, order, refusal, run, serve};
 
 type Lines = Arc<Mutex<Vec<String>>>;
 

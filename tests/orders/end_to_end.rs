@@ -1,13 +1,9 @@
 //! The real function binary, end to end: real process, real Runtime API, real HTTP to DynamoDB.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
-
-mod support;
-
 use std::time::Duration;
 
+use crate::support::{Answer, Bench, TIMEOUT, event, order, run};
 use sqs_once_local::{Event, Outcome};
-use support::{Answer, Bench, TIMEOUT, event, order, run};
 
 #[tokio::test]
 async fn the_first_run_charges_every_order_and_the_second_none() {
