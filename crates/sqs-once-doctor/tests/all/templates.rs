@@ -1,7 +1,5 @@
 //! How templates are read and changed, beyond what the rules' own templates show.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
-
 use sqs_once_doctor::{ReadError, Source};
 use std::path::Path;
 

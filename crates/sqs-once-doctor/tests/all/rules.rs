@@ -3,8 +3,6 @@
 //! In a bad one `# finding: ID` stands on every line at which something is found. A good one has nothing to be found at
 //! all, though it comes close.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
-
 use sqs_once_doctor::{Finding, RULES, Source};
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,10 +1,6 @@
 //! Templates and plans that somebody has damaged: whatever is left of them, they are examined and fixed, or refused.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test that says its seed"
-)]
+#![allow(clippy::print_stdout, reason = "a test that says its seed")]
 
 use fastrand::Rng;
 use sqs_once_doctor::{Source, sarif};
@@ -77,7 +73,7 @@ fn damage(text: &str, rng: &mut Rng) -> String {
 fn damaged_deployments_are_examined_and_fixed_or_refused_but_nothing_panics() {
     let seed = match std::env::var("SEED") {
         Ok(seed) => seed.parse().unwrap(),
-        Err(_) => fastrand::u64(..),
+        Err(_) => 1,
     };
     println!("SEED={seed}");
     let mut rng = Rng::with_seed(seed);

@@ -1,7 +1,5 @@
 //! Plans as `terraform show -json` writes them.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
-
 use sqs_once_doctor::{FixError, Source, WriteError};
 use std::path::Path;
 

@@ -1,7 +1,5 @@
 //! SARIF, as code scanning reads it.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
-
 use sqs_once_doctor::{RULES, Source, sarif};
 use std::path::Path;
 
