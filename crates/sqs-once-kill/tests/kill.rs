@@ -7,11 +7,10 @@ use std::time::Duration;
 
 use sqs_once_kill::{Accounts, Plan, Way, Wrong, run};
 
-/// The seed of `KILL_SEED`, or one of the clock.
+/// `KILL_SEED`, or always the same.
 fn seed() -> u64 {
     let given = std::env::var("KILL_SEED").ok();
-    let by_clock = || std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
-    given.map_or_else(by_clock, |seed| seed.parse().unwrap())
+    given.map_or(1, |seed| seed.parse().unwrap())
 }
 
 async fn killed(way: Way, messages: usize, kills: usize) -> Accounts {
