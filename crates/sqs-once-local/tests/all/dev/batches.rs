@@ -1,6 +1,6 @@
 //! Which messages the function gets together, and which at the same time.
 
-use crate::world::{FIFO, Plan, World, body, number};
+use super::world::{FIFO, Plan, World, body, number};
 use serde_json::json;
 use sqs_once_local::{Happening, NewMessage, PollerSettings};
 use std::collections::HashMap;

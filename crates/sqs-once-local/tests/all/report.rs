@@ -1,7 +1,5 @@
 //! What Lambda makes of an answer, and what the report makes of it and of the log.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
-
 use sqs_once_local::{BatchResponse, Outcome, RecordLine, Report, ResponseError};
 
 fn ids(ids: &[&str]) -> Vec<String> {

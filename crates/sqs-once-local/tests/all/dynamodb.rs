@@ -1,10 +1,6 @@
 //! The embedded DynamoDB.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
-
-mod common;
-
-use common::http;
+use crate::support::http;
 use serde_json::json;
 use sqs_once_local::{DynamoDbError, KeyAttribute, KeyType, LocalDynamoDb, TableDescription};
 

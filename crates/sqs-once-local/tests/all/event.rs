@@ -1,7 +1,5 @@
 //! Events out of whatever is at hand.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
-
 use serde_json::{Value, json};
 use sqs_once_local::{Event, EventError};
 

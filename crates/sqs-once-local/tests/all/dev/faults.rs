@@ -1,6 +1,6 @@
 //! Faults on request.
 
-use crate::world::{FIFO, Plan, World, body, number};
+use super::world::{FIFO, Plan, World, body, number};
 use serde_json::json;
 use sqs_once_local::{Faults, Happening, NewMessage, Percent, PollerSettings};
 

@@ -1,7 +1,5 @@
 //! The queues as a state machine: what SQS promises of visibility, redrive and message groups, on simulated time.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
-
 use sqs_once_local::{
     Counts, Happening, NewMessage, QueueError, QueueSettings, Queues, Received, Redrive,
 };

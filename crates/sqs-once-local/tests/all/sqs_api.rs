@@ -1,7 +1,5 @@
 //! The SQS API as the SDK for Rust speaks it: every operation, and what each refuses.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
-
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::config::{BehaviorVersion, Credentials, Region};
 use aws_sdk_sqs::error::ProvideErrorMetadata;

@@ -1,10 +1,6 @@
 //! The web page's server: whom it answers, and what its buttons do to the queues.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
-
-mod common;
-
-use common::{HttpResponse, http, raw};
+use crate::support::{HttpResponse, http, raw};
 use serde_json::{Value, json};
 use sqs_once_local::{
     Limits, LocalSqs, NewMessage, Page, PageError, QueueSettings, Queues, Redrive, Story,

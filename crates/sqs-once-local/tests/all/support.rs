@@ -1,7 +1,5 @@
 //! An HTTP client of a few lines: one request a connection.
 
-#![allow(dead_code, reason = "each test file uses another part of this")]
-
 use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;

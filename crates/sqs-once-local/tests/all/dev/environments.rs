@@ -1,6 +1,6 @@
 //! Processes: their start, their end, and what takes their place.
 
-use crate::world::{Plan, SHORT, World, body, scripted};
+use super::world::{Plan, SHORT, World, body, scripted};
 use serde_json::json;
 use sqs_once_local::{Happening, Launch, PollerError, PollerSettings};
 

@@ -1,10 +1,6 @@
 //! The event source mapping and the function's own calls to SQS, over real HTTP.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
-
-mod common;
-
-use common::http;
+use crate::support::http;
 use serde_json::{Value, json};
 use sqs_once_local::{
     EventSourceMapping, LocalSqs, NewMessage, QueueSettings, Queues, Received, ResponseError,

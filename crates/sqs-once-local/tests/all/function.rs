@@ -1,7 +1,5 @@
 //! A real process, written with the real Lambda runtime, under this crate's control.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
-
 use serde_json::{Value, json};
 use sqs_once_local::{Function, InvokeError, Launch, LocalDynamoDb, Outcome, StartError};
 use std::path::PathBuf;

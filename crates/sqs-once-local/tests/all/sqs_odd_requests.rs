@@ -1,10 +1,6 @@
 //! What no SDK sends to SQS: it is refused, never a panic, and never done.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
-
-mod common;
-
-use common::{HttpResponse, http};
+use crate::support::{HttpResponse, http};
 use serde_json::{Value, json};
 use sqs_once_local::{LocalSqs, NewMessage, QueueSettings, Queues, Redrive};
 use std::net::SocketAddr;
@@ -239,7 +235,7 @@ async fn only_names_of_this_machine_lead_here() {
         ("[::1]".to_owned(), 200),
         (format!("[::1]:{port}"), 200),
     ] {
-        let answer = common::http_as(&host, address, "POST", "/", &headers, &body).await;
+        let answer = crate::support::http_as(&host, address, "POST", "/", &headers, &body).await;
         assert_eq!(answer.status, status, "{host}");
     }
     assert_eq!(sqs.queues().len(QUEUE).unwrap(), 6);

@@ -1,10 +1,6 @@
 //! The Runtime API, spoken to as a runtime speaks to it.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
-
-mod common;
-
-use common::{HttpResponse, http};
+use crate::support::{HttpResponse, http};
 use sqs_once_local::{InvokeError, RuntimeApi};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

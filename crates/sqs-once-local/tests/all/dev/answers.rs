@@ -1,6 +1,6 @@
 //! What becomes of a batch after each kind of answer.
 
-use crate::world::{DEAD, Plan, QUEUE, SHORT, World, body};
+use super::world::{DEAD, Plan, QUEUE, SHORT, World, body};
 use serde_json::{Value, json};
 use sqs_once_local::{Happening, PollerSettings};
 

@@ -1,7 +1,5 @@
 //! What is read out of a template.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
-
 use sqs_once_local::{KeyAttribute, KeyType, TableDescription, Template, TemplateError};
 use std::time::Duration;
 

@@ -1,7 +1,5 @@
 //! What a story makes of what happens: read from its report, which holds all of it.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
-
 use serde_json::{Map, Value, json};
 use sqs_once_local::{
     Answer, Happening, Limits, NewMessage, Observer, Outcome, QueueSettings, Queues, RecordLine,

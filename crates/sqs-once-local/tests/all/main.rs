@@ -1,0 +1,18 @@
+//! AWS on one machine: each part by its interface, and all of them together.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+mod dev;
+mod dynamodb;
+mod event;
+mod function;
+mod mapping;
+mod page;
+mod queue;
+mod report;
+mod runtime_api;
+mod sqs_api;
+mod sqs_odd_requests;
+mod story;
+mod support;
+mod template;
