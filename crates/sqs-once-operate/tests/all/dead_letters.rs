@@ -1,7 +1,5 @@
 //! What a redrive promises, on queues in this process, whose connections are cut wherever that is possible.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
-
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,7 +1,5 @@
 //! What people see of a key, and what their changes do to it, on a table in an embedded DynamoDB.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
-
 use std::time::Duration;
 
 use proptest::prelude::*;
