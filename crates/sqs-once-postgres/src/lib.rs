@@ -131,7 +131,7 @@
 //!
 //! A new key writes its row twice, and the table's indexes once: the comments in `schema/v1.sql` say how. Without recorded
 //! data, and with the default fingerprint, it takes about 1000 bytes of the table, room that is kept free included, and 150
-//! of the indexes (`cargo test -p sqs-once-postgres --test postgres room`): four weeks at one new key a second are less
+//! of the indexes (`cargo test -p sqs-once-postgres --test all room`): four weeks at one new key a second are less
 //! than 3 GB. What is left between the rows goes to later keys once autovacuum has come by, and the table is smaller then.
 //!
 //! # When it goes wrong

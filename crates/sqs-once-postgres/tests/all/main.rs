@@ -5,6 +5,7 @@
 mod conformance;
 mod crashes;
 mod errors;
+mod exactly_once;
 mod expired;
 mod model;
 mod orders;

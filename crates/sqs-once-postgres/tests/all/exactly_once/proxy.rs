@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use crate::chance::Chance;
+use super::chance::Chance;
 
 /// What happens at one message from a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,9 +9,9 @@ use tokio::time::{sleep, timeout};
 use tokio_postgres::{Client, NoTls};
 use tower_service::Service;
 
-use crate::chance::Chance;
-use crate::proxy::{Proxy, Sky, Weather};
-use crate::queue::{Message, Order, acknowledged, event};
+use super::chance::Chance;
+use super::proxy::{Proxy, Sky, Weather};
+use super::queue::{Message, Order, acknowledged, event};
 
 /// The pause between two rounds where a claim may have been left behind.
 const PAUSE: Duration = Duration::from_millis(50);

@@ -10,9 +10,9 @@ use sqs_once_local::{Event, Function, Launch};
 use tokio::task::block_in_place;
 use tokio_postgres::Client;
 
-use crate::chance::Chance;
-use crate::proxy::{Fault, Proxy, Sky, Weather};
-use crate::world::Place;
+use super::chance::Chance;
+use super::proxy::{Fault, Proxy, Sky, Weather};
+use super::world::Place;
 
 /// Long enough for a loaded machine; no test waits for it.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -64,7 +64,7 @@ fn once(step: usize, fault: Fault) -> Sky {
 
 #[tokio::test]
 async fn a_function_that_is_killed_at_any_message_reserves_once() {
-    let place = Place::new(&crate::SERVER.create_database()).await;
+    let place = Place::new(&super::SERVER.create_database()).await;
     place.administer(SHOP).await;
     let client = place.connect().await;
     let mut taken = 0;

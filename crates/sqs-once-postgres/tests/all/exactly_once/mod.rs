@@ -4,13 +4,11 @@
 //! `SQS_ONCE_SEEDS` sets how many random stories are told, `SQS_ONCE_FIRST_SEED` where they begin. What chance
 //! decides comes from the seed; which of two processes is faster does not.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
-
-#[path = "../../../sqs-once/tests/all/exactly_once/chance.rs"]
+#[path = "../../../../sqs-once/tests/all/exactly_once/chance.rs"]
 mod chance;
 mod killed;
 mod proxy;
-#[path = "../../../sqs-once/tests/all/exactly_once/queue.rs"]
+#[path = "../../../../sqs-once/tests/all/exactly_once/queue.rs"]
 mod queue;
 mod world;
 
