@@ -1,7 +1,5 @@
 //! Whole consumers under simulated trouble.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
-
 use sqs_once_sim::simulation::{Campaign, Options, replay};
 
 #[test]
