@@ -28,7 +28,7 @@ async fn call(order: OrderPlaced, token: IdempotencyToken) -> Result<(), Handler
     ship(order, token).await
 }
 
-fn main() {
+pub(super) fn run() {
     let order = OrderPlaced {
         order_id: "o-1001".to_owned(),
     };

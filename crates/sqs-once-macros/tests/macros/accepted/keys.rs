@@ -57,7 +57,11 @@ async fn formatted(order: OrderPlaced) {
 }
 
 #[sqs_once::handler(key = format!("{order_id}-{number:?}"))]
-async fn captured(OrderPlaced { order_id, number, .. }: OrderPlaced) {
+async fn captured(
+    OrderPlaced {
+        order_id, number, ..
+    }: OrderPlaced,
+) {
     drop((order_id, number));
 }
 
@@ -123,7 +127,7 @@ async fn several_extractors(order: OrderPlaced) {
     drop(order);
 }
 
-fn main() {
+pub(super) fn run() {
     let _ = field::consumer();
     let _ = mutable::consumer();
     let _ = optional::consumer();

@@ -1,11 +1,14 @@
-//! The README's Rust compiles as it stands there.
-
-#![allow(clippy::unwrap_used, reason = "a test")]
+//! The Rust in the README and in the macros' documentation compiles unchanged.
 
 use std::fs;
 use std::path::Path;
 
-const README: &str = include_str!("../../../README.md");
+use crate::compiler::check;
+
+const README: &str = include_str!("../../../../README.md");
+
+/// Where the macros are documented.
+const MACROS: &str = include_str!("../../src/lib.rs");
 
 /// What the README leaves to the reader.
 const PRELUDE: &str = "
@@ -117,9 +120,31 @@ fn the_readmes_rust_compiles() {
         };
     }
     program += "}\n";
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("readme.rs");
+    compiles("readme", &program);
+}
+
+#[test]
+fn the_examples_of_the_macros_compile() {
+    let docs: String = MACROS
+        .lines()
+        .filter_map(|line| Some(line.strip_prefix("///")?.trim_start().to_owned() + "\n"))
+        .collect();
+    let examples: Vec<_> = docs.split("```\n").skip(1).step_by(2).collect();
+    assert_eq!(examples.len(), 3);
+    for (at, example) in examples.into_iter().enumerate() {
+        compiles(
+            &format!("macros_{at}"),
+            &format!("fn main() {{\n{example}}}\n"),
+        );
+    }
+}
+
+fn compiles(name: &str, program: &str) {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.rs"));
     fs::write(&path, program).unwrap();
-    trybuild::TestCases::new().pass(path);
+    let output = check(&path);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{said}");
 }
 
 /// The blocks of Rust, in their order.

@@ -47,7 +47,7 @@ async fn beside_an_extractor(order: OrderPlaced) {
     drop(order);
 }
 
-fn main() {
+pub(super) fn run() {
     let _ = whole::consumer();
     let _ = part::consumer();
     let _ = generic::consumer();

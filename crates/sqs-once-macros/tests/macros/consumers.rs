@@ -1,7 +1,5 @@
 //! What the attribute's consumer does when it runs.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 

@@ -124,7 +124,10 @@ impl sqs_once::Decode<OrderPlaced> for Prefixed<'static> {
     fn decode(&self, body: &str, _: &Message) -> Result<OrderPlaced, sqs_once::DecodeError> {
         let id = body.strip_prefix(self.0);
         let id = id.ok_or_else(|| sqs_once::DecodeError::other("it has another prefix"))?;
-        Ok(OrderPlaced { order_id: id.to_owned(), note: None })
+        Ok(OrderPlaced {
+            order_id: id.to_owned(),
+            note: None,
+        })
     }
 }
 
@@ -182,23 +185,30 @@ async fn transactional(order: OrderPlaced) -> Writes {
 macro_rules! filled_in {
     ($name:ident, $longest:expr, $backoff:expr, $policy:expr, $envelope:expr, $hook:path) => {
         #[sqs_once::handler(
-            key = order.order_id,
-            record_timeout = $longest,
-            in_progress = wait($longest),
-            backoff = $backoff,
-            fifo = $policy,
-            envelope = $envelope,
-            on_success = $hook
-        )]
+                                                                    key = order.order_id,
+                                                                    record_timeout = $longest,
+                                                                    in_progress = wait($longest),
+                                                                    backoff = $backoff,
+                                                                    fifo = $policy,
+                                                                    envelope = $envelope,
+                                                                    on_success = $hook
+                                                                )]
         async fn $name(order: OrderPlaced) {
             drop(order);
         }
     };
 }
 
-filled_in!(by_macro, "5s", exponential("2s", "15m"), strict, (Sns, EventBridge), hooks::reply);
+filled_in!(
+    by_macro,
+    "5s",
+    exponential("2s", "15m"),
+    strict,
+    (Sns, EventBridge),
+    hooks::reply
+);
 
-fn main() {
+pub(super) fn run() {
     let _: Consumer<Ready<()>> = by_macro::consumer();
     let _: Consumer<Ready<()>> = all::consumer();
     let _: Consumer<Ready<()>> = bytes::consumer();

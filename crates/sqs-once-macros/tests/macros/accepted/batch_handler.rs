@@ -127,7 +127,7 @@ batch_handlers! {
     from_a_macro: OrderPlaced, sqs_once::MessageGroup;
 }
 
-fn main() {
+pub(super) fn run() {
     let _: Consumer = by_a_field::consumer();
     let _: Consumer = by_several_parts::consumer();
     let _: Consumer = by_a_closure::consumer();

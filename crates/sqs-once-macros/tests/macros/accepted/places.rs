@@ -47,7 +47,7 @@ handlers! {
     from_a_macro: OrderPlaced, sqs_once::MessageGroup, "1d";
 }
 
-fn main() {
+pub(super) fn run() {
     #[sqs_once::handler(key = order.order_id)]
     async fn local(order: OrderPlaced) {
         drop(order);

@@ -1,0 +1,73 @@
+//! The compiler, with the libraries that `cargo test --workspace` has built: nothing is built again.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::LazyLock;
+
+use serde_json::Value;
+
+/// The crates that a program here may use, as `--extern` names them, each with its file.
+static LIBRARIES: LazyLock<Vec<(&str, PathBuf)>> = LazyLock::new(|| {
+    // `--workspace` chooses the features of its build, and this target's name, which no other member has, nothing else.
+    let mut cargo = Command::new(env!("CARGO"));
+    // What cargo tells a test of its package. Build scripts that read it would run again.
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
+            cargo.env_remove(&name);
+        }
+    }
+    let cargo = cargo
+        .args(["test", "--workspace", "--no-run", "--test", "macros"])
+        .args(["--quiet", "--message-format", "json"])
+        .stderr(Stdio::inherit())
+        .output()
+        .unwrap();
+    assert!(cargo.status.success(), "cargo tells what it has built");
+    let messages: Vec<Value> = String::from_utf8(cargo.stdout)
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    ["lambda_runtime", "serde", "sqs_once", "tokio"]
+        .map(|name| (name, library(&messages, name)))
+        .to_vec()
+});
+
+/// The one file of a library among what cargo says it has built.
+fn library(messages: &[Value], name: &str) -> PathBuf {
+    let built = messages.iter().filter(|message| {
+        message["reason"] == "compiler-artifact" && message["target"]["name"] == name
+    });
+    let files = built.flat_map(|message| message["filenames"].as_array().unwrap());
+    let libraries: Vec<_> = files
+        .filter_map(Value::as_str)
+        .filter(|file| file.ends_with(".rlib"))
+        .collect();
+    let [library] = libraries[..] else {
+        panic!("cargo builds {name} once, not as {libraries:?}");
+    };
+    library.into()
+}
+
+/// Checks a program as a part of this package. Its path is relative to the workspace's folder, as cargo passes paths.
+pub(crate) fn check(program: &Path) -> Output {
+    let mut rustc = Command::new("rustc");
+    for (name, file) in LIBRARIES.iter() {
+        rustc
+            .arg("--extern")
+            .arg(format!("{name}={}", file.display()));
+    }
+    let dependencies = LIBRARIES[0].1.parent().unwrap();
+    rustc
+        .arg("-L")
+        .arg(format!("dependency={}", dependencies.display()))
+        .args(["--edition", "2024", "--emit", "metadata", "--out-dir"])
+        .arg(env!("CARGO_TARGET_TMPDIR"))
+        .args(["--diagnostic-width", "200", "-A", "dead_code"])
+        .arg(program)
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."))
+        .env("CARGO_PKG_NAME", env!("CARGO_PKG_NAME"))
+        .output()
+        .unwrap()
+}
