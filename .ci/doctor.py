@@ -1,7 +1,6 @@
 """Holds the doctor to cfn-lint, to SARIF's schema, and to templates that others published."""
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -10,9 +9,11 @@ from pathlib import Path
 
 import jsonschema
 
-ROOT = Path(__file__).resolve().parent.parent
-OUT = ROOT / "target" / "ci" / "doctor"
-DOCTOR = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "debug" / "cargo-sqs-once"
+from local import OUT as CI
+from local import ROOT, built
+
+OUT = CI / "doctor"
+PROGRAM = built("cargo-sqs-once")
 RULES = ROOT / "crates" / "sqs-once-doctor" / "tests" / "rules"
 EXPECTED = ROOT / ".ci" / "doctor-public.txt"
 
@@ -30,7 +31,7 @@ LINTER = "cfn-lint==1.53.3"
 
 def doctor(*arguments):
     """The exit status, and what was said on standard output and on standard error."""
-    run = subprocess.run([DOCTOR, "doctor", *map(str, arguments)], capture_output=True, text=True, cwd=OUT)
+    run = subprocess.run([PROGRAM, "doctor", *map(str, arguments)], capture_output=True, text=True, cwd=OUT)
     assert run.returncode in (0, 1) and "panicked" not in run.stderr, f"{arguments}: {run.returncode} {run.stderr}"
     return run.returncode, run.stdout, run.stderr
 
@@ -149,7 +150,6 @@ def public_templates():
 def main():
     shutil.rmtree(OUT, ignore_errors=True)
     OUT.mkdir(parents=True)
-    subprocess.run(["cargo", "build", "--package", "cargo-sqs-once", "--no-default-features"], cwd=ROOT, check=True)
     own_templates()
     beside_cfn_lint()
     sarif()

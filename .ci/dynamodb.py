@@ -6,7 +6,7 @@
 import argparse
 import subprocess
 
-from local import OUT, ROOT, aws
+from local import OUT, ROOT, aws, built
 
 
 def main():
@@ -15,10 +15,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1, help="which histories")
     arguments = parser.parse_args()
     OUT.mkdir(parents=True, exist_ok=True)
-    # With the workspace's features: its tests have built it already.
-    build = ["cargo", "build", "--quiet", "--workspace", "--example", "agreement"]
-    subprocess.run(build, cwd=ROOT, check=True)
-    program = ROOT / "target" / "debug" / "examples" / "agreement"
+    program = built("examples/agreement")
     options = ["--operations", str(arguments.operations), "--seed", str(arguments.seed)]
     with aws(OUT / "dynamodb-aws.log") as cloud:
         outcome = subprocess.run([program, "--endpoint", cloud.url, *options], cwd=ROOT)

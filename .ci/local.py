@@ -17,6 +17,7 @@ import boto3
 
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "target" / "ci"
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 
 # Dummies: nothing here may ever reach, or be accepted by, the real AWS.
 AWS_ENV = {
@@ -38,6 +39,17 @@ LOOPBACK_ONLY_ENV = {
     "SAM_CLI_TELEMETRY": "0",
     "__SAM_CLI_APP_DIR": str(OUT / "sam-cli"),
 }
+
+
+def built(name):
+    """The path of one of the workspace's executables: a binary, or `examples/NAME`.
+
+    It is built as `cargo test --workspace` builds it: any other selection of packages has other features, and with them
+    another AWS SDK. `.ci/run` has run that command already, and sets CI_BUILT.
+    """
+    if "CI_BUILT" not in os.environ:
+        subprocess.run(["cargo", "test", "--workspace", "--no-run", "--quiet"], cwd=ROOT, check=True)
+    return TARGET / "debug" / name
 
 
 def free_port():

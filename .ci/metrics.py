@@ -8,7 +8,7 @@ import zipfile
 
 import jsonschema
 
-from local import LOOPBACK_ONLY_ENV, OUT, ROOT
+from local import LOOPBACK_ONLY_ENV, OUT, ROOT, built
 from template import documented_metrics
 
 # The last package of Powertools for AWS Lambda (Python) that brought the schema.
@@ -33,7 +33,7 @@ def schema():
 
 def documents(event):
     """What the orders function writes for one of our sample events."""
-    invoke = ["cargo", "sqs-once", "invoke", "--reset", f"events/{event}.json"]
+    invoke = [built("cargo-sqs-once"), "invoke", "--reset", f"events/{event}.json"]
     env = {**os.environ, **LOOPBACK_ONLY_ENV, "SQS_ONCE_METRICS": "emf"}
     said = subprocess.run(invoke, cwd=ROOT, env=env, check=True, capture_output=True, text=True).stderr
     return [json.loads(line) for line in said.splitlines() if line.startswith("{") and '"_aws"' in line]

@@ -8,9 +8,8 @@ import os
 import shutil
 import subprocess
 import tomllib
-from pathlib import Path
 
-from local import AWS_ENV, LOOPBACK_ONLY_ENV, OUT, ROOT
+from local import AWS_ENV, LOOPBACK_ONLY_ENV, OUT, ROOT, TARGET, built
 from template import POLLING, arn, check_own_metrics, granted, of_type, only, transform
 
 FOLDER = OUT / "new"
@@ -20,7 +19,6 @@ QUEUES = {"standard": [], "fifo": ["--fifo"]}
 SOURCES = {"sqs": [], "sns": ["--sns"]}
 EFFECTS = {"elsewhere": [], "dynamodb": ["--transactional"], "postgres": ["--postgres"]}
 VARIANTS = {f"new-{'-'.join(choices)}": choices for choices in itertools.product(QUEUES, SOURCES, EFFECTS)}
-TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 ENV = {**os.environ, **LOOPBACK_ONLY_ENV}
 # The projects are built where this workspace is, but what comes out of it, and the local database with it, is their own.
 PROJECT_ENV = {"CARGO_BUILD_BUILD_DIR": str(TARGET), "CARGO_TARGET_DIR": str(FOLDER / "target")}
@@ -30,14 +28,6 @@ def run(command, cwd=FOLDER, env=None, **options):
     print("$", *command, flush=True)
     project = PROJECT_ENV if cwd != ROOT else {}
     return subprocess.run(command, cwd=cwd, env={**ENV, **project, **(env or {})}, check=True, **options)
-
-
-def executable(package, *options):
-    """Builds the binary of one of our packages; where it is."""
-    build = ["cargo", "build", "--quiet", "--message-format=json", "--package", package, *options]
-    built = run(build, cwd=ROOT, stdout=subprocess.PIPE, text=True).stdout
-    messages = map(json.loads, built.splitlines())
-    return [message["executable"] for message in messages if message.get("executable")][-1]
 
 
 def packaged():
@@ -117,8 +107,7 @@ def contents(folder):
 @contextlib.contextmanager
 def postgres():
     """The URL of a PostgreSQL that lives as long as this."""
-    server = executable("postgres-for-tests")
-    with subprocess.Popen([server], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+    with subprocess.Popen([built("postgres-for-tests")], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
         yield child.stdout.readline().strip()
         child.stdin.close()
 
@@ -230,8 +219,7 @@ def templates(new):
 
 def main():
     packaged()
-    # As the alias `cargo sqs-once` has it built before.
-    new = executable("cargo-sqs-once", "--no-default-features")
+    new = built("cargo-sqs-once")
     generate(new)
     run(["cargo", "fmt", "--all", "--check"])
     share()

@@ -5,7 +5,7 @@ import json
 import subprocess
 
 from browser import browser
-from local import OUT, ROOT
+from local import OUT, built
 
 HACK = '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>'
 # The lowest contrast of any text with what is behind it, and that text.
@@ -57,8 +57,7 @@ class Run:
 def run():
     """Starts the example."""
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    example = ROOT / "target" / "debug" / "examples" / "page"
-    with subprocess.Popen([example], **pipes) as child:
+    with subprocess.Popen([built("examples/page")], **pipes) as child:
         try:
             yield Run(child)
         finally:
@@ -349,7 +348,6 @@ CHECKS = [
 
 
 def main():
-    subprocess.run(["cargo", "build", "--package", "sqs-once-local", "--example", "page"], cwd=ROOT, check=True)
     with run() as example, browser() as chromium:
         page = chromium.open(example.url)
         expected = []

@@ -26,7 +26,7 @@ from aws_lambda_powertools.utilities.idempotency.exceptions import (
 )
 from botocore.config import Config
 
-from local import AWS_ENV, OUT, ROOT
+from local import AWS_ENV, OUT, ROOT, built
 
 sys.path.insert(0, str(ROOT / ".ci" / "powertools"))
 import vectors  # noqa: E402
@@ -344,11 +344,10 @@ def main():
         raise SystemExit(f"{VECTORS.name} is not what the libraries make: python3 .ci/powertools.py --write")
     print(f"the ids of {len(made['keys'])} keys: as in the tests, by {made['made_by']}")
 
-    # With the workspace's features: its tests have built it already.
-    subprocess.run(["cargo", "build", "--quiet", "--workspace", "--example", "shared_table"], cwd=ROOT, check=True)
+    program = built("examples/shared_table")
     log = OUT / "powertools.log"
     with open(log, "w", encoding="utf-8") as output:
-        rust = Rust(ROOT / "target" / "debug" / "examples" / "shared_table", output)
+        rust = Rust(program, output)
     try:
         sharing = Sharing(rust, Python(rust.endpoint))
         checks = sorted(name for name in vars(Sharing) if name.startswith("check_"))

@@ -8,7 +8,7 @@ import sys
 import tomllib
 import uuid
 import zipfile
-from pathlib import Path
+from functools import cache
 
 from cyclonedx.model import HashAlgorithm, HashType
 from cyclonedx.model.bom import Bom
@@ -19,11 +19,12 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 from packageurl import PackageURL
 
-ROOT = Path(__file__).resolve().parent.parent
-OUT = ROOT / "target" / "ci"
+from local import OUT, ROOT
+from zips import ZIP, processor
+
 # What the templates deploy.
 FUNCTIONS = ("orders", "inventory")
-TARGET = "aarch64-unknown-linux-gnu"
+TARGETS = {"x86-64": "x86_64-unknown-linux-gnu", "arm64": "aarch64-unknown-linux-gnu"}
 # The same for the same crates, whoever writes the bill.
 NAMESPACE = uuid.UUID("1e9b6f2a-5c0d-4f0e-9d1c-6a7b8c9d0e1f")
 
@@ -34,9 +35,16 @@ def cargo(*arguments):
     ).stdout
 
 
+@cache
+def target():
+    """What the deployment zip was built for."""
+    with zipfile.ZipFile(ZIP) as archive:
+        return TARGETS[processor(archive.read("bootstrap"))]
+
+
 def tree(function, edges):
     """The crates, as (name, version), that cargo sees in a function by these edges."""
-    lines = cargo("tree", "-p", function, "--target", TARGET, "-e", edges, "--prefix", "none", "--no-dedupe", "-f", "{p}")
+    lines = cargo("tree", "-p", function, "--target", target(), "-e", edges, "--prefix", "none", "--no-dedupe", "-f", "{p}")
     return {(name, version) for name, version in re.findall(r"^(\S+) v(\S+)", lines, re.MULTILINE)}
 
 
@@ -109,7 +117,7 @@ def main():
     OUT.mkdir(parents=True, exist_ok=True)
     lock = tomllib.loads((ROOT / "Cargo.lock").read_text())
     checksums = {(one["name"], one["version"]): one["checksum"] for one in lock["package"] if "checksum" in one}
-    metadata = json.loads(cargo("metadata", "--format-version", "1", "--filter-platform", TARGET))
+    metadata = json.loads(cargo("metadata", "--format-version", "1", "--filter-platform", target()))
     if sys.argv[1:]:
         # For whoever wants to see whether it is the same in another process.
         sys.stdout.write(bill(sys.argv[1], metadata, checksums)[0])

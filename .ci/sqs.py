@@ -12,7 +12,7 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from local import AWS_ENV, LOOPBACK_ONLY_ENV, OUT, ROOT, process, wait_until
+from local import AWS_ENV, LOOPBACK_ONLY_ENV, OUT, built, process, wait_until
 
 ARN = "arn:aws:sqs:eu-central-1:123456789012:"
 ATTRIBUTES = {
@@ -320,9 +320,7 @@ def check(program):
 
 
 def main():
-    # With the workspace's features: its tests have built it already.
-    subprocess.run(["cargo", "build", "--quiet", "--workspace", "--example", "sqs"], cwd=ROOT, check=True)
-    check(ROOT / "target" / "debug" / "examples" / "sqs")
+    check(built("examples/sqs"))
 
 
 if __name__ == "__main__":

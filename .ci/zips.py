@@ -1,12 +1,19 @@
-"""Builds the deployment zips for both processors and looks into them."""
+"""Builds a deployment zip for this machine's processor, or for those that are named, and checks what is in it.
 
+`python3 .ci/zips.py arm64 x86-64` builds both, as a release does.
+"""
+
+import platform
 import struct
+import sys
 import subprocess
 import zipfile
 
 from local import ROOT
 
-ELF_MACHINES = {"x86-64": 0x3E, "arm64": 0xB7}
+ELF_MACHINES = {0x3E: "x86-64", 0xB7: "arm64"}
+HOST = {"x86_64": "x86-64", "aarch64": "arm64"}[platform.machine()]
+ZIP = ROOT / "target" / "lambda" / "orders" / "bootstrap.zip"
 # What Lambda's Linux has; a newer one in the binary would only show as a crash at the first cold start.
 GLIBC_OF_AL2023 = (2, 34)
 # Bytes. Lambda fetches and maps the binary before it starts, so what is not needed costs every cold start.
@@ -14,22 +21,29 @@ LARGEST_ZIP = 4_500_000
 
 
 def main():
-    for name, options in {"x86-64": [], "arm64": ["--arm64"]}.items():
+    for name in sys.argv[1:] or [HOST]:
+        # Without an option, as SAM does: then SAM finds it built.
+        options = [] if name == HOST else [f"--{name}"]
         subprocess.run(
             ["cargo", "lambda", "build", "--release", "--output-format", "zip", "-p", "orders", *options],
             cwd=ROOT,
             check=True,
         )
-        check(name, ROOT / "target" / "lambda" / "orders" / "bootstrap.zip")
+        check(name, ZIP)
+
+
+def processor(binary):
+    """The processor that a 64-bit ELF file is for."""
+    assert binary[:5] == b"\x7fELF\x02", "bootstrap is no 64-bit ELF file"
+    (machine,) = struct.unpack_from("<H", binary, 18)
+    return ELF_MACHINES[machine]
 
 
 def check(name, path):
     with zipfile.ZipFile(path) as archive:
         info = archive.getinfo("bootstrap")
         binary = archive.read(info)
-    assert binary[:5] == b"\x7fELF\x02", f"{path}: bootstrap is no 64-bit ELF file"
-    (machine,) = struct.unpack_from("<H", binary, 18)
-    assert machine == ELF_MACHINES[name], f"{path}: bootstrap is for ELF machine {machine:#x}, not for {name}"
+    assert processor(binary) == name, f"{path}: bootstrap is for {processor(binary)}, not for {name}"
     assert (info.external_attr >> 16) & 0o111, f"{path}: bootstrap is not executable"
     wanted = max(glibc_versions(binary), default=(0, 0))
     assert wanted <= GLIBC_OF_AL2023, f"{path}: bootstrap needs glibc {wanted}, Lambda has {GLIBC_OF_AL2023}"
