@@ -87,14 +87,7 @@ pub const BY_HAND_50: &str = "by-hand-50";
 impl Contender {
     /// All of them, slow ones last.
     pub fn all() -> Vec<Self> {
-        let one = |name, title, kind, concurrency| Self {
-            name,
-            title,
-            concurrency,
-            single_requests: false,
-            kind,
-        };
-        let ours = Kind::Rust("contender-ours");
+        let one = Self::new;
         let bare = Kind::Rust("contender-bare");
         let by_hand = Kind::Rust("contender-by-hand");
         vec![
@@ -112,10 +105,12 @@ impl Contender {
                 Kind::Rust("contender-prototype"),
                 4,
             ),
-            one(OURS, "sqs-once", ours, 1),
+            Self::ours(),
             Self {
+                name: OURS_SINGLE,
+                title: "sqs-once, single requests",
                 single_requests: true,
-                ..one(OURS_SINGLE, "sqs-once, single requests", ours, 1)
+                ..Self::ours()
             },
             one(BY_HAND_50, "Rust by hand, 50 at a time", by_hand, 50),
             one(BY_HAND_10, "Rust by hand, 10 at a time", by_hand, 10),
@@ -129,6 +124,22 @@ impl Contender {
             one("python-6", "Powertools Python, 6 threads", Kind::Python, 6),
             one("python-1", "Powertools Python, sequential", Kind::Python, 1),
         ]
+    }
+
+    fn new(name: &'static str, title: &'static str, kind: Kind, concurrency: usize) -> Self {
+        Self {
+            name,
+            title,
+            concurrency,
+            single_requests: false,
+            kind,
+        }
+    }
+
+    /// sqs-once with its defaults.
+    pub fn ours() -> Self {
+        let kind = Kind::Rust("contender-ours");
+        Self::new(OURS, "sqs-once", kind, 1)
     }
 
     /// Its own table.
@@ -150,8 +161,7 @@ impl Contender {
     /// # Errors
     /// [`MissingError`].
     pub fn prepare(&self) -> Result<Program, MissingError> {
-        let workspace = target().join("bench");
-        create_dir(&workspace)?;
+        let workspace = workspace()?;
         match self.kind {
             Kind::Rust(binary) => Ok(Program {
                 path: binaries().join(binary),
@@ -169,7 +179,7 @@ impl Contender {
 /// # Errors
 /// [`MissingError`].
 pub fn build() -> Result<(), MissingError> {
-    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut cargo = cargo();
     cargo.args([
         "build",
         "--quiet",
@@ -183,7 +193,20 @@ pub fn build() -> Result<(), MissingError> {
     cargo
         .arg("--manifest-path")
         .arg(package().join("Cargo.toml"));
-    run(&mut cargo)
+    run(&mut cargo).map(drop)
+}
+
+/// The Cargo that runs this program. It gets no variables of this package: ring's build script reads them, so Cargo
+/// would build ring again, and all that depends on it.
+pub(crate) fn cargo() -> Command {
+    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    for (name, _) in env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("CARGO_MANIFEST_") || text.starts_with("CARGO_PKG_") {
+            cargo.env_remove(&name);
+        }
+    }
+    cargo
 }
 
 fn python(workspace: PathBuf) -> Result<Program, MissingError> {
@@ -203,7 +226,7 @@ fn python(workspace: PathBuf) -> Result<Program, MissingError> {
             "--no-deps",
             "--requirement",
         ]);
-        run(pip.arg(peers.join("requirements.txt")))
+        run(pip.arg(peers.join("requirements.txt"))).map(drop)
     })?;
     Ok(Program {
         path: python,
@@ -223,7 +246,7 @@ fn type_script(workspace: PathBuf) -> Result<Program, MissingError> {
     installed(&peers.join("package-lock.json"), &modules, || {
         let mut npm = Command::new("npm");
         npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]);
-        run(npm.current_dir(&modules))
+        run(npm.current_dir(&modules)).map(drop)
     })?;
     let mut esbuild = Command::new(modules.join("node_modules/.bin/esbuild"));
     esbuild.args([
@@ -257,10 +280,13 @@ fn installed(
     copy(pins, &stamp)
 }
 
-fn run(command: &mut Command) -> Result<(), MissingError> {
+/// Runs a command, and returns its standard output.
+pub(crate) fn run(command: &mut Command) -> Result<String, MissingError> {
     let text = format!("{command:?}");
     match command.output() {
-        Ok(Output { status, .. }) if status.success() => Ok(()),
+        Ok(Output { status, stdout, .. }) if status.success() => {
+            Ok(String::from_utf8_lossy(&stdout).into_owned())
+        }
         Ok(Output { stderr, .. }) => Err(MissingError::Failed {
             command: text,
             stderr: String::from_utf8_lossy(&stderr).trim_end().to_owned(),
@@ -301,6 +327,16 @@ pub fn repository() -> PathBuf {
 fn binaries() -> PathBuf {
     let own = env::current_exe().unwrap_or_default();
     own.parent().map_or_else(PathBuf::new, Path::to_owned)
+}
+
+/// Where the files of what is measured are.
+///
+/// # Errors
+/// [`MissingError::File`].
+pub fn workspace() -> Result<PathBuf, MissingError> {
+    let workspace = target().join("bench");
+    create_dir(&workspace)?;
+    Ok(workspace)
 }
 
 fn target() -> PathBuf {

@@ -1,7 +1,7 @@
 //! A side-by-side benchmark: `sqs-once`, its peers, and the least that the same requests cost.
 //!
 //! `cargo run --release -p sqs-once-bench` measures; `-- --docs` writes `docs/performance.md` as well;
-//! `-- --smoke` holds what does not depend on the clock; `-- --help` has the rest.
+//! `-- --smoke` holds what does not depend on the clock, `-- --instructions` counts instructions; `-- --help` has the rest.
 //!
 //! | module | what it is |
 //! |---|---|
@@ -17,10 +17,12 @@
 //! | [`units`] | what a record consumes, by what becomes of it |
 //! | [`report`] | its results: table, JSON, plot, page |
 //! | [`smoke`] | what must hold on any machine |
+//! | [`instructions`] | what a record and a cold start cost in instructions |
 
 pub mod contender;
 pub mod contract;
 pub mod http;
+pub mod instructions;
 pub mod machine;
 pub mod measure;
 pub mod process;

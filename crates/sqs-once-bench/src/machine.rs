@@ -49,6 +49,18 @@ pub fn peak_memory(process: u32) -> Option<u64> {
     Some(kilobytes * 1024)
 }
 
+/// Asks a process to end (`SIGTERM`).
+pub fn terminate(process: u32) {
+    #[cfg(target_os = "linux")]
+    if let Ok(process) = process.try_into() {
+        let process = nix::unistd::Pid::from_raw(process);
+        // It may have ended by itself.
+        let _ = nix::sys::signal::kill(process, nix::sys::signal::Signal::SIGTERM);
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = process;
+}
+
 /// How many processes wanted a CPU over the last minute, on average.
 pub fn load() -> Option<f64> {
     let averages = std::fs::read_to_string("/proc/loadavg").ok()?;

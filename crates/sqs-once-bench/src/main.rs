@@ -14,7 +14,7 @@ use sqs_once_bench::contender::{self, Contender};
 use sqs_once_bench::measure::{Options, measure};
 use sqs_once_bench::shape::Shape;
 use sqs_once_bench::table::Latency;
-use sqs_once_bench::{machine, report, smoke, units};
+use sqs_once_bench::{instructions, machine, report, smoke, units};
 
 /// Measures sqs-once beside its peers, and beside the least that its requests cost.
 ///
@@ -55,6 +55,12 @@ struct Arguments {
     /// Holds the number of requests, and measures nothing: for machines that do other things.
     #[arg(long)]
     smoke: bool,
+    /// Counts instructions by callgrind, and compares them with the recorded counts. Needs cargo-lambda.
+    #[arg(long, conflicts_with_all = ["only", "shape", "docs", "smoke"])]
+    instructions: bool,
+    /// Records the counted instructions instead, in `instructions.json`.
+    #[arg(long, requires = "instructions")]
+    record: bool,
 }
 
 fn main() -> ExitCode {
@@ -84,13 +90,19 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
         "{wide_bar} {percent:>3} %, about {eta} left  {msg}",
     )?);
     progress.enable_steady_tick(Duration::from_secs(1));
+    if arguments.instructions {
+        progress.set_message("counting instructions");
+        let counted = if arguments.record {
+            (instructions::record()?, true)
+        } else {
+            instructions::check()?
+        };
+        return Ok(printed(&progress, counted));
+    }
     progress.set_message("building the Rust contenders");
     contender::build()?;
     if arguments.smoke {
-        let (lines, holds) = smoke::smoke()?;
-        progress.finish_and_clear();
-        lines.iter().for_each(|line| println!("{line}"));
-        return Ok(holds);
+        return Ok(printed(&progress, smoke::smoke()?));
     }
     let contenders = chosen(
         "contender",
@@ -132,6 +144,13 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
         report::write_docs(&results, &contender::repository().join("docs"))?;
     }
     Ok(results.failures.is_empty())
+}
+
+/// Prints the lines of a check; whether all of it holds.
+fn printed(progress: &ProgressBar, (lines, holds): (Vec<String>, bool)) -> bool {
+    progress.finish_and_clear();
+    lines.iter().for_each(|line| println!("{line}"));
+    holds
 }
 
 /// Those of `all` that are named; all of them where none is.

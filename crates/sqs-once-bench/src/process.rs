@@ -1,11 +1,13 @@
 //! A contender's process: started as Lambda would start it, measured from outside.
 
 use std::collections::HashSet;
+use std::env;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
@@ -55,7 +57,7 @@ pub enum ProcessError {
         /// The end of its standard error.
         stderr: String,
     },
-    /// It answered, but not that all records are done.
+    /// It answered, but not as the records must end.
     #[error("{contender} gave a wrong answer: {answer}; its last words:\n{stderr}")]
     Wrong {
         /// Which.
@@ -95,15 +97,12 @@ impl Process {
         let stderr = program.workspace.join(format!("{}.stderr", contender.name));
         let mut command = Command::new(&program.path);
         command.args(&program.args);
-        for (name, _) in std::env::vars_os() {
-            let is_lambda_s = ["AWS_", "SQS_ONCE_", "RUST_LOG"]
-                .iter()
-                .any(|prefix| name.to_string_lossy().starts_with(prefix));
-            // How much to log is worth passing on: what it costs can be measured so.
-            if is_lambda_s && name != "AWS_LAMBDA_LOG_LEVEL" {
-                command.env_remove(name);
-            }
-        }
+        // How much to log is worth passing on: what it costs can be measured so.
+        let passed_on = ["PATH", "AWS_LAMBDA_LOG_LEVEL"].map(|name| (name, env::var_os(name)));
+        let passed_on = passed_on
+            .into_iter()
+            .filter_map(|(name, value)| Some((name, value?)));
+        command.env_clear().envs(passed_on);
         let concurrency = contender.concurrency.to_string();
         let flag = |is_set| if is_set { "1" } else { "0" };
         command
@@ -138,9 +137,7 @@ impl Process {
         // Lambda's Linux has its roots in one file. Debian has a directory of single files besides, and
         // parsing both would make the cold start longer than it is there.
         if Path::new(ROOTS).exists() {
-            command
-                .env("SSL_CERT_FILE", ROOTS)
-                .env_remove("SSL_CERT_DIR");
+            command.env("SSL_CERT_FILE", ROOTS);
         }
         let started = Instant::now();
         Ok(Self {
@@ -157,8 +154,20 @@ impl Process {
     /// # Errors
     /// [`ProcessError::Silent`], [`ProcessError::Wrong`].
     pub fn invoke(&mut self, event: &Arc<[u8]>) -> Result<Duration, ProcessError> {
+        self.invoke_failing(event, 0)
+    }
+
+    /// The same for an event of which so many records must fail.
+    ///
+    /// # Errors
+    /// As [`Process::invoke`].
+    pub fn invoke_failing(
+        &mut self,
+        event: &Arc<[u8]>,
+        failing: usize,
+    ) -> Result<Duration, ProcessError> {
         self.wait_until_idle()?;
-        self.answer(event).map(|(latency, _)| latency)
+        self.answer(event, failing).map(|(latency, _)| latency)
     }
 
     /// Has the first event handled, and returns the time from the process's start to the answer, and
@@ -170,11 +179,15 @@ impl Process {
         &mut self,
         event: &Arc<[u8]>,
     ) -> Result<(Duration, Option<Duration>), ProcessError> {
-        let (_, at) = self.answer(event)?;
+        let (_, at) = self.answer(event, 0)?;
         Ok((at - self.started, self.cpu()))
     }
 
-    fn answer(&mut self, event: &Arc<[u8]>) -> Result<(Duration, Instant), ProcessError> {
+    fn answer(
+        &mut self,
+        event: &Arc<[u8]>,
+        failing: usize,
+    ) -> Result<(Duration, Instant), ProcessError> {
         let child = &mut self.child;
         let is_alive = || matches!(child.try_wait(), Ok(None));
         let answer = self
@@ -183,7 +196,7 @@ impl Process {
         let answer = answer.ok_or_else(|| self.silent("answer"))?;
         let text = match &answer.result {
             Ok(body) => match serde_json::from_slice::<Response>(body) {
-                Ok(response) if response.batch_item_failures.is_empty() => {
+                Ok(response) if response.batch_item_failures.len() == failing => {
                     return Ok((answer.latency, answer.at));
                 }
                 _ => String::from_utf8_lossy(body).into_owned(),
@@ -216,6 +229,22 @@ impl Process {
     /// The most memory it has had so far, in bytes.
     pub fn peak_memory(&self) -> Option<u64> {
         machine::peak_memory(self.child.id())
+    }
+
+    /// Asks the process to end, and waits until it has.
+    ///
+    /// # Errors
+    /// [`ProcessError::Silent`].
+    pub fn end(mut self) -> Result<(), ProcessError> {
+        machine::terminate(self.child.id());
+        let until = Instant::now() + INIT;
+        while Instant::now() < until {
+            if let Ok(Some(_)) = self.child.try_wait() {
+                return Ok(());
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        Err(self.silent("end"))
     }
 
     fn silent(&self, what: &'static str) -> ProcessError {

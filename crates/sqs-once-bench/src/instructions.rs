@@ -1,0 +1,346 @@
+//! What a record and a cold start cost in instructions: counted by callgrind, and compared with the counts in
+//! `instructions.json`. Unlike times, counts hardly depend on the machine and on what else it does.
+//!
+//! What is counted is the binary that is deployed: the example function `orders`, as `cargo lambda build --release` builds
+//! it. Without a payments service its handler only writes a line to the log. Its environment is that of Lambda: JSON logs at
+//! level INFO, and metrics.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::contender::{self, Contender, MissingError, Program};
+use crate::process::{Orders, Process, ProcessError};
+use crate::shape::Shape;
+use crate::table::{Latency, Table};
+
+/// By how many percent a count may exceed the recorded one. Counts of the same binary differ by less than 1.
+const TOLERANCE: u64 = 2;
+
+/// How to record counts.
+const RECORD: &str = "`cargo run -p sqs-once-bench -- --instructions --record`";
+
+/// Something that is counted.
+struct Case {
+    name: &'static str,
+    kind: Kind,
+    records: usize,
+    /// How many batches come before those that are counted: they open connections and grow buffers.
+    before: usize,
+    counted: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// From the start of the process to its end, with one batch in between.
+    ColdStart,
+    New,
+    Duplicate,
+    Failing,
+}
+
+const CASES: [Case; 6] = [
+    Case::new("cold start with 10 new keys", Kind::ColdStart, 10, 0, 1),
+    Case::new("record, 10 new keys in a batch", Kind::New, 10, 3, 40),
+    Case::new("record, 100 new keys in a batch", Kind::New, 100, 2, 10),
+    Case::new("record, 1000 new keys in a batch", Kind::New, 1000, 1, 4),
+    Case::new(
+        "record, 100 duplicates in a batch",
+        Kind::Duplicate,
+        100,
+        2,
+        10,
+    ),
+    Case::new(
+        "record, 100 that fail in a batch",
+        Kind::Failing,
+        100,
+        2,
+        10,
+    ),
+];
+
+impl Case {
+    const fn new(
+        name: &'static str,
+        kind: Kind,
+        records: usize,
+        before: usize,
+        counted: usize,
+    ) -> Self {
+        Self {
+            name,
+            kind,
+            records,
+            before,
+            counted,
+        }
+    }
+}
+
+/// The contents of `instructions.json`.
+#[derive(Debug, Serialize, Deserialize)]
+struct Recorded {
+    note: String,
+    /// The tools that the counts depend on: [`tools`].
+    counted_with: String,
+    instructions: BTreeMap<String, u64>,
+}
+
+/// Instructions could not be counted.
+#[derive(Debug, Error)]
+pub enum InstructionsError {
+    /// A tool is missing or failed.
+    #[error(transparent)]
+    Missing(#[from] MissingError),
+    /// The function failed.
+    #[error(transparent)]
+    Process(#[from] ProcessError),
+    /// The stand-in could not be started, or a file could not be read or written.
+    #[error("instructions can't be counted")]
+    Io(#[from] io::Error),
+    /// The recorded counts are malformed.
+    #[error("the recorded counts can't be read")]
+    Recorded(#[from] serde_json::Error),
+    /// Callgrind wrote no total.
+    #[error("callgrind wrote no total")]
+    NoTotal,
+    /// Nothing can be recorded without valgrind.
+    #[error("valgrind is not installed")]
+    NoValgrind,
+}
+
+/// Counts, and compares with the recorded counts; one line each, and whether all hold.
+///
+/// # Errors
+/// [`InstructionsError`].
+pub fn check() -> Result<(Vec<String>, bool), InstructionsError> {
+    let not_checked = |why| Ok((vec![format!("NOT CHECKED: {why}")], true));
+    let Some(tools) = tools()? else {
+        return not_checked("valgrind is not installed".to_owned());
+    };
+    let recorded: Recorded = serde_json::from_slice(&fs::read(file())?)?;
+    if recorded.counted_with != tools {
+        let counted_with = recorded.counted_with;
+        return not_checked(format!("counted with {counted_with}, this is {tools}"));
+    }
+    let counter = Counter::new()?;
+    let mut lines = Vec::new();
+    let mut all_hold = true;
+    for case in &CASES {
+        let recorded = recorded.instructions.get(case.name).copied();
+        let mut count = counter.count(case)?;
+        if exceeds(count, recorded) {
+            // A machine that stalls makes requests more.
+            count = count.min(counter.count(case)?);
+        }
+        all_hold &= !exceeds(count, recorded);
+        lines.push(verdict(case.name, count, recorded));
+    }
+    if !all_hold {
+        lines.push(format!(
+            "Make it cheaper. If it is worth its cost, record the counts by {RECORD}, in a commit of its own that gives the reason."
+        ));
+    }
+    Ok((lines, all_hold))
+}
+
+/// Counts, and records the counts; one line each.
+///
+/// # Errors
+/// [`InstructionsError`].
+pub fn record() -> Result<Vec<String>, InstructionsError> {
+    let counted_with = tools()?.ok_or(InstructionsError::NoValgrind)?;
+    let counter = Counter::new()?;
+    let mut instructions = BTreeMap::new();
+    for case in &CASES {
+        instructions.insert(case.name.to_owned(), counter.count(case)?);
+    }
+    let lines = instructions.iter();
+    let lines = lines.map(|(name, count)| format!("{name}: {count} instructions"));
+    let lines = lines.collect();
+    let recorded = Recorded {
+        note: format!(
+            "Written by {RECORD}. A count that rises needs a commit of its own that gives the reason."
+        ),
+        counted_with,
+        instructions,
+    };
+    let json = serde_json::to_string_pretty(&recorded)?;
+    fs::write(file(), json + "\n")?;
+    Ok(lines)
+}
+
+fn exceeds(count: u64, recorded: Option<u64>) -> bool {
+    recorded.is_none_or(|recorded| count * 100 > recorded * (100 + TOLERANCE))
+}
+
+fn verdict(name: &str, count: u64, recorded: Option<u64>) -> String {
+    let Some(old) = recorded else {
+        return format!("BROKEN {name}: {count} instructions, nothing is recorded");
+    };
+    let percent = (count as f64 / old as f64 - 1.0) * 100.0;
+    let line = format!("{name}: {count} instructions, recorded {old} ({percent:+.1} %)");
+    if exceeds(count, recorded) {
+        format!("BROKEN {line}")
+    } else if count * 100 < old * (100 - TOLERANCE) {
+        format!("holds  {line}; record that it fell: {RECORD}")
+    } else {
+        format!("holds  {line}")
+    }
+}
+
+/// Where the counts are recorded.
+fn file() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("instructions.json")
+}
+
+/// The tools that the counts depend on; `None` without valgrind. In CI it is installed first.
+fn tools() -> Result<Option<String>, InstructionsError> {
+    let said = |command: &str, argument: &str| {
+        let said = contender::run(Command::new(command).arg(argument));
+        said.map(|said| said.trim().to_owned())
+    };
+    if said("valgrind", "--version").is_err()
+        && env::var("CI").is_ok_and(|ci| ci == "true")
+        && said("id", "-u")? == "0"
+    {
+        contender::run(Command::new("apt-get").arg("update"))?;
+        contender::run(Command::new("apt-get").args(["install", "--yes", "valgrind"]))?;
+    }
+    let Ok(valgrind) = said("valgrind", "--version") else {
+        return Ok(None);
+    };
+    let (rustc, libc) = (said("rustc", "-V")?, said("getconf", "GNU_LIBC_VERSION")?);
+    let arch = env::consts::ARCH;
+    Ok(Some(format!("{rustc}, {arch}, {valgrind}, {libc}")))
+}
+
+/// Counts what a process executes.
+struct Counter {
+    program: Program,
+    contender: Contender,
+    table: Table,
+    /// Where callgrind writes.
+    output: PathBuf,
+}
+
+impl Counter {
+    fn new() -> Result<Self, InstructionsError> {
+        let workspace = contender::workspace()?;
+        let lambda = workspace.join("lambda");
+        let mut cargo = contender::cargo();
+        cargo.args(["lambda", "build", "--release", "--package", "orders"]);
+        cargo.arg("--lambda-dir").arg(&lambda);
+        contender::run(cargo.current_dir(contender::repository()))?;
+        let output = workspace.join("callgrind.out");
+        let mut to = "--callgrind-out-file=".to_owned();
+        to.push_str(&output.to_string_lossy());
+        let mut args: Vec<PathBuf> = [
+            "AWS_LAMBDA_LOG_LEVEL=INFO",
+            // Two would take turns that depend on the time.
+            "TOKIO_WORKER_THREADS=1",
+            "valgrind",
+            "--quiet",
+            "--tool=callgrind",
+            "--cache-sim=no",
+            "--branch-sim=no",
+            &to,
+        ]
+        .map(PathBuf::from)
+        .into();
+        args.push(lambda.join("orders/bootstrap"));
+        Ok(Self {
+            program: Program {
+                path: "env".into(),
+                args,
+                workspace,
+            },
+            contender: Contender::ours(),
+            table: Table::start(Latency {
+                request: Duration::from_millis(2),
+                statement: Duration::ZERO,
+            })?,
+            output,
+        })
+    }
+
+    /// For each record of the batches that are counted, or for the cold start.
+    fn count(&self, case: &Case) -> Result<u64, InstructionsError> {
+        let all = self.total(case, case.before + case.counted)?;
+        if case.kind == Kind::ColdStart {
+            return Ok(all);
+        }
+        let before = self.total(case, case.before)?;
+        Ok(all.saturating_sub(before) / (case.counted * case.records) as u64)
+    }
+
+    /// Of a process that handles so many batches, from its start to its end.
+    fn total(&self, case: &Case, batches: usize) -> Result<u64, InstructionsError> {
+        self.table.clear();
+        let (shape, endpoint) = (Shape::cold(), self.table.endpoint());
+        let mut process = Process::start(&self.contender, &self.program, &shape, &endpoint)?;
+        let mut orders = Orders::default();
+        let mut new = || orders.event(&[], case.records);
+        let known = new();
+        if case.kind == Kind::Duplicate {
+            process.invoke(&known.0)?;
+        }
+        for _ in 0..batches {
+            match case.kind {
+                Kind::ColdStart | Kind::New => process.invoke(&new().0)?,
+                Kind::Duplicate => process.invoke(&known.0)?,
+                Kind::Failing => process.invoke_failing(&refused(&new().0), case.records)?,
+            };
+        }
+        process.wait_until_idle()?;
+        process.end()?;
+        let output = fs::read_to_string(&self.output)?;
+        let mut lines = output.lines();
+        let total = lines.find_map(|line| line.strip_prefix("summary:")?.trim().parse().ok());
+        total.ok_or(InstructionsError::NoTotal)
+    }
+}
+
+/// The same orders in a currency that `orders` refuses for good.
+fn refused(event: &[u8]) -> Arc<[u8]> {
+    let event = String::from_utf8_lossy(event).replace("EUR", "eur");
+    event.into_bytes().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{exceeds, verdict};
+
+    #[test]
+    fn a_count_may_exceed_the_recorded_one_by_2_percent() {
+        for (count, recorded, is_too_much) in [
+            (1020, Some(1000), false),
+            (1021, Some(1000), true),
+            (500, Some(1000), false),
+            (1, None, true),
+        ] {
+            assert_eq!(
+                exceeds(count, recorded),
+                is_too_much,
+                "{count} {recorded:?}"
+            );
+            let line = verdict("record", count, recorded);
+            assert_eq!(line.starts_with("BROKEN"), is_too_much, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_count_that_falls_by_more_is_to_be_recorded() {
+        assert!(!verdict("record", 980, Some(1000)).contains("--record"));
+        assert!(verdict("record", 979, Some(1000)).contains("--record"));
+    }
+}
