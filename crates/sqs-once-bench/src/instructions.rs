@@ -113,9 +113,9 @@ pub enum InstructionsError {
     /// Callgrind wrote no total.
     #[error("callgrind wrote no total")]
     NoTotal,
-    /// Nothing can be recorded without valgrind.
+    /// Valgrind is not installed, and could not be.
     #[error("valgrind is not installed")]
-    NoValgrind,
+    NoValgrind(#[source] MissingError),
 }
 
 /// Counts, and compares with the recorded counts; one line each, and whether all hold.
@@ -124,8 +124,11 @@ pub enum InstructionsError {
 /// [`InstructionsError`].
 pub fn check() -> Result<(Vec<String>, bool), InstructionsError> {
     let not_checked = |why| Ok((vec![format!("NOT CHECKED: {why}")], true));
-    let Some(tools) = tools()? else {
-        return not_checked("valgrind is not installed".to_owned());
+    let tools = match tools() {
+        Err(InstructionsError::NoValgrind(error)) => {
+            return not_checked(format!("valgrind is not installed: {error}"));
+        }
+        tools => tools?,
     };
     let recorded: Recorded = serde_json::from_slice(&fs::read(file())?)?;
     if recorded.counted_with != tools {
@@ -158,7 +161,7 @@ pub fn check() -> Result<(Vec<String>, bool), InstructionsError> {
 /// # Errors
 /// [`InstructionsError`].
 pub fn record() -> Result<Vec<String>, InstructionsError> {
-    let counted_with = tools()?.ok_or(InstructionsError::NoValgrind)?;
+    let counted_with = tools()?;
     let counter = Counter::new()?;
     let mut instructions = BTreeMap::new();
     for case in &CASES {
@@ -203,25 +206,24 @@ fn file() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("instructions.json")
 }
 
-/// The tools that the counts depend on; `None` without valgrind. In CI it is installed first.
-fn tools() -> Result<Option<String>, InstructionsError> {
+/// The tools that the counts depend on. In CI, root installs valgrind first.
+fn tools() -> Result<String, InstructionsError> {
     let said = |command: &str, argument: &str| {
         let said = contender::run(Command::new(command).arg(argument));
         said.map(|said| said.trim().to_owned())
     };
-    if said("valgrind", "--version").is_err()
-        && env::var("CI").is_ok_and(|ci| ci == "true")
-        && said("id", "-u")? == "0"
-    {
-        contender::run(Command::new("apt-get").arg("update"))?;
-        contender::run(Command::new("apt-get").args(["install", "--yes", "valgrind"]))?;
-    }
-    let Ok(valgrind) = said("valgrind", "--version") else {
-        return Ok(None);
-    };
+    let valgrind = said("valgrind", "--version").or_else(|error| {
+        if env::var("CI").is_ok_and(|ci| ci == "true") && said("id", "-u")? == "0" {
+            contender::run(Command::new("apt-get").arg("update"))?;
+            contender::run(Command::new("apt-get").args(["install", "--yes", "valgrind"]))?;
+            return said("valgrind", "--version");
+        }
+        Err(error)
+    });
+    let valgrind = valgrind.map_err(InstructionsError::NoValgrind)?;
     let (rustc, libc) = (said("rustc", "-V")?, said("getconf", "GNU_LIBC_VERSION")?);
     let arch = env::consts::ARCH;
-    Ok(Some(format!("{rustc}, {arch}, {valgrind}, {libc}")))
+    Ok(format!("{rustc}, {arch}, {valgrind}, {libc}"))
 }
 
 /// Counts what a process executes.
