@@ -326,7 +326,10 @@ pub fn repository() -> PathBuf {
 /// Where this program and its contenders are built.
 fn binaries() -> PathBuf {
     let own = env::current_exe().unwrap_or_default();
-    own.parent().map_or_else(PathBuf::new, Path::to_owned)
+    let mut folders = own.ancestors().skip(1);
+    // Tests are in a folder of their own beside the binaries.
+    let folder = folders.find(|folder| !folder.ends_with("deps"));
+    folder.map_or_else(PathBuf::new, Path::to_owned)
 }
 
 /// Where the files of what is measured are.

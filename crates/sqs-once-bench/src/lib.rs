@@ -1,7 +1,7 @@
 //! A side-by-side benchmark: `sqs-once`, its peers, and the least that the same requests cost.
 //!
 //! `cargo run --release -p sqs-once-bench` measures; `-- --docs` writes `docs/performance.md` as well;
-//! `-- --smoke` holds what does not depend on the clock, `-- --instructions` counts instructions; `-- --help` has the rest.
+//! `-- --instructions` counts instructions; `-- --help` has the rest.
 //!
 //! | module | what it is |
 //! |---|---|
@@ -16,7 +16,6 @@
 //! | [`measure`] | the measurement |
 //! | [`units`] | what a record consumes, by what becomes of it |
 //! | [`report`] | its results: table, JSON, plot, page |
-//! | [`smoke`] | what must hold on any machine |
 //! | [`instructions`] | what a record and a cold start cost in instructions |
 
 pub mod contender;
@@ -29,6 +28,5 @@ pub mod process;
 pub mod report;
 pub mod runtime_api;
 pub mod shape;
-pub mod smoke;
 pub mod table;
 pub mod units;

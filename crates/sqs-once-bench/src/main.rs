@@ -14,7 +14,7 @@ use sqs_once_bench::contender::{self, Contender};
 use sqs_once_bench::measure::{Options, measure};
 use sqs_once_bench::shape::Shape;
 use sqs_once_bench::table::Latency;
-use sqs_once_bench::{instructions, machine, report, smoke, units};
+use sqs_once_bench::{instructions, machine, report, units};
 
 /// Measures sqs-once beside its peers, and beside the least that its requests cost.
 ///
@@ -50,13 +50,10 @@ struct Arguments {
     json: Option<PathBuf>,
     /// Writes the figures into `docs/performance.md`, its plots and `docs/performance.json`, unless
     /// something could not be measured.
-    #[arg(long, conflicts_with_all = ["only", "shape", "smoke"])]
+    #[arg(long, conflicts_with_all = ["only", "shape"])]
     docs: bool,
-    /// Holds the number of requests, and measures nothing: for machines that do other things.
-    #[arg(long)]
-    smoke: bool,
     /// Counts instructions by callgrind, and compares them with the recorded counts. Needs cargo-lambda.
-    #[arg(long, conflicts_with_all = ["only", "shape", "docs", "smoke"])]
+    #[arg(long, conflicts_with_all = ["only", "shape", "docs"])]
     instructions: bool,
     /// Records the counted instructions instead, in `instructions.json`.
     #[arg(long, requires = "instructions")]
@@ -101,9 +98,6 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
     }
     progress.set_message("building the Rust contenders");
     contender::build()?;
-    if arguments.smoke {
-        return Ok(printed(&progress, smoke::smoke()?));
-    }
     let contenders = chosen(
         "contender",
         Contender::all(),

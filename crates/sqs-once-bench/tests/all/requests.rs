@@ -1,0 +1,147 @@
+//! How many requests a batch takes: at most so many, and as many as the limit and the prototype send.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use sqs_once_bench::contender::{Contender, LIMIT, OURS, PROTOTYPE};
+use sqs_once_bench::machine;
+use sqs_once_bench::process::{Orders, Process};
+use sqs_once_bench::shape::Shape;
+use sqs_once_bench::table::{Latency, Table};
+
+/// A batch, and the most requests that it may take.
+struct Case {
+    name: &'static str,
+    duplicates: usize,
+    fresh: usize,
+    /// How often each record stands in the batch.
+    copies: usize,
+    /// Whether completed keys are remembered in the process.
+    cached: bool,
+    at_most: u64,
+}
+
+const CASES: [Case; 9] = [
+    Case::new("1 new key", 1, 2),
+    Case::new("10 new keys", 10, 2),
+    Case::new("100 new keys", 100, 8),
+    Case::new("1000 new keys", 1000, 80),
+    Case::duplicates("1 duplicate", 1, 1),
+    Case::duplicates("100 duplicates", 100, 8),
+    Case {
+        copies: 2,
+        ..Case::new("50 new keys, each twice", 50, 4)
+    },
+    Case {
+        cached: true,
+        ..Case::duplicates("1 duplicate, cached", 1, 0)
+    },
+    Case {
+        cached: true,
+        ..Case::duplicates("100 duplicates, cached", 100, 0)
+    },
+];
+
+/// Those of [`CASES`] that must take as many requests as the limit and the prototype send.
+const COMPARED: [&str; 3] = ["10 new keys", "100 new keys", "1000 new keys"];
+
+impl Case {
+    const fn new(name: &'static str, fresh: usize, at_most: u64) -> Self {
+        Self {
+            name,
+            duplicates: 0,
+            fresh,
+            copies: 1,
+            cached: false,
+            at_most,
+        }
+    }
+
+    const fn duplicates(name: &'static str, duplicates: usize, at_most: u64) -> Self {
+        Self {
+            duplicates,
+            ..Self::new(name, 0, at_most)
+        }
+    }
+}
+
+/// How often each batch is handled; the median counts. On a busy machine a completion may be late for
+/// its group, and travel alone.
+const TIMES: usize = 20;
+
+/// The contender of that name, running.
+fn start(name: &str, shape: &Shape, table: &Table) -> Process {
+    let contenders = Contender::all();
+    let contender = contenders.iter().find(|one| one.name == name).unwrap();
+    // Cargo builds it with the tests.
+    let program = contender.prepare().unwrap();
+    Process::start(contender, &program, shape, &table.endpoint()).unwrap()
+}
+
+#[test]
+fn a_batch_takes_no_more_requests_than_the_limit() {
+    if !machine::IS_SUPPORTED {
+        return;
+    }
+    let table = Table::start(Latency {
+        request: Duration::from_millis(2),
+        statement: Duration::ZERO,
+    })
+    .unwrap();
+    let mut process = start(OURS, &Shape::cold(), &table);
+    let mut remembering = start(OURS, &Shape::cached(), &table);
+    let mut orders = Orders::default();
+    let mut ours = BTreeMap::new();
+    for case in &CASES {
+        let process = if case.cached {
+            &mut remembering
+        } else {
+            &mut process
+        };
+        let (median, operations) = requests(&table, process, &mut orders, case);
+        ours.insert(case.name, median);
+        assert!(
+            median <= case.at_most,
+            "{}: {median} requests, at most {}; the last time {operations:?}",
+            case.name,
+            case.at_most
+        );
+    }
+    for name in [LIMIT, PROTOTYPE] {
+        let mut process = start(name, &Shape::cold(), &table);
+        let mut orders = Orders::default();
+        for case in CASES.iter().filter(|case| COMPARED.contains(&case.name)) {
+            let (theirs, _) = requests(&table, &mut process, &mut orders, case);
+            assert_eq!(ours[case.name], theirs, "{} by {name}", case.name);
+        }
+    }
+}
+
+/// The median number of requests that a batch takes, and those of the last batch by operation.
+fn requests(
+    table: &Table,
+    process: &mut Process,
+    orders: &mut Orders,
+    case: &Case,
+) -> (u64, BTreeMap<String, u64>) {
+    // What a process asks for before its first event belongs to no batch.
+    process.wait_until_idle().unwrap();
+    let (event, known) = orders.event(&[], case.duplicates);
+    if case.duplicates > 0 {
+        process.invoke(&event).unwrap();
+    }
+    let mut requests = Vec::new();
+    let mut operations = BTreeMap::new();
+    for _ in 0..TIMES {
+        let before = table.counts();
+        process
+            .invoke(&orders.batch(&known, case.fresh, case.copies))
+            .unwrap();
+        process.wait_until_idle().unwrap();
+        let counts = table.counts().since(&before);
+        requests.push(counts.total());
+        operations = counts.requests;
+    }
+    requests.sort_unstable();
+    (requests[requests.len() / 2], operations)
+}
