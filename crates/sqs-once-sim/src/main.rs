@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+use serde_json::json;
 use sqs_once_sim::model::{Config, check};
 use sqs_once_sim::simulation::{Campaign, Depth, Mutant, Options, Way, replay};
 
@@ -27,9 +28,15 @@ enum Command {
         /// One configuration; all of them by default.
         #[arg(long)]
         config: Option<String>,
+        /// Prints the configurations' names only.
+        #[arg(long)]
+        list: bool,
         /// How many threads search.
         #[arg(long, default_value_t = 1)]
         threads: usize,
+        /// Prints the figures of each configuration as a line of JSON.
+        #[arg(long)]
+        json: bool,
     },
     /// Runs whole consumers on simulated time, under trouble; the default.
     Simulate(Simulate),
@@ -44,6 +51,9 @@ enum Command {
         /// How many threads run schedules.
         #[arg(long, default_value_t = 1)]
         threads: usize,
+        /// Prints each guard's seed as a line of JSON.
+        #[arg(long)]
+        json: bool,
     },
 }
 
@@ -73,17 +83,32 @@ struct Simulate {
     /// How many threads run schedules.
     #[arg(long, default_value_t = 1)]
     threads: usize,
+    /// Prints the counts as a line of JSON, unless a property is violated.
+    #[arg(long)]
+    json: bool,
 }
 
 fn main() -> ExitCode {
     let Cli { command, simulate } = Cli::parse();
     let is_as_expected = match command {
-        Some(Command::Model { config, threads }) => model(config.as_deref(), threads),
+        Some(Command::Model { list: true, .. }) => {
+            Config::all()
+                .iter()
+                .for_each(|one| println!("{}", one.name));
+            true
+        }
+        Some(Command::Model {
+            config,
+            threads,
+            json,
+            ..
+        }) => model(config.as_deref(), threads, json),
         Some(Command::Mutants {
             seeds,
             depth,
             threads,
-        }) => mutants(seeds, depth, threads),
+            json,
+        }) => mutants(seeds, depth, threads, json),
         Some(Command::Simulate(simulate)) => simulate.run(),
         None => simulate.run(),
     };
@@ -93,7 +118,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn model(config: Option<&str>, threads: usize) -> bool {
+fn model(config: Option<&str>, threads: usize, json: bool) -> bool {
     let mut all = Config::all();
     if let Some(name) = config {
         let names: Vec<_> = all.iter().map(|one| one.name).collect();
@@ -106,8 +131,21 @@ fn model(config: Option<&str>, threads: usize) -> bool {
     let mut is_as_expected = true;
     for config in all {
         let verdict = check(&config, threads);
-        println!("{verdict}");
-        is_as_expected &= verdict.is_as_expected();
+        let is_good = verdict.is_as_expected();
+        match json && is_good {
+            true => println!(
+                "{}",
+                json!({
+                    "name": config.name,
+                    "states": verdict.states,
+                    "steps": verdict.steps,
+                    "depth": verdict.depth,
+                    "seconds": verdict.time.as_secs_f64(),
+                })
+            ),
+            false => println!("{verdict}"),
+        }
+        is_as_expected &= is_good;
     }
     is_as_expected
 }
@@ -142,14 +180,27 @@ impl Simulate {
             let rate = done as f64 / took.as_secs_f64();
             eprintln!("{done} of {} schedules, {rate:.0} a second", self.seeds);
         });
-        print!("{campaign}");
-        campaign.failure.is_none()
+        let is_good = campaign.failure.is_none();
+        match self.json && is_good {
+            true => println!(
+                "{}",
+                json!({
+                    // In the order of the report, which a map would lose.
+                    "counts": campaign.counts.named().collect::<Vec<_>>(),
+                    "seconds": campaign.took.as_secs_f64(),
+                })
+            ),
+            false => print!("{campaign}"),
+        }
+        is_good
     }
 }
 
 /// Whether each mutant breaks what it must.
-fn mutants(seeds: u64, depth: Depth, threads: usize) -> bool {
-    println!("| guard that is missing | first seed | what breaks |\n|---|---:|---|");
+fn mutants(seeds: u64, depth: Depth, threads: usize, json: bool) -> bool {
+    if !json {
+        println!("| guard that is missing | first seed | what breaks |\n|---|---:|---|");
+    }
     let mut all_killed = true;
     for mutant in depth.mutants() {
         let silent = |_: u64, _: Duration| {};
@@ -160,6 +211,10 @@ fn mutants(seeds: u64, depth: Depth, threads: usize) -> bool {
             .as_ref()
             .map(|told| (told.seed, &told.violation))
         {
+            Some((seed, Some(violation))) if json => println!(
+                "{}",
+                json!({"guard": mutant.to_string(), "seed": seed, "breaks": violation.to_string()})
+            ),
             Some((seed, Some(violation))) => println!("| {mutant} | {seed} | {violation} |"),
             _ => {
                 println!("| {mutant} | none of {seeds} | **survives** |");

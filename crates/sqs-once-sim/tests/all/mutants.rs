@@ -9,7 +9,7 @@ const WINDOW: u64 = 100;
 /// The page with a row for each mutant.
 const PAGE: &str = include_str!("../../../../docs/reliability.md");
 const SEARCH: &str =
-    "`cargo run --release -p sqs-once-sim -- mutants` prints the page's table anew";
+    "`.ci/long sim-mutants`, then `.ci/long --write`, publishes the seeds anew";
 
 /// The one row of a mutant, and its seed.
 fn published(mutant: Mutant) -> (&'static str, u64) {

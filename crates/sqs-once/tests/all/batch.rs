@@ -118,6 +118,21 @@ async fn a_key_past_its_retention_runs_again_though_its_item_still_stands() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_completed_key_is_a_duplicate_for_28_days_by_default() {
+    let bench = Bench::new();
+    let (consumer, seen) = noting(&bench);
+    bench.invoke(&consumer, event([order("a")])).await;
+    let days = Duration::from_secs(28 * 24 * 60 * 60);
+    sleep(days - Duration::from_secs(1)).await;
+    bench.invoke(&consumer, event([order("a")])).await;
+    assert_eq!(seen.take(), ["a"]);
+    // The item holds whole seconds.
+    sleep(Duration::from_secs(3)).await;
+    bench.invoke(&consumer, event([order("a")])).await;
+    assert_eq!(seen.take(), ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_same_key_twice_in_a_batch_runs_once_and_costs_no_request() {
     let bench = Bench::new();
     let (consumer, seen) = noting(&bench);

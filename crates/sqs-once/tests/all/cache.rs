@@ -212,6 +212,21 @@ async fn the_store_is_asked_again_after_the_caches_expiry() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_key_is_remembered_for_five_minutes_by_default() {
+    let bench = Bench::new();
+    let (consumer, _) = noting(&bench);
+    let consumer = consumer.cache(Cache::of(100));
+    handle(&bench, &consumer, ["a"]).await;
+    bench.store.take_calls();
+    sleep(5 * MINUTE - Duration::from_millis(1)).await;
+    handle(&bench, &consumer, ["a"]).await;
+    assert_eq!(bench.store.take_calls(), []);
+    sleep(Duration::from_millis(1)).await;
+    handle(&bench, &consumer, ["a"]).await;
+    assert_eq!(bench.store.take_calls(), [("claim", 1)]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_key_runs_again_after_its_own_expiry_whatever_the_cache_says() {
     for mode in [Mode::ClaimFirst, Mode::RecordAfter] {
         let bench = Bench::new();

@@ -121,6 +121,24 @@ async fn a_start_waits_three_seconds_for_a_silent_store() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_start_logs_how_many_milliseconds_the_first_request_took() {
+    let bench = Bench::new();
+    let (consumer, _) = noting(&bench);
+    let consumer = consumer.store(Reading {
+        inner: bench.store.clone(),
+        read: || {
+            Box::pin(async {
+                tokio::time::sleep(Duration::from_millis(250)).await;
+                vec![Ok(None)]
+            })
+        },
+    });
+    consumer.init().await.unwrap();
+    let lines = bench.log.take("sqs_once::idempotency::opening");
+    assert_eq!(lines[0]["duration_ms"], "250.0");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_start_is_one_request_to_a_table_and_leaves_no_item() {
     let table = TableDescription::default();
     let name = table.name.clone();

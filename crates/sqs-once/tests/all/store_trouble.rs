@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use crate::support::{Bench, Order, event, item_id, noting, order, outcomes};
 use sqs_once::store::{Item, Owner, Status, StoreErrorKind};
-use sqs_once::{BusinessKey, Clock, Consumer, Mode, consumer};
+use sqs_once::{BusinessKey, Clock, Consumer, Mode, Random, consumer};
+use tokio::time::Instant;
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_refuses_claims_fails_every_record_with_one_line_that_names_the_fix() {
@@ -52,6 +53,34 @@ async fn a_completion_whose_answer_was_lost_is_sent_again() {
     );
     assert_eq!(seen.lock().unwrap().len(), 2);
     assert_eq!(bench.store.item("a").unwrap().status, Status::Completed);
+}
+
+struct Fixed(u128);
+
+impl Random for Fixed {
+    fn bits(&self) -> u128 {
+        self.0
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_is_sent_again_after_between_half_of_its_pause_and_all_of_it() {
+    // The first pause is 25 ms.
+    for (random, expected) in [(0, 12..=14), (12_499_999, 24..=26)] {
+        let bench = Bench::new();
+        let (consumer, _) = noting(&bench);
+        let consumer = consumer.random(Fixed(random));
+        bench.store.fail("claim", StoreErrorKind::Throttled, 1);
+        let begun = Instant::now();
+        assert!(
+            bench
+                .invoke(&consumer, event([order("a")]))
+                .await
+                .is_empty()
+        );
+        let took = begun.elapsed().as_millis();
+        assert!(expected.contains(&took), "{took} ms with {random}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -110,6 +110,14 @@ async fn a_transaction_without_a_store_asks_for_one_and_not_for_a_table() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn every_other_handler_without_a_store_asks_for_a_table() {
+    for consumer in [plain(), writing()] {
+        let refusal = refusal(&consumer).await;
+        assert!(refusal.starts_with("SQS_ONCE_TABLE is "), "{refusal}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_record_without_a_key_can_not_have_an_effect_that_commits_with_its_record() {
     let bench = Bench::new();
     for consumer in [writing(), booking()] {

@@ -1,0 +1,11 @@
+"""The long runs: the published evidence, piece by piece."""
+
+from .benchmark import Benchmark
+from .coverage import Coverage
+from .fuzzing import Fuzz
+from .kill import Kill
+from .mutation import Mutation
+from .simulator import Engine, Guards, Model, Simulation
+from .tables import Agreement
+
+RUNS = [Model(), Simulation(), Guards(), Engine(), Agreement(), Kill(), Fuzz(), Coverage(), Mutation(), Benchmark()]

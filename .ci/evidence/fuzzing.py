@@ -1,0 +1,60 @@
+"""Fuzzing from the committed corpus alone."""
+
+import os
+import re
+import shutil
+import subprocess
+
+from .run import OUT, ROOT, Run, Unit, installed, table
+
+SLICE = 10_000_000
+SOURCES = "crates/sqs-once/src"
+# What each target runs, next to `sqs-once-fuzz` itself.
+COVERS = {
+    "event": [f"{SOURCES}/{module}" for module in ("batch", "idempotency", "key", "record", "store")],
+    "envelope": [f"{SOURCES}/record"],
+    "key": [f"{SOURCES}/key"],
+    "extraction": [f"{SOURCES}/key", f"{SOURCES}/record"],
+    "item": [f"{SOURCES}/idempotency", f"{SOURCES}/store"],
+    "macros": ["crates/sqs-once-macros/src"],
+}
+
+
+class Fuzz(Run):
+    name = "fuzz"
+    what = "six targets with any bytes, from the committed corpus"
+    needs = "a C++ compiler"
+    takes = "1 to 2 h a target"
+    units = {
+        target: Unit({"executions": 100_000_000}, [*paths, "crates/sqs-once-fuzz/src"])
+        for target, paths in COVERS.items()
+    }
+
+    def parts(self, unit, arguments):
+        size = min(SLICE, arguments["executions"])
+        return [f"seed-{seed + 1}" for seed in range(-(-arguments["executions"] // size))]
+
+    def part(self, unit, arguments, part, done):
+        cargo_fuzz = installed("cargo-fuzz", "0.13.1")
+        found = OUT / self.name / "found" / unit
+        if part == "seed-1":
+            shutil.rmtree(found, ignore_errors=True)
+        environment = os.environ | {"PATH": f"{cargo_fuzz.parent}:{os.environ['PATH']}", "FOUND": str(found)}
+        options = [f"-seed={part.removeprefix('seed-')}", f"-runs={min(SLICE, arguments['executions'])}"]
+        command = ["bash", "fuzz/run", unit, *options]
+        done = subprocess.run(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True)
+        executed = re.search(r"^stat::number_of_executed_units:\s*(\d+)$", done.stderr, re.MULTILINE)
+        took = re.search(r"^Done \d+ runs in (\d+) second", done.stderr, re.MULTILINE)
+        if done.returncode or not executed or not took:
+            raise SystemExit(f"{done.stderr}\nFAILED: {' '.join(command)}")
+        return {"executions": int(executed[1]), "seconds": int(took[1])}
+
+    def merged(self, unit, parts):
+        return {what: sum(part[what] for part in parts.values()) for what in ("executions", "seconds")}
+
+    def show(self, records):
+        rows = []
+        for target in self.units:
+            executions = records.get(target, {}).get("figures", {}).get("executions")
+            rows.append([f"`{target}`", f"{executions:,}" if executions else "not measured", 0 if executions else ""])
+        return table(["target", "executions:", "findings:"], rows)

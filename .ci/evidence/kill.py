@@ -1,0 +1,89 @@
+"""The kill test at length."""
+
+import re
+
+from .run import Run, Unit, release, table
+
+WAYS = ("claim-first", "fifo", "transactional")
+SOURCES = "crates/sqs-once/src"
+MODULES = ("batch", "consumer", "disposition", "idempotency", "key", "lambda", "record", "store")
+WRONG = ("lost", "unrecorded", "unexpected", "duplicated", "misplaced", "concurrent", "unfenced", "disordered")
+REPEATED = {
+    "the process was killed before the effect was on record": "killed before the record",
+    "the process was killed at its timeout before that": "killed at the timeout",
+    "the request that records it, or its answer, was lost or late": "the record's request lost or late",
+    "the deadline came before that": "the deadline came before the record",
+}
+
+
+class Kill(Run):
+    name = "kill"
+    what = "real processes killed at random, on a faulty network"
+    takes = "90 min"
+    units = {
+        "all": Unit(
+            {"messages": 100_000, "kills": 1_200, "seed": 1},
+            [*(f"{SOURCES}/{module}" for module in MODULES), "crates/sqs-once-kill/src", "crates/sqs-once-local/src"],
+        )
+    }
+
+    def parts(self, unit, arguments):
+        return list(WAYS)
+
+    def part(self, unit, arguments, part, done):
+        shares = {name: -(-arguments[name] // len(WAYS)) for name in ("messages", "kills")}
+        options = ["--way", part, "--seed", arguments["seed"]]
+        for name, share in shares.items():
+            options += [f"--{name}", share]
+        told = release("sqs-once-kill", *options)
+        rows = re.findall(r"^\| \**(.+?)\** \| (\d+) \| (.*) \|$", told, re.MULTILINE)
+        accounts = {name: int(count) for name, count, _ in rows}
+        [(kills, busy)] = re.findall(r"SIGKILL to (\d+) of them, (\d+) with a batch", told)
+        [(requests, faults)] = re.findall(r"^(\d+) requests: (.*)\.$", told, re.MULTILINE)
+        return {
+            "messages": shares["messages"],
+            "orders": accounts["attempted"],
+            "kills": int(kills),
+            "with a batch": int(busy),
+            "requests": int(requests),
+            "disturbed": sum(map(int, re.findall(r" (\d+)(?:,|$)", faults))),
+            "wrong": {name: accounts[name] for name in WRONG if name in accounts},
+            "repeated": {REPEATED[note]: int(count) for name, count, note in rows if name == "repeated"},
+            "recovered": accounts["recovered"],
+            "dead letters": accounts["dead letters"],
+        }
+
+    def merged(self, unit, parts):
+        return parts
+
+    def show(self, records):
+        ways = records["all"]["figures"]
+
+        def row(name, of):
+            return [name, *(of(ways[way]) for way in WAYS)]
+
+        def wrong(*names):
+            def of(one):
+                found = [one["wrong"][name] for name in names if name in one["wrong"]]
+                return f"**{sum(found)}**" if found else "–"
+
+            return row(f"**{', '.join(names)}**", of)
+
+        def pair(first, second):
+            return lambda one: f"{one[first]:,}, {one[second]:,}"
+
+        reasons = [why for why in REPEATED.values() if any(one["repeated"].get(why) for one in ways.values())]
+        return table(
+            ["", *(f"{way}:" for way in WAYS)],
+            [
+                row("messages / orders", lambda one: f"{one['messages']:,} / {one['orders']:,}"),
+                row("SIGKILL, of these with a batch in hand", pair("kills", "with a batch")),
+                row("requests, of these disturbed", pair("requests", "disturbed")),
+                wrong("lost", "unrecorded", "unexpected", "duplicated", "misplaced"),
+                wrong("concurrent", "unfenced"),
+                wrong("disordered"),
+                *(row(f"repeated: {why}", lambda one, why=why: one["repeated"].get(why, "–")) for why in reasons),
+                row("recovered", lambda one: f"{one['recovered']:,}"),
+                row("dead letters (hopeless orders)", lambda one: one["dead letters"]),
+            ],
+        )

@@ -1,0 +1,164 @@
+"""Mutation testing of the library by cargo-mutants, module by module."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections import Counter
+
+from .run import OUT, ROOT, Run, Unit, commit, installed, output, table, worktree
+
+VERSION = "27.1.0"
+# The mutants of a part: a few minutes.
+SLICE = 25
+MODULES = ("batch", "disposition", "handler", "idempotency", "key", "once", "record", "store")
+SOURCES = "crates/sqs-once/src"
+POSTGRES = "crates/sqs-once-postgres/src"
+# Survivors that are kept on purpose, each with its reason.
+KEPT = ROOT / "verification/survivors.toml"
+# As `file:line:column: what is changed`.
+PLACE = re.compile(r"^(\S+?):(\d+):\d+: (.*)$")
+
+
+# The modules of `tests/all` that are next to a file. They catch most of its mutants, and build in seconds alone.
+NEXT_TO = {
+    "disposition/attributes.rs": "dead_letters",
+    "disposition/backoff.rs": "visibility",
+    "disposition/dead_letters.rs": "dead_letters",
+    "disposition/isolated.rs": "testing_kit",
+    "disposition/mod.rs": "dead_letters visibility",
+    "disposition/settings.rs": "dead_letters visibility",
+    "disposition/sqs.rs": "dead_letters visibility",
+    "disposition/visibility.rs": "visibility",
+    "idempotency/cache.rs": "cache",
+    "idempotency/driver.rs": "batch transactional writes recorded transactions store_trouble",
+    "idempotency/elsewhere.rs": "also_read",
+    "idempotency/opening.rs": "start store_trouble",
+    "idempotency/protocol.rs": "protocol_decisions",
+    "idempotency/settings.rs": "transactional_settings start also_read",
+}
+# What survives them meets all tests but these, which take long or do not judge the decisions of the library.
+SLOW = ["exactly_once", "guides", "hostile_code", "no_secrets", "without_sqs"]
+
+
+class Mutation(Run):
+    name = "mutants"
+    what = "the library with one expression changed, under the fast tests, by cargo-mutants"
+    takes = "30 min to 3 h a module"
+    units = {
+        **{module: Unit({"files": f"{SOURCES}/{module}/**"}, [f"{SOURCES}/{module}"]) for module in MODULES},
+        "postgres": Unit({"files": f"{POSTGRES}/**"}, [POSTGRES]),
+    }
+
+    def state(self, unit):
+        """The module itself: a mutant that a test has caught stays caught while tests are added."""
+        [path] = self.units[unit].covers
+        return output("git", "rev-parse", f"HEAD:{path}")[:12]
+
+    def parts(self, unit, arguments):
+        """Slices of the files, and after them what survives the tests next to its file."""
+        mutants = output(*self.command(unit, arguments["files"], "--list")).splitlines()
+        files = Counter(PLACE.match(mutant)[1].rpartition("/src/")[2] for mutant in mutants)
+        slices = [
+            f"{file.replace('/', '~')}~{number}~{-(-count // SLICE)}"
+            for file, count in files.items()
+            for number in range(-(-count // SLICE))
+        ]
+        return [*slices, f"survivors-{commit()[:12]}"]
+
+    def part(self, unit, arguments, part, done):
+        target = "--test=all" if unit != "postgres" else "--tests"
+        if part.startswith("survivors"):
+            missed = [name for one in done.values() for name in one.get("MissedMutant", [])]
+            chosen = [word for name in missed for word in ("--re", f"^{re.escape(name)}$")]
+            skipped = [word for name in SLOW for word in ("--skip", f"{name}::")]
+            return self.judged(unit, arguments["files"], chosen, target, skipped) if missed else {}
+        *file, number, count = part.split("~")
+        file = "/".join(file)
+        [sources] = self.units[unit].covers
+        path = f"{sources.partition('/src')[0]}/src/{file}"
+        shard = ["--shard", f"{number}/{count}", "--sharding", "slice"]
+        return self.judged(unit, path, shard, target, [], NEXT_TO.get(file))
+
+    def command(self, unit, files, *options):
+        package = "sqs-once-postgres" if unit == "postgres" else "sqs-once"
+        tree = worktree(OUT / self.name / "tree", commit())
+        program = installed("cargo-mutants", VERSION)
+        return [program, "mutants", "--dir", tree, "--package", package, "--file", files, *options]
+
+    def judged(self, unit, files, chosen, target, options_of_tests, near=None):
+        """The names of the chosen mutants, by what the tests made of them."""
+        out = OUT / self.name / "out"
+        options = ["--in-place", "--output", out, "--timeout-multiplier", "4", "--minimum-test-timeout", "20"]
+        options += ["--no-times", "--colors", "never", *chosen, f"--cargo-arg={target}"]
+        options += ["--", "--", *options_of_tests]
+        environment = os.environ | {
+            "CARGO_TARGET_DIR": str(OUT / self.name / "build"),
+            # Most of a mutant's time is the build after one changed line.
+            "CARGO_INCREMENTAL": "1",
+            "CARGO_PROFILE_DEV_DEBUG": "0",
+        }
+        command = self.command(unit, files, *options)
+        if near:
+            others = re.compile(rf"^mod (?!({'|'.join([*near.split(), 'support'])});).*\n", re.MULTILINE)
+            tests = OUT / self.name / "tree/crates/sqs-once/tests/all/main.rs"
+            tests.write_text(others.sub("", tests.read_text()))
+        status = subprocess.run(command, env=environment, stdout=sys.stderr).returncode
+        # 2: mutants were missed; 3: tests timed out; 4 would be a failure without any mutant.
+        if status not in (0, 2, 3):
+            raise SystemExit(f"FAILED with {status}: {' '.join(map(str, command))}")
+        outcomes = json.loads((out / "mutants.out/outcomes.json").read_text())["outcomes"]
+        judged = {}
+        for outcome in outcomes:
+            if outcome["scenario"] != "Baseline":
+                judged.setdefault(outcome["summary"], []).append(outcome["scenario"]["Mutant"]["name"])
+        judged["seconds"] = sum(phase["duration"] for outcome in outcomes for phase in outcome["phase_results"])
+        return judged
+
+    def merged(self, unit, parts):
+        *shards, survivors = parts.values()
+
+        def named(summary):
+            return [name for shard in shards for name in shard.get(summary, [])]
+
+        return {
+            "caught": len(named("CaughtMutant")) + len(survivors.get("CaughtMutant", [])),
+            "unviable": len(named("Unviable")),
+            "timeouts": named("Timeout") + survivors.get("Timeout", []),
+            "survivors": survivors.get("MissedMutant", []),
+            "seconds": round(sum(part.get("seconds", 0) for part in parts.values())),
+        }
+
+    def show(self, records):
+        reasons = kept()
+        rows, survivors = [], []
+        for module, record in records.items():
+            figures = record["figures"]
+            kinds = [figures["caught"], len(figures["timeouts"]), len(figures["survivors"]), figures["unviable"]]
+            rows.append([f"`{module}`", sum(kinds), *kinds])
+            for survivor in figures["survivors"]:
+                file, line, change = PLACE.match(survivor).groups()
+                place = file.removeprefix("crates/")
+                survivors.append([f"`{place}:{line}`", f"`{change}`", reasons.get(f"{file}: {change}", "**none yet**")])
+        shown = table(["module", "mutants:", "caught:", "timed out:", "survived:", "did not compile:"], rows)
+        if survivors:
+            shown += "\n\n" + table(["survivor", "mutation", "why it is kept"], survivors)
+        return shown
+
+    def problems(self, records):
+        reasons = set(kept())
+        found = set()
+        for record in records.values():
+            places = (PLACE.match(survivor).groups() for survivor in record["figures"]["survivors"])
+            found |= {f"{file}: {change}" for file, _, change in places}
+        file = KEPT.relative_to(ROOT)
+        return [
+            *(f"{file} gives no reason for the survivor {name!r}" for name in sorted(found - reasons)),
+            *(f"{file} gives a reason for {name!r}, which does not survive" for name in sorted(reasons - found)),
+        ]
+
+
+def kept():
+    return {one["mutant"]: one["reason"] for one in tomllib.loads(KEPT.read_text()).get("survivor", [])}

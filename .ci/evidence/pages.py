@@ -1,0 +1,101 @@
+"""The records on the pages: each page is what `.ci/long --write` makes of them."""
+
+import re
+import subprocess
+
+from .run import FIGURES, ROOT, output
+
+SECTION = re.compile(r"<!-- figures: (\S+) -->\n.*?<!-- end -->", re.DOTALL)
+CHANGED = "The code they cover has changed since."
+
+
+def is_shallow():
+    return output("git", "rev-parse", "--is-shallow-repository").strip() == "true"
+
+
+def is_older(record, unit):
+    """Whether the code has changed since the figures were measured."""
+    return subprocess.run(["git", "diff", "--quiet", record["commit"], "--", *unit.covers], cwd=ROOT).returncode != 0
+
+
+def section(run, records, older):
+    """A run's figures, when they were measured, and which of them are older than the code."""
+    body = run.show(records) if records else "Not measured yet."
+    groups = {}
+    for unit, record in records.items():
+        key = (record["commit"][:7], record["date"], unit in older)
+        groups.setdefault(key, []).append(unit)
+    lines = []
+    for (commit, date, changed), units in groups.items():
+        names = "These figures" if len(groups) == 1 else f"The figures of {', '.join(f'`{unit}`' for unit in units)}"
+        measured = f"{names} were measured at `{commit}` on {date}."
+        lines.append(f"> {measured} {CHANGED}" if changed else measured)
+    parts = [part for part in (body, *lines) if part]
+    return f"<!-- figures: {run.name} -->\n\n" + "\n\n".join(parts) + "\n\n<!-- end -->"
+
+
+def written(runs, page, text, older_units):
+    """The page with every run's section as it must be."""
+    named = {run.name: run for run in runs if run.page == page}
+    marked = SECTION.findall(text)
+    if sorted(marked) != sorted(named):
+        raise SystemExit(f"{page} must have a section for each of {sorted(named)}, and has {sorted(marked)}")
+
+    def replace(found):
+        run = named[found[1]]
+        return section(run, run.records(), older_units[run.name])
+
+    return SECTION.sub(replace, text)
+
+
+def pages(runs):
+    return sorted({run.page for run in runs})
+
+
+def write(runs):
+    if is_shallow():
+        raise SystemExit("a shallow clone does not know the commits of the figures")
+    older = {}
+    for run in runs:
+        older[run.name] = {unit for unit, record in run.records().items() if is_older(record, run.units[unit])}
+    for page in pages(runs):
+        file = ROOT / page
+        file.write_text(written(runs, page, file.read_text(), older))
+        print(f"wrote {page}")
+
+
+def check(runs):
+    """Every record is one of a published run, and every page is what the records make of it."""
+    problems, older = [], {}
+    known = {f"{run.name}.json" for run in runs}
+    problems += [f"{file} is the record of no run" for file in FIGURES.glob("*.json") if file.name not in known]
+    for run in runs:
+        records = run.records()
+        problems += run.problems(records) if records else []
+        older[run.name] = set()
+        for unit in run.units.values():
+            gone = [path for path in unit.covers if not (ROOT / path).exists()]
+            problems += [f"{run.name} covers {path}, which is gone" for path in gone]
+        for unit, record in records.items():
+            if record["arguments"] != run.units[unit].arguments:
+                problems.append(f"{run.name} {unit} was measured with {record['arguments']}: not what is published")
+            if is_shallow():
+                continue
+            commit = record["commit"]
+            ancestor = ["git", "merge-base", "--is-ancestor", commit, "HEAD"]
+            if len(commit) != 40 or subprocess.run(ancestor, cwd=ROOT, stderr=subprocess.DEVNULL).returncode:
+                problems.append(f"{run.name} {unit} was measured at {commit}, which is not part of this history")
+            elif is_older(record, run.units[unit]):
+                older[run.name].add(unit)
+    if is_shallow():
+        print("NOT CHECKED: whether figures are older than the code, and the pages: the clone is shallow")
+    elif not problems:
+        for page in pages(runs):
+            text = (ROOT / page).read_text()
+            if text != written(runs, page, text, older):
+                problems.append(f"{page} is not what `.ci/long --write` makes of the records and of the code")
+    if problems:
+        raise SystemExit("\n".join(problems))
+    if not is_shallow():
+        records = sum(len(run.records()) for run in runs)
+        print(f"{records} records, {sum(map(len, older.values()))} of them older than the code")
