@@ -50,5 +50,5 @@ class Agreement(Run):
             first, last = figures["seeds"]
             seeds = first if first == last else f"{first} to {last}"
             requests = f"{figures['requests']:,}" if figures["requests"] else "–"
-            rows.append([unit, f"{figures['operations']:,}", requests, seeds, 0])
-        return table(["beside", "operations:", "requests:", "seeds:", "unknown differences:"], rows)
+            rows.append([unit, f"{figures['operations']:,}", requests, seeds])
+        return table(["beside", "operations:", "requests:", "seeds:"], rows)

@@ -8,8 +8,7 @@ use sqs_once_sim::simulation::{Campaign, Depth, Mutant, Options};
 const WINDOW: u64 = 100;
 /// The page with a row for each mutant.
 const PAGE: &str = include_str!("../../../../docs/reliability.md");
-const SEARCH: &str =
-    "`.ci/long sim-mutants`, then `.ci/long --write`, publishes the seeds anew";
+const SEARCH: &str = "`.ci/long sim-mutants`, then `.ci/long --write`, publishes the seeds anew";
 
 /// The one row of a mutant, and its seed.
 fn published(mutant: Mutant) -> (&'static str, u64) {
