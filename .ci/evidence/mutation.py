@@ -22,7 +22,7 @@ KEPT = ROOT / "verification/survivors.toml"
 PLACE = re.compile(r"^(\S+?):(\d+):\d+: (.*)$")
 
 
-# The modules of `tests/all` that are next to a file. They catch most of its mutants, and build in seconds alone.
+# The modules of `tests/all` that are next to a file, and to a module. They catch most of its mutants, and build in seconds alone.
 NEXT_TO = {
     "disposition/attributes.rs": "dead_letters",
     "disposition/backoff.rs": "visibility",
@@ -32,6 +32,8 @@ NEXT_TO = {
     "disposition/settings.rs": "dead_letters visibility",
     "disposition/sqs.rs": "dead_letters visibility",
     "disposition/visibility.rs": "visibility",
+    "idempotency": "also_read batch cache idempotency_run metrics recorded start store_trouble transactional"
+    " transactional_settings transactions writes",
     "idempotency/cache.rs": "cache",
     "idempotency/driver.rs": "batch transactional writes recorded transactions store_trouble",
     "idempotency/elsewhere.rs": "also_read",
@@ -71,16 +73,28 @@ class Mutation(Run):
     def part(self, unit, arguments, part, done):
         target = "--test=all" if unit != "postgres" else "--tests"
         if part.startswith("survivors"):
-            missed = [name for one in done.values() for name in one.get("MissedMutant", [])]
-            chosen = [word for name in missed for word in ("--re", f"^{re.escape(name)}$")]
-            skipped = [word for name in SLOW for word in ("--skip", f"{name}::")]
-            return self.judged(unit, arguments["files"], chosen, target, skipped) if missed else {}
+            left = [name for one in done.values() for name in one.get("MissedMutant", [])]
+            return self.judged_again(unit, arguments["files"], left, target)
         *file, number, count = part.split("~")
         file = "/".join(file)
         [sources] = self.units[unit].covers
         path = f"{sources.partition('/src')[0]}/src/{file}"
         shard = ["--shard", f"{number}/{count}", "--sharding", "slice"]
         return self.judged(unit, path, shard, target, [], NEXT_TO.get(file))
+
+    def judged_again(self, unit, files, left, target):
+        """Whether the module's own tests notice what is left, and whether all fast tests do."""
+        skipped = [word for name in SLOW for word in ("--skip", f"{name}::")]
+        found = {"seconds": 0}
+        for near in dict.fromkeys([NEXT_TO.get(unit), None]):
+            if left:
+                chosen = [word for name in left for word in ("--re", f"^{re.escape(name)}$")]
+                judged = self.judged(unit, files, chosen, target, skipped, near)
+                left = judged.pop("MissedMutant", [])
+                found["seconds"] += judged.pop("seconds")
+                for summary, names in judged.items():
+                    found.setdefault(summary, []).extend(names)
+        return found | {"MissedMutant": left}
 
     def command(self, unit, files, *options):
         package = "sqs-once-postgres" if unit == "postgres" else "sqs-once"
