@@ -22,7 +22,8 @@ KEPT = ROOT / "verification/survivors.toml"
 PLACE = re.compile(r"^(\S+?):(\d+):\d+: (.*)$")
 
 
-# The modules of `tests/all` that are next to a file, and to a module. They catch most of its mutants, and build in seconds alone.
+# The modules of `tests/all` that are next to a file, and to a module. They catch most of its mutants. Without the other
+# modules they build in seconds.
 NEXT_TO = {
     "disposition/attributes.rs": "dead_letters",
     "disposition/backoff.rs": "visibility",
