@@ -272,7 +272,9 @@ class Cli:
         assert len(batch["Successful"]) == 1
         counts = self.json("get-queue-attributes", *queue, "--attribute-names", "All")["Attributes"]
         assert counts["ApproximateNumberOfMessages"] == "2"
-        received = self.json("receive-message", *queue, "--max-number-of-messages", "10", "--wait-time-seconds", "5")
+        received = self.json("receive-message", *queue, "--max-number-of-messages", "10",
+                             # The commands that follow take a while on a busy machine.
+                             "--wait-time-seconds", "5", "--visibility-timeout", "3600")
         handles = [message["ReceiptHandle"] for message in received["Messages"]]
         assert len(handles) == 2
         first = (*queue, "--receipt-handle", handles[0])

@@ -20,9 +20,9 @@ use tokio_postgres::NoTls;
 ///
 /// Its settings are PostgreSQL's own, `fsync` included. A process that is killed loses nothing that it had written, so
 /// without `fsync` every commit would survive as well; but a commit would be done sooner than in production, and a
-/// kill would seldom fall between its write and its answer. A test with thousands of commits may still do
-/// `ALTER SYSTEM SET fsync = off` and `SELECT pg_reload_conf()`. (`synchronous_commit` is another matter: what it
-/// answers early is in the server's memory alone.)
+/// kill would seldom fall between its write and its answer. Tests with thousands of commits that kill no server use
+/// [`start_without_fsync`](Self::start_without_fsync). (`synchronous_commit` is another matter: what it answers early
+/// is in the server's memory alone.)
 pub struct Server {
     guardian: Mutex<Guardian>,
     port: Port,
@@ -40,7 +40,17 @@ impl Server {
     #[must_use]
     #[track_caller]
     pub fn start() -> Self {
-        or_panic(Self::try_start(|_| Ok(None)))
+        or_panic(Self::try_start(|_| Ok(None), &[]))
+    }
+
+    /// The same without `fsync`: commits do not wait for the disk.
+    ///
+    /// # Panics
+    /// As [`start`](Self::start).
+    #[must_use]
+    #[track_caller]
+    pub fn start_without_fsync() -> Self {
+        or_panic(Self::try_start(|_| Ok(None), &["fsync=off"]))
     }
 
     /// The same with TLS, without which this server accepts no connection to its databases. Its certificate is for
@@ -51,10 +61,13 @@ impl Server {
     #[must_use]
     #[track_caller]
     pub fn start_with_tls() -> Self {
-        or_panic(Self::try_start(|cluster| Tls::make(cluster).map(Some)))
+        or_panic(Self::try_start(|cluster| Tls::make(cluster).map(Some), &[]))
     }
 
-    fn try_start(tls: impl FnOnce(&Path) -> Result<Option<Tls>, Error>) -> Result<Self, Error> {
+    fn try_start(
+        tls: impl FnOnce(&Path) -> Result<Option<Tls>, Error>,
+        more_settings: &[&str],
+    ) -> Result<Self, Error> {
         let installation = Installation::ready()?;
         let port = Port::take(&installation.ports())?;
         let clusters = installation.clusters();
@@ -74,6 +87,9 @@ impl Server {
         command.arg("-D").arg(data);
         for setting in settings(&port, tls.as_ref()) {
             command.args(["-c", &setting]);
+        }
+        for setting in more_settings {
+            command.args(["-c", setting]);
         }
         let mut guardian = Guardian::new(cluster.keep(), &command)?;
         guardian.start()?;

@@ -16,7 +16,7 @@ pub(crate) const NOW: Timestamp = Timestamp::from_secs(4_102_444_800);
 
 /// The server of the tests that leave it alive.
 pub(crate) fn server() -> &'static Server {
-    static SERVER: LazyLock<Server> = LazyLock::new(Server::start);
+    static SERVER: LazyLock<Server> = LazyLock::new(Server::start_without_fsync);
     &SERVER
 }
 

@@ -27,7 +27,7 @@ const STEPS: usize = 40;
 /// How many stories are told at a time.
 const AT_ONCE: usize = 8;
 
-static SERVER: LazyLock<Server> = LazyLock::new(Server::start);
+static SERVER: LazyLock<Server> = LazyLock::new(Server::start_without_fsync);
 
 fn number(variable: &str, default: u64) -> u64 {
     let text = std::env::var(variable).ok();

@@ -283,7 +283,7 @@ fn every_message_is_one_that_the_sources_say() {
         );
     }
     sources(
-        &root().join("crates/sqs-once-macros/tests/ui"),
+        &root().join("crates/sqs-once/tests/ui"),
         "stderr",
         &mut code,
     );

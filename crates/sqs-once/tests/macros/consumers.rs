@@ -150,7 +150,7 @@ async fn the_namespace_is_the_crates_and_the_functions_name_unless_one_is_given(
 
     let notes = app.notes();
     let namespaces = notes.iter().filter_map(|id| id.split('#').next());
-    let expected = ["sqs-once-macros.unnamed", "payments", "by-hand"];
+    let expected = ["sqs-once.unnamed", "payments", "by-hand"];
     assert!(namespaces.eq(expected), "{notes:?}");
 }
 
@@ -306,7 +306,7 @@ async fn a_batch_handler_is_called_once_with_every_event_that_its_key_tells_apar
         assert!(failed.is_empty());
     }
     assert_eq!(app.notes(), ["1 1 2"]);
-    let namespace = Namespace::new("sqs-once-macros.together").unwrap();
+    let namespace = Namespace::new("sqs-once.together").unwrap();
     let key = BusinessKey::of(&("a", "2")).unwrap();
     let item = app.store.get(&namespace.item_id(&key)).unwrap();
     assert_eq!(item.status, Status::Completed);

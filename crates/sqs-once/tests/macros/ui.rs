@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::compiler::check;
 
 /// This package's folder, as the compiler names it.
-const PACKAGE: &str = "crates/sqs-once-macros/";
+const PACKAGE: &str = "crates/sqs-once/";
 
 #[test]
 fn every_mistake_is_explained_where_it_stands() {
@@ -62,8 +62,10 @@ fn one_error(text: &str) -> String {
         // It may begin with lines of the program, without their place.
         is_elsewhere &= !line.starts_with("help: ");
         lines.push(if let Some(place) = start.strip_prefix("--> ") {
-            is_elsewhere = !place.starts_with(PACKAGE);
-            match place.strip_prefix(PACKAGE) {
+            let own = place.strip_prefix(PACKAGE);
+            let own = own.filter(|place| place.starts_with("tests/"));
+            is_elsewhere = own.is_none();
+            match own {
                 Some(place) => format!("{indent}--> {place}"),
                 None => format!(
                     "{indent}--> $WORKSPACE/{}",

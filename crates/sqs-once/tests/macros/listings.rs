@@ -8,7 +8,7 @@ use crate::compiler::check;
 const README: &str = include_str!("../../../../README.md");
 
 /// Where the macros are documented.
-const MACROS: &str = include_str!("../../src/lib.rs");
+const MACROS: &str = include_str!("../../../sqs-once-macros/src/lib.rs");
 
 /// What the README leaves to the reader.
 const PRELUDE: &str = "
