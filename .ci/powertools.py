@@ -31,7 +31,7 @@ from local import AWS_ENV, OUT, ROOT, built
 sys.path.insert(0, str(ROOT / ".ci" / "powertools"))
 import vectors  # noqa: E402
 
-VECTORS = ROOT / "crates" / "sqs-once" / "tests" / "powertools_vectors.json"
+VECTORS = ROOT / "crates" / "sqs-once" / "tests" / "all" / "powertools_vectors.json"
 PACKAGES = ROOT / "crates" / "sqs-once-bench" / "peers" / "typescript"
 TABLE = "idempotency"
 PREFIX = vectors.PREFIX
