@@ -6,6 +6,7 @@ from .fuzzing import Fuzz
 from .kill import Kill
 from .mutation import Mutation
 from .simulator import Engine, Guards, Model, Simulation
+from .storms import Storms
 from .tables import Agreement
 
-RUNS = [Model(), Simulation(), Guards(), Engine(), Agreement(), Kill(), Fuzz(), Coverage(), Mutation(), Benchmark()]
+RUNS = [Model(), Simulation(), Guards(), Engine(), Agreement(), Storms(), Kill(), Fuzz(), Coverage(), Mutation(), Benchmark()]

@@ -117,6 +117,23 @@ impl Workspace {
             .collect()
     }
 
+    /// The packages whose features the build unites.
+    ///
+    /// All of them for a debug build, as for `cargo test --workspace`, so that both build the AWS SDK once. A release
+    /// build is what is deployed, which has the features of its own package alone. Where another package has a binary
+    /// of the same name, `--workspace` would build both, one over the other.
+    fn selection<'a>(&self, binary: &'a Binary, release: bool) -> Vec<&'a str> {
+        let namesakes = self
+            .binaries()
+            .into_iter()
+            .filter(|other| other.name == binary.name);
+        if release || namesakes.count() > 1 {
+            vec!["--package", &binary.package]
+        } else {
+            vec!["--workspace"]
+        }
+    }
+
     /// Builds `binary` and says where it is. Cargo's own progress is shown, unless `quiet`: then
     /// only what it has to say about a failure is.
     pub(crate) fn build(
@@ -126,7 +143,6 @@ impl Workspace {
         quiet: bool,
     ) -> Result<PathBuf, Error> {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        // Only this package, so that other members' features don't get into the binary.
         let mut command = Command::new(cargo);
         // `cargo run` tells this program about its own package. Build scripts that look at these
         // variables would take them for a change, and everything above them would be built anew.
@@ -147,7 +163,8 @@ impl Workspace {
         }
         let output = command
             .args(["build", "--message-format=json-render-diagnostics"])
-            .args(["--package", &binary.package, "--bin", &binary.name])
+            .args(self.selection(binary, release))
+            .args(["--bin", &binary.name])
             .args(release.then_some("--release"))
             .args(quiet.then_some("--quiet"))
             .current_dir(self.root())

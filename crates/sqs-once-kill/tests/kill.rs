@@ -33,7 +33,7 @@ async fn killed(way: Way, messages: usize, kills: usize) -> Accounts {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_processes_lose_no_order_and_repeat_effects_only_in_counted_windows() {
-    let accounts = killed(Way::ClaimFirst, 700, 10).await;
+    let accounts = killed(Way::ClaimFirst, 400, 6).await;
     assert!(accounts.add_up(), "{accounts}");
     assert!(accounts.recovered() > 0, "no kill mattered: {accounts}");
 }

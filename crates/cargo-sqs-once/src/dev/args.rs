@@ -37,7 +37,7 @@ pub(crate) struct DevArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) function: Option<String>,
 
-    /// Build and run the optimised binary
+    /// Build and run the optimised binary, with the features of its package alone
     #[arg(long)]
     pub(crate) release: bool,
 

@@ -121,6 +121,18 @@ fn event(records: &[(&str, &str)]) -> String {
 }
 
 #[test]
+fn another_package_may_have_a_binary_of_the_same_name() {
+    let project = Project::new();
+    project.write(
+        "lambda_runtime/src/bin/payments.rs",
+        "fn main() { unreachable!(\"this is not the function\") }",
+    );
+    let run = project.send(&event(&[("m-1", "good")]), &[]);
+    assert_eq!(run.status, Some(0), "{}", run.stderr);
+    assert_eq!(run.stdout, "{\"batchItemFailures\":[]}\n");
+}
+
+#[test]
 fn stdout_is_the_response_and_stderr_ends_in_the_table() {
     let project = Project::new();
     project.write(

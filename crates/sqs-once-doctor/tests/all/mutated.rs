@@ -71,11 +71,11 @@ fn damage(text: &str, rng: &mut Rng) -> String {
 
 #[test]
 fn damaged_deployments_are_examined_and_fixed_or_refused_but_nothing_panics() {
-    let seed = match std::env::var("SEED") {
+    let seed = match std::env::var("DOCTOR_SEED") {
         Ok(seed) => seed.parse().unwrap(),
         Err(_) => 1,
     };
-    println!("SEED={seed}");
+    println!("DOCTOR_SEED={seed}");
     let mut rng = Rng::with_seed(seed);
     let texts: Vec<String> = files()
         .iter()
