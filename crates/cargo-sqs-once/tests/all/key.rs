@@ -7,6 +7,7 @@ use sqs_once::key::Namespace;
 use sqs_once_local::LocalDynamoDb;
 use std::process::{Command, Stdio};
 use std::time::SystemTime;
+use tokio::net::TcpListener;
 
 const OWNER: &str = "000102030405060708090a0b0c0d0e0f";
 
@@ -341,7 +342,15 @@ async fn a_change_that_nobody_knows_the_end_of_is_logged_as_such() {
     let arguments = ["forget", "--log", log.to_str().unwrap(), "order-42"];
     let mut asked = AtTerminal::start(table.command(&arguments));
     asked.wait_for("[y/N] ");
+    let address = table.dynamodb.endpoint().replace("http://", "");
     table.dynamodb.stop().await;
+    // Otherwise another test's server may get the address, and answer.
+    let listener = TcpListener::bind(address).await.unwrap();
+    tokio::spawn(async move {
+        loop {
+            drop(listener.accept().await);
+        }
+    });
     asked.write("y\n");
     let run = asked.end();
     run.assert_failed_with("the store did not answer");

@@ -20,6 +20,7 @@ use sqs_once_local::{
     LocalDynamoDb, LocalSqs, NewMessage, QueueSettings, Queues, REGION, Redrive, TableDescription,
 };
 use sqs_once_operate::{DeadLetters, Error, Fate, KeyFrom, Keys, Selection, Standing, Tally};
+use tokio::net::TcpListener;
 
 /// Which requests fail, counted from 0.
 #[derive(Clone, Copy, Debug)]
@@ -321,6 +322,16 @@ async fn completed(keys: &[&str]) -> (LocalDynamoDb, Keys) {
     (dynamodb, Keys::new(DynamoDbStore::new(client, "sqs-once")))
 }
 
+/// A server that closes each connection.
+async fn hang_up_at(address: &str) {
+    let listener = TcpListener::bind(address).await.unwrap();
+    tokio::spawn(async move {
+        loop {
+            drop(listener.accept().await);
+        }
+    });
+}
+
 fn saying_its_key(body: &str) -> NewMessage {
     let mut message = NewMessage::new(format!("id-{body}"), body);
     let key = json!({"DataType": "String", "StringValue": format!("payments#{body}")});
@@ -447,7 +458,10 @@ async fn a_table_that_does_not_answer_leaves_the_messages_visible() {
     let account = Account::new("").await;
     account.put(saying_its_key("a1"));
     let (dynamodb, keys) = completed(&[]).await;
+    let address = dynamodb.endpoint().replace("http://", "");
     dynamodb.stop().await;
+    // Otherwise another test's server may get the address, and answer.
+    hang_up_at(&address).await;
     let letters = account.reliable(Some(keys));
     let (tally, ended) = account.redrive_all(&letters).await;
     assert!(matches!(ended, Err(Error::Store(_))), "{ended:?}");

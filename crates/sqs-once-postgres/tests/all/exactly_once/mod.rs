@@ -22,7 +22,7 @@ use postgres_for_tests::Server;
 use proxy::{Fault, Weather};
 use world::{Place, Told, Way, tell};
 
-const SEEDS: u64 = 250;
+const SEEDS: u64 = 100;
 /// Each of these messages meets each fault. A process that handles one record sends about as many.
 const STEPS: usize = 40;
 /// How many stories are told at a time.

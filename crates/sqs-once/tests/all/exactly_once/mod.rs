@@ -20,7 +20,7 @@ use tokio::runtime::Builder;
 use network::{EFFECTS, Fault, TABLE, Weather};
 use world::{Told, Way, tell};
 
-const SEEDS: u64 = 250;
+const SEEDS: u64 = 100;
 /// Each of these requests meets each fault, where a story makes so many.
 const STEPS: usize = 10;
 
