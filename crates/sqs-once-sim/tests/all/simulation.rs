@@ -23,7 +23,7 @@ fn a_seed_is_one_run() {
 
 #[test]
 fn every_property_holds() {
-    let campaign = Campaign::run(0..3000, Options::default(), 2, |_, _| {});
+    let campaign = Campaign::run(0..1500, Options::default(), 2, |_, _| {});
     assert!(campaign.failure.is_none(), "{campaign}");
     assert_nothing_is_tame(&campaign);
 }
@@ -34,7 +34,7 @@ fn beyond_the_margins_nothing_is_lost_or_committed_twice() {
         is_hostile: true,
         ..Options::default()
     };
-    let campaign = Campaign::run(0..1000, options, 2, |_, _| {});
+    let campaign = Campaign::run(0..500, options, 2, |_, _| {});
     assert!(campaign.failure.is_none(), "{campaign}");
     let owners = counted(&campaign, "beyond the margins: two live owners");
     assert!(owners > 0, "{campaign}");
