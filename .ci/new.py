@@ -10,6 +10,7 @@ import subprocess
 import tomllib
 
 from local import AWS_ENV, LOOPBACK_ONLY_ENV, OUT, ROOT, TARGET, built
+from shared import add_shared
 from template import POLLING, arn, check_own_metrics, granted, of_type, only, transform
 
 FOLDER = OUT / "new"
@@ -60,42 +61,13 @@ def generate(new):
         assert sorted(files) == sorted(json.loads(made.stdout)["files"]), f"{name}: {sorted(files)}"
 
 
-def features(cwd):
-    """The features of each package of others that a workspace builds for the target, by name and version."""
-    tree = ["cargo", "tree", "--workspace", "--edges", "normal,dev,no-proc-macro", "--prefix", "none", "--format", "{p}\t{f}"]
-    lines = run(tree, cwd=cwd, stdout=subprocess.PIPE, text=True).stdout.splitlines()
-    packages = (line.removesuffix(" (*)").split("\t") for line in lines if line)
-    return {tuple(it.split()[:2]): chosen for it, chosen in packages if "(/" not in it and "(proc-macro)" not in it}
-
-
 def share():
-    """Every project gets a dependency that wants of others' packages what our workspace wants: what was built for that is
-    the same then, and not built again. The features of our own packages are left to each project."""
-    ours = features(ROOT)
-    shared = FOLDER / "shared"
-    (shared / "src").mkdir(parents=True)
-    (shared / "src" / "lib.rs").touch()
+    """Every project takes what was built for our workspace. The features of our own packages are left to each project."""
     for name in VARIANTS:
         manifest = FOLDER / name / "Cargo.toml"
         text = manifest.read_text()
         manifest.write_text(text.replace("\n[dependencies]\n", '\n[dependencies]\nshared = { path = "../shared" }\n', 1))
-    wanted = {}
-    # What is wanted may want further packages.
-    for _ in range(5):
-        lines = [
-            f'p{index} = {{ package = "{name}", version = "={version[1:]}", default-features = false, '
-            f"features = {json.dumps([feature for feature in chosen.split(',') if feature])} }}\n"
-            for index, ((name, version), chosen) in enumerate(sorted(wanted.items()))
-        ]
-        manifest = '[package]\nname = "shared"\nedition = "2024"\n\n[dependencies]\n' + "".join(lines)
-        (shared / "Cargo.toml").write_text(manifest)
-        shutil.copy(ROOT / "Cargo.lock", FOLDER)
-        theirs = features(FOLDER)
-        again = {package for package, chosen in theirs.items() if ours.get(package) != chosen}
-        if not again:
-            return
-        wanted |= {package: ours[package] for package in theirs if package in ours}
-    raise SystemExit(f"built once more: {again}")
+    add_shared(FOLDER, "normal,dev")
 
 
 def contents(folder):

@@ -12,6 +12,7 @@ import tarfile
 from pathlib import Path
 
 from local import OUT, ROOT
+from shared import add_shared
 
 SEMVER_CHECKS = "cargo-semver-checks@0.51.0"
 UNPACKED = OUT / "packages"
@@ -83,11 +84,11 @@ def build_unpacked(packages, version):
     profile = (ROOT / "Cargo.toml").read_text().partition("[profile.dev]")[2]
     manifest = f'[workspace]\nresolver = "3"\nmembers = ["*"]\n\n[patch.crates-io]\n{"".join(patches)}\n[profile.dev]{profile}'
     (UNPACKED / "Cargo.toml").write_text(manifest)
-    shutil.copy(ROOT / "Cargo.lock", UNPACKED)
+    add_shared(UNPACKED, "normal")
     env = {**os.environ, "CARGO_TARGET_DIR": str(target)}
     subprocess.run(["cargo", "check", "--workspace", "--all-features"], cwd=UNPACKED, env=env, check=True)
     # As docs.rs does: the guides are pages of it.
-    pages = ["cargo", "doc", "--no-deps", "--package=sqs-once", "--all-features"]
+    pages = ["cargo", "doc", "--no-deps", "--package=sqs-once", "--package=shared", "--all-features"]
     subprocess.run(pages, cwd=UNPACKED, env={**env, "RUSTDOCFLAGS": "-D warnings"}, check=True)
 
 

@@ -1,0 +1,41 @@
+"""Other cargo workspaces on this machine use what was built for this one, and do not build it again."""
+
+import json
+import shutil
+import subprocess
+
+from local import ROOT
+
+
+def add_shared(folder, edges):
+    """Adds a package `shared` to the workspace in `folder`. Its dependencies have the features that our workspace gives
+    them: what is built with the same features is the same. `edges` are the kinds of dependencies that will be built."""
+    ours = features(ROOT, "normal,dev")
+    shared = folder / "shared"
+    (shared / "src").mkdir(parents=True)
+    (shared / "src" / "lib.rs").touch()
+    wanted = {}
+    # What is wanted may want further packages.
+    for _ in range(5):
+        lines = [
+            f'p{index} = {{ package = "{name}", version = "={version[1:]}", default-features = false, '
+            f"features = {json.dumps([feature for feature in chosen.split(',') if feature])} }}\n"
+            for index, ((name, version), chosen) in enumerate(sorted(wanted.items()))
+        ]
+        manifest = '[package]\nname = "shared"\nedition = "2024"\n\n[dependencies]\n' + "".join(lines)
+        (shared / "Cargo.toml").write_text(manifest)
+        shutil.copy(ROOT / "Cargo.lock", folder)
+        theirs = features(folder, edges)
+        again = {package for package, chosen in theirs.items() if ours.get(package) != chosen}
+        if not again:
+            return
+        wanted |= {package: ours[package] for package in theirs if package in ours}
+    raise SystemExit(f"built once more: {again}")
+
+
+def features(workspace, edges):
+    """The features of each package of others that a workspace builds for the target, by name and version."""
+    tree = ["cargo", "tree", "--workspace", f"--edges={edges},no-proc-macro", "--prefix=none", "--format={p}\t{f}"]
+    told = subprocess.run(tree, cwd=workspace, stdout=subprocess.PIPE, check=True, text=True)
+    packages = (line.removesuffix(" (*)").split("\t") for line in told.stdout.splitlines() if line)
+    return {tuple(it.split()[:2]): chosen for it, chosen in packages if "(/" not in it and "(proc-macro)" not in it}
