@@ -264,6 +264,16 @@ async fn record_after_looks_under_both_ids_and_claims_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn record_after_runs_beside_a_claim_of_the_other_id() {
+    let runs = Runs::default();
+    let version = |own, other| version(own, Some(other), &runs).mode(Mode::RecordAfter);
+    let old = Bench::new(version("old", "new"));
+    let new = old.beside(version("new", "old"));
+    old.another_worker_claims("k").await;
+    new.run(event("k")).await.assert_processed("m-1");
+}
+
+#[tokio::test(start_paused = true)]
 async fn work_outside_of_sqs_looks_under_both_ids_too() {
     let (old, _, runs) = both();
     let idempotency = Idempotency::new()
