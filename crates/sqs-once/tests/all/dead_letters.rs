@@ -267,6 +267,35 @@ async fn a_message_of_any_size_is_moved_with_as_much_as_there_is_room_for() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn binary_attributes_count_towards_what_there_is_room_for() {
+    const PICTURE: usize = 30_000;
+    let picture = "AAAA".repeat(PICTURE / 3);
+    let names = "picture".len() + "Binary".len();
+    for (room, has_reason) in [(PICTURE + names + 40, true), (PICTURE + names, false)] {
+        let mut record = order_of(LIMIT - room);
+        record["messageAttributes"] =
+            json!({ "picture": { "dataType": "Binary", "binaryValue": picture } });
+        let sent = moved(record, || "x".repeat(20_000).into()).await;
+        let attributes = &sent["MessageAttributes"];
+        assert_eq!(attributes["picture"]["BinaryValue"], json!(picture));
+        assert_eq!(text(&sent, "sqs-once-reason").is_some(), has_reason);
+        assert_eq!(text(&sent, "sqs-once-error-chain"), None);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_without_a_cause_is_written_once_if_the_reason_has_room_for_it() {
+    let sent = moved(order("o-1"), || "x".repeat(1024).into()).await;
+    assert_eq!(text(&sent, "sqs-once-reason"), Some(&*"x".repeat(1024)));
+    assert_eq!(text(&sent, "sqs-once-error-chain"), None);
+    let sent = moved(order("o-1"), || "x".repeat(1025).into()).await;
+    assert_eq!(
+        text(&sent, "sqs-once-error-chain"),
+        Some(&*"x".repeat(1025))
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn characters_that_sqs_refuses_are_replaced() {
     let sent = moved(order("o-1"), || {
         "a\u{0}b\u{1b}[31mc\u{fffe}\u{ffff}\t\n\u{10000}ü".into()
