@@ -453,6 +453,27 @@ async fn attributes_of_others_stay() {
     assert_eq!(stored.unwrap().unwrap()["note"]["S"], "keep");
 }
 
+/// Powertools for TypeScript wrote fractions of a second until 2.1.
+#[tokio::test]
+async fn a_key_whose_expiration_has_a_fraction_of_a_second_can_be_changed() {
+    let table = Table::new().await;
+    table.put(json!({
+        "id": {"S": "payments#1"}, "status": {"S": "COMPLETED"},
+        "expiration": {"N": "4102448400.123"},
+    }));
+    let id = ItemId::from_stored("payments#1");
+    let seen = table.item(&id).await.unwrap();
+    assert!(matches!(
+        table.change(forever(), &seen).await,
+        Changed::Written(_)
+    ));
+    let refused = table.change(forever(), &seen).await;
+    assert!(
+        matches!(refused, Changed::Refused(_)),
+        "it has changed since"
+    );
+}
+
 /// Always the same, as a request that the SDK sends twice has one owner.
 struct Same;
 

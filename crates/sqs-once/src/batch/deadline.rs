@@ -23,6 +23,12 @@ pub(crate) struct Margins {
 }
 
 impl Margins {
+    /// Panics for what the environment would be refused.
+    pub(crate) fn set_deadline(&mut self, margin: Duration) {
+        assert!(!margin.is_zero(), "deadline_margin can't be zero");
+        self.deadline = Some(margin);
+    }
+
     /// Fills in what the environment says.
     pub(crate) fn or(self, env: &EnvSettings) -> Self {
         Self {

@@ -117,8 +117,7 @@ impl<Phase> Consumer<Phase> {
     /// If it is zero: Lambda would end the function before its answer is out.
     #[must_use]
     pub fn deadline_margin(self, margin: Duration) -> Self {
-        assert!(!margin.is_zero(), "deadline_margin can't be zero");
-        self.set(|settings| settings.margins.deadline = Some(margin))
+        self.set(|settings| settings.margins.set_deadline(margin))
     }
 
     /// How long one handler may run, or the one call of a [`BatchHandler`](crate::BatchHandler). Default: until the

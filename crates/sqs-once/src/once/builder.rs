@@ -139,9 +139,12 @@ impl Idempotency {
     /// How long before the invocation's deadline the work is cancelled, so that there is time to record
     /// what was done until then. Default: 1 s, or a tenth of the invocation's time where that is less; at
     /// most half of it.
+    ///
+    /// # Panics
+    /// If it is zero: the work would run until Lambda ends the function, and what it did would not be on record.
     #[must_use]
     pub fn deadline_margin(mut self, margin: Duration) -> Self {
-        self.margins.deadline = Some(margin);
+        self.margins.set_deadline(margin);
         self.set(|_| {})
     }
 

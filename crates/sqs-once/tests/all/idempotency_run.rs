@@ -54,6 +54,12 @@ async fn never() -> Result<Receipt, HandlerError> {
     panic!("it ran")
 }
 
+#[test]
+#[should_panic(expected = "deadline_margin can't be zero")]
+fn a_margin_of_nothing_leaves_no_time_to_record_the_work() {
+    let _ = Idempotency::new().deadline_margin(Duration::ZERO);
+}
+
 #[tokio::test(start_paused = true)]
 async fn work_is_done_once_and_a_duplicate_brings_its_value() {
     let bench = Bench::new();

@@ -100,7 +100,9 @@ pub(super) fn by_code(code: &str, message: &str) -> StoreErrorKind {
         | "Throttling"
         | "TransactionConflict"
         | "TransactionConflictException"
-        | "TransactionInProgressException" => StoreErrorKind::Throttled,
+        | "TransactionInProgressException"
+        // A global table's item is being written in another Region.
+        | "ReplicatedWriteConflictException" => StoreErrorKind::Throttled,
         // It may have done what was asked.
         "InternalServerError" | "InternalFailure" | "ServiceUnavailable" => {
             StoreErrorKind::Unanswered

@@ -155,6 +155,15 @@ impl DynamoDbStore {
     }
 }
 
+/// Whether an attribute must still be what it was.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Compared {
+    Not,
+    AsItIs,
+    /// A number that may have a fraction in the table, and was rounded up when it was read.
+    RoundedUp,
+}
+
 /// A conditional update, as it is put together.
 struct Replacement {
     set: Vec<String>,
@@ -187,20 +196,27 @@ impl Replacement {
         let validation = |item: &Item| item.fingerprint.as_ref().map(|print| text(print.as_str()));
         let data = |item: &Item| item.data.as_deref().map(text);
         // A completion or a claim changes one of the first five at least.
-        write.attribute("status", &names.status, seen, new, status, true);
-        write.attribute("lease", &names.lease, seen, new, lease, true);
-        write.attribute("expiration", &names.expiration, seen, new, expires, true);
-        write.attribute("owner", &names.owner, seen, new, owner, true);
-        write.attribute("fence", &names.fence, seen, new, fence, true);
+        write.attribute("status", &names.status, seen, new, status, Compared::AsItIs);
+        write.attribute("lease", &names.lease, seen, new, lease, Compared::AsItIs);
+        write.attribute(
+            "expiration",
+            &names.expiration,
+            seen,
+            new,
+            expires,
+            Compared::RoundedUp,
+        );
+        write.attribute("owner", &names.owner, seen, new, owner, Compared::AsItIs);
+        write.attribute("fence", &names.fence, seen, new, fence, Compared::AsItIs);
         write.attribute(
             "validation",
             &names.fingerprint,
             seen,
             new,
             validation,
-            false,
+            Compared::Not,
         );
-        write.attribute("data", &names.data, seen, new, data, false);
+        write.attribute("data", &names.data, seen, new, data, Compared::Not);
         write
     }
 
@@ -212,10 +228,11 @@ impl Replacement {
         seen: Option<&Item>,
         new: &Item,
         value: impl Fn(&Item) -> Option<AttributeValue>,
-        is_compared: bool,
+        compared: Compared,
     ) {
         let (before, after) = (seen.and_then(&value), value(new));
-        let compared = is_compared && seen.is_some();
+        let is_rounded = compared == Compared::RoundedUp;
+        let compared = compared != Compared::Not && seen.is_some();
         if before == after && !compared {
             return;
         }
@@ -223,6 +240,13 @@ impl Replacement {
             .insert(format!("#{placeholder}"), name.to_owned());
         if compared {
             self.conditions.push(match &before {
+                Some(before) if is_rounded => {
+                    let below = AttributeValue::N(one_less(before));
+                    self.values.insert(format!(":below_{placeholder}"), below);
+                    format!(
+                        "#{placeholder} > :below_{placeholder} AND #{placeholder} <= :seen_{placeholder}"
+                    )
+                }
                 Some(_) => format!("#{placeholder} = :seen_{placeholder}"),
                 // Powertools may write NULL where it has nothing to say.
                 None => {
@@ -260,6 +284,12 @@ impl Replacement {
         }
         update
     }
+}
+
+fn one_less(number: &AttributeValue) -> String {
+    let number = number.as_n().map_or("", String::as_str);
+    let number: i128 = number.parse().unwrap_or_default();
+    (number - 1).to_string()
 }
 
 fn status_text(status: &Status) -> &str {

@@ -88,7 +88,10 @@ impl Table {
                 status => Status::Unknown(status),
             },
             lease_until: number(&names.lease)?.map(Timestamp::from_millis),
-            expiration: number(&names.expiration)?.map(Timestamp::from_secs),
+            expiration: optional(attributes, &names.expiration, |value| {
+                rounded_up(value.as_n().ok()?)
+            })?
+            .map(Timestamp::from_secs),
             fingerprint: text(&names.fingerprint)?
                 // Powertools writes an empty one when it validates no payload.
                 .filter(|fingerprint| !fingerprint.is_empty())
@@ -136,6 +139,18 @@ pub(super) fn number(value: u64) -> AttributeValue {
 
 pub(super) fn expiration(at: Timestamp) -> AttributeValue {
     number(whole_secs(at).as_secs())
+}
+
+/// A whole number. Powertools for TypeScript wrote fractions of a second before 2.2; rounded down, an item would expire
+/// before its time.
+fn rounded_up(number: &str) -> Option<u64> {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let whole: u64 = whole.parse().ok()?;
+    if !fraction.bytes().all(|digit| digit.is_ascii_digit()) {
+        return None;
+    }
+    let has_fraction = fraction.bytes().any(|digit| digit != b'0');
+    whole.checked_add(has_fraction.into())
 }
 
 fn optional<T>(

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use sqs_once::MemoryStore;
 use sqs_once::conformance::{self, Fixture};
 use sqs_once::idempotency::{Admission, Refusal, on_claimed};
 use sqs_once::store::{Settled, StoreErrorKind};
+use sqs_once::{MemoryStore, Timestamp};
 
 use crate::store_suite::support::{InMemory, OnDynamoDb, completion, ids, new_claims, settlements};
 
@@ -86,6 +86,37 @@ async fn an_item_that_powertools_completed_is_a_duplicate() {
             .filter(|shown| !shown.is_empty())
             .map(Into::into);
         assert_eq!(admission, Admission::Refused(Refusal::Duplicate { data }));
+    }
+}
+
+/// Powertools for TypeScript wrote fractions of a second until 2.1.
+#[tokio::test]
+async fn an_expiration_with_a_fraction_of_a_second_is_rounded_up() {
+    let table = OnDynamoDb::start().await;
+    for (written, seconds) in [
+        ("4102448400.123", 4_102_448_401),
+        ("4102448400.9999999", 4_102_448_401),
+        ("4102448400.0", 4_102_448_400),
+        ("0.5", 1),
+    ] {
+        let claims = new_claims(2);
+        let completed = HashMap::from([
+            ("id".to_owned(), text(claims[1].id.as_str())),
+            ("status".to_owned(), text("COMPLETED")),
+            (
+                "expiration".to_owned(),
+                AttributeValue::N(written.to_owned()),
+            ),
+        ]);
+        table.put(completed).await;
+        let read = table.store().read(&ids(&claims[1..])).await;
+        let item = read[0].as_ref().unwrap().as_ref().unwrap();
+        let expires = Timestamp::from_secs(seconds);
+        assert_eq!(item.expiration, Some(expires), "{written}");
+        let answers = table.store().claim(&claims).await;
+        let admission = on_claimed(&claims[1], answers[1].as_ref().unwrap());
+        let is_refused = matches!(admission, Admission::Refused(Refusal::Duplicate { .. }));
+        assert_eq!(is_refused, expires > claims[1].now, "{written}");
     }
 }
 

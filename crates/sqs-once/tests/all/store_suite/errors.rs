@@ -95,6 +95,18 @@ async fn a_refused_request_names_its_fix() {
             "capacity",
         ),
         (
+            "ReplicatedWriteConflictException",
+            "The item is being modified by a request in another Region",
+            StoreErrorKind::Throttled,
+            "capacity",
+        ),
+        (
+            "ItemCollectionSizeLimitExceededException",
+            "Item collection size limit of 10 GB exceeded",
+            StoreErrorKind::Other,
+            "10 GB",
+        ),
+        (
             "ValidationException",
             "Too long",
             StoreErrorKind::Other,
