@@ -87,7 +87,8 @@ class Mutation(Run):
         """Whether the module's own tests notice what is left, and whether all fast tests do."""
         skipped = [word for name in SLOW for word in ("--skip", f"{name}::")]
         found = {"seconds": 0}
-        for near in dict.fromkeys([NEXT_TO.get(unit), None]):
+        everything = target if unit == "postgres" else f"{target} --lib"
+        for near, target in {NEXT_TO.get(unit): target, None: everything}.items():
             if left:
                 chosen = [word for name in left for word in ("--re", f"^{re.escape(name)}$")]
                 judged = self.judged(unit, files, chosen, target, skipped, near)
@@ -109,7 +110,7 @@ class Mutation(Run):
         """The names of the chosen mutants, by what the tests made of them."""
         out = OUT / self.name / "out"
         options = ["--in-place", "--output", out, "--timeout-multiplier", "4", "--minimum-test-timeout", "20"]
-        options += ["--no-times", "--colors", "never", *chosen, f"--cargo-arg={target}"]
+        options += ["--no-times", "--colors", "never", *chosen, *(f"--cargo-arg={one}" for one in target.split())]
         options += ["--", "--", *options_of_tests]
         environment = os.environ | {
             "CARGO_TARGET_DIR": str(OUT / self.name / "build"),

@@ -38,7 +38,10 @@ fn no_such_card() -> HandlerError {
 }
 
 /// Sends one record to the dead-letter queue.
-async fn moved(record: Value, error: fn() -> HandlerError) -> Value {
+async fn moved(
+    record: Value,
+    error: impl Fn() -> HandlerError + Clone + Send + Sync + 'static,
+) -> Value {
     let (bench, sqs) = (Bench::new(), Sqs::default());
     let consumer = refusing(&bench, &sqs, DLQ, error);
     assert!(bench.invoke(&consumer, event([record])).await.is_empty());
@@ -115,6 +118,22 @@ async fn a_terminal_record_is_moved_with_all_it_had_and_all_there_is_to_know() {
     );
     // A standard queue knows no deduplication id.
     assert_eq!(sent["MessageDeduplicationId"], Value::Null);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_standard_dead_letter_queue_gets_no_group_for_a_message_without_one() {
+    let sent = moved(order("o-1"), no_such_card).await;
+    assert_eq!(sent["MessageGroupId"], Value::Null);
+}
+
+#[tokio::test(start_paused = true)]
+async fn on_the_testing_kits_bench_too_the_client_of_the_code_sends_dead_letters() {
+    let sqs = Sqs::default();
+    let consumer = refusing(&Bench::new(), &sqs, DLQ, no_such_card);
+    let event = sqs_once::testing::Event::of([&json!({ "id": "o-1" })]);
+    let bench = sqs_once::testing::Bench::new(consumer);
+    bench.run(event).await.assert_terminal("m-1");
+    assert_eq!(sqs.asked("SendMessage").len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -208,6 +227,20 @@ async fn denied_access_names_the_permission_that_is_missing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_queue_that_is_not_there_is_named_by_json_and_by_query_protocol() {
+    for code in [
+        "com.amazonaws.sqs#QueueDoesNotExist",
+        "AWS.SimpleQueueService.NonExistentQueue",
+    ] {
+        let (bench, sqs) = (Bench::new(), Sqs::always(Turn::Refuse(code)));
+        let consumer = refusing(&bench, &sqs, DLQ, no_such_card);
+        bench.invoke(&consumer, event([order("o-1")])).await;
+        let log = bench.log.all();
+        assert!(log.contains("no queue has that URL"), "{code}: {log}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_message_with_ten_attributes_is_moved_as_it_is_and_one_with_nine_gets_the_reason() {
     for (own, added) in [
         (10, vec![]),
@@ -288,11 +321,12 @@ async fn an_error_without_a_cause_is_written_once_if_the_reason_has_room_for_it(
     let sent = moved(order("o-1"), || "x".repeat(1024).into()).await;
     assert_eq!(text(&sent, "sqs-once-reason"), Some(&*"x".repeat(1024)));
     assert_eq!(text(&sent, "sqs-once-error-chain"), None);
-    let sent = moved(order("o-1"), || "x".repeat(1025).into()).await;
-    assert_eq!(
-        text(&sent, "sqs-once-error-chain"),
-        Some(&*"x".repeat(1025))
-    );
+    for length in [1025, 16 * 1024] {
+        let error = move || "x".repeat(length).into();
+        let sent = moved(order("o-1"), error).await;
+        let chain = text(&sent, "sqs-once-error-chain");
+        assert_eq!(chain, Some(&*"x".repeat(length)));
+    }
 }
 
 #[tokio::test(start_paused = true)]
