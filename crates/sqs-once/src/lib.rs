@@ -118,7 +118,7 @@ pub use error::{Disposition, Error};
 pub use handler::{
     Attempt, Batch, BatchHandler, BatchOutcome, BatchParts, BatchRecord, Done, FromBatch,
     FromRecord, Handler, HandlerError, IdempotencyToken, IntoBatchOutcome, IntoOutcome, Key,
-    MessageMeta, RecordParts, Recorded, Remaining, ResultExt, State,
+    MessageMeta, RecordParts, Recorded, Remaining, ResultExt, State, spawn_blocking,
 };
 pub use idempotency::{Cache, Mode};
 pub use key::{BusinessKey, KeyError};

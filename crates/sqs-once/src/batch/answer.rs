@@ -1,11 +1,15 @@
 //! A batch and its answer, which goes out in time whatever the batch does.
 
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::task::JoinHandle;
-use tokio::time::timeout_at;
+use tokio::time::{timeout, timeout_at};
 use tracing::{Instrument, error, warn};
 
+use crate::handler::Running;
 use crate::record::Message;
 
 use super::Deadline;
@@ -14,6 +18,9 @@ use super::ledger::{Ledger, Report};
 use super::nearing;
 use super::run::Run;
 use super::tally::Tally;
+
+/// How long a batch that is cancelled takes to end at most, unless a handler blocks.
+const CANCELLED: Duration = Duration::from_millis(1);
 
 /// Runs a batch and reports on every record, in the batch's order, before the deadline.
 pub(crate) async fn run(
@@ -25,11 +32,19 @@ pub(crate) async fn run(
         messages.into_iter().map(Arc::new).collect(),
         engine.record_levels,
     );
+    let running = Running::current().unwrap_or_default();
     // A task of its own, so that a handler that blocks holds up its batch but not the answer.
     let mut batch = AbortOnDrop(tokio::spawn({
-        let (engine, ledger) = (Arc::clone(&engine), ledger.clone());
-        let batch = async move { Run::new(&engine, &ledger, deadline).run().await };
-        batch.in_current_span()
+        let (engine, ledger, polled) = (Arc::clone(&engine), ledger.clone(), running.clone());
+        let batch = async move {
+            let mut run = pin!(Run::new(&engine, &ledger, deadline, polled.clone()).run());
+            poll_fn(|context| {
+                let _guard = polled.enter();
+                run.as_mut().poll(context)
+            })
+            .await;
+        };
+        running.clone().scope(batch).in_current_span()
     }));
     let ended = tokio::select! {
         biased;
@@ -47,10 +62,24 @@ pub(crate) async fn run(
         }
         Err(_) => {
             error!("a batch did not end in time: its open records are returned");
+            batch.0.abort();
+            if running.count() > 0 {
+                let _ = timeout(CANCELLED, &mut batch.0).await;
+            }
             "the deadline came before its outcome"
         }
     };
     let reports = ledger.close(open);
+    let still_running = running.count();
+    if still_running > 0 {
+        warn!(
+            handler = engine.handler.name(),
+            still_running,
+            "code of the handler still runs after the deadline: this environment takes no other event until the code \
+             has ended, and Lambda ends the environment at the function's timeout"
+        );
+    }
+    ledger.tally().still_running = still_running as u64;
     postpone(&engine, ledger.messages(), &reports, deadline).await;
     let tally = std::mem::take(&mut *ledger.tally());
     (reports, tally)

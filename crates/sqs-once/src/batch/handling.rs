@@ -10,7 +10,7 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use crate::disposition::Cause;
 use crate::guarded::{Guarded, caught};
-use crate::handler::{CallFuture, HandlerError};
+use crate::handler::{CallFuture, HandlerError, Running};
 
 /// Why a handler did not succeed.
 #[derive(Clone)]
@@ -64,22 +64,34 @@ impl fmt::Display for Failure {
     }
 }
 
-/// A handler at work, or a hook. A panic is an end like any other, and so is the deadline: from then on the
-/// handler is not polled once more, even when others held the thread until after it.
+/// A handler at work, or a hook. It ends when its future has ended and all blocking work that it started.
+///
+/// A panic is an end like any other, and so is the deadline: from then on the handler is not polled once more, even when
+/// others held the thread until after it.
 pub(super) struct Handling<C, T> {
     call: Guarded<C>,
     future: Guarded<CallFuture<T>>,
+    /// What the future came to, while blocking work still runs.
+    result: Option<Result<T, Failure>>,
+    running: Running,
     cancel_at: Instant,
     limit: Option<Duration>,
     timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl<C: FnOnce(Instant) -> CallFuture<T>, T> Handling<C, T> {
-    /// `call` is told when its future will be cancelled.
-    pub(super) fn new(call: C, cancel_at: Instant, limit: Option<Duration>) -> Self {
+    /// `call` is told when its future will be cancelled; `running` counts the blocking work of this call.
+    pub(super) fn new(
+        call: C,
+        running: Running,
+        cancel_at: Instant,
+        limit: Option<Duration>,
+    ) -> Self {
         Self {
             call: Guarded::new(call),
             future: Guarded::empty(),
+            result: None,
+            running,
             cancel_at,
             limit,
             timer: None,
@@ -105,7 +117,7 @@ impl<C: FnOnce(Instant) -> CallFuture<T>, T> Handling<C, T> {
     }
 }
 
-impl<C: FnOnce(Instant) -> CallFuture<T> + Unpin, T> Future for Handling<C, T> {
+impl<C: FnOnce(Instant) -> CallFuture<T> + Unpin, T: Unpin> Future for Handling<C, T> {
     type Output = Result<T, Failure>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -116,10 +128,19 @@ impl<C: FnOnce(Instant) -> CallFuture<T> + Unpin, T> Future for Handling<C, T> {
                 None => Failure::Unstarted,
             }));
         }
-        let polled = caught(|| this.poll_handler(context))
-            .unwrap_or_else(|reason| Poll::Ready(Err(Failure::Panic { reason })));
-        if polled.is_ready() {
-            return polled;
+        let result = this
+            .result
+            .take()
+            .or_else(|| match caught(|| this.poll_handler(context)) {
+                Ok(Poll::Ready(result)) => Some(result),
+                Ok(Poll::Pending) => None,
+                Err(reason) => Some(Err(Failure::Panic { reason })),
+            });
+        if let Some(result) = result {
+            if this.running.poll_ended(context).is_ready() {
+                return Poll::Ready(result);
+            }
+            this.result = Some(result);
         }
         match (&mut this.timer, this.limit) {
             (Some(timer), Some(limit)) => {

@@ -9,7 +9,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::time::{Instant, timeout_at};
 use tracing::{Instrument, Span, warn};
 
-use crate::handler::{Done, HandlerFuture};
+use crate::handler::{Done, HandlerFuture, Running};
 
 use super::handling::{Failure, Handling};
 use super::hooks::{Hook, Hooks, RecordEnd};
@@ -33,6 +33,7 @@ struct Call<'a> {
 pub(super) struct Hooking<'a> {
     hooks: &'a Hooks,
     limit: NonZeroUsize,
+    running_of_batch: Running,
     /// From here on none is polled.
     until: Instant,
     waiting: VecDeque<Call<'a>>,
@@ -41,10 +42,16 @@ pub(super) struct Hooking<'a> {
 
 impl<'a> Hooking<'a> {
     /// `limit` is how many hooks run at once.
-    pub(super) fn new(hooks: &'a Hooks, limit: NonZeroUsize, until: Instant) -> Self {
+    pub(super) fn new(
+        hooks: &'a Hooks,
+        limit: NonZeroUsize,
+        running_of_batch: Running,
+        until: Instant,
+    ) -> Self {
         Self {
             hooks,
             limit,
+            running_of_batch,
             until,
             waiting: VecDeque::new(),
             running: FuturesUnordered::new(),
@@ -102,9 +109,10 @@ impl<'a> Hooking<'a> {
                 let hook = hook(end);
                 Box::pin(async move { hook.await.map(|()| Done::default()) })
             };
-            let handling = Handling::new(call, until, None);
+            let running = self.running_of_batch.part();
+            let handling = Handling::new(call, running.clone(), until, None);
             let hooked = async move {
-                let ended = timeout_at(until, handling).await;
+                let ended = timeout_at(until, running.scope(handling)).await;
                 let result = ended.unwrap_or(Err(Failure::Deadline)).map(|_| ());
                 if let (true, Err(failure)) = (report.has_failed(), &result) {
                     warn!(

@@ -16,7 +16,7 @@ use tracing::{Instrument, debug_span};
 
 use crate::disposition::Cause;
 use crate::guarded::{Guarded, caught};
-use crate::handler::{BatchCall, Done, PrepareError, RecordParts, Work};
+use crate::handler::{BatchCall, Done, PrepareError, RecordParts, Running, Work};
 use crate::idempotency::Admission;
 use crate::key::{BusinessKey, Fingerprint, ItemId, KeyError};
 use crate::record::CorrelationId;
@@ -103,7 +103,9 @@ pub(super) struct Run<'a> {
     /// Whether a batch handler is called without what is still undecided.
     claims_over: bool,
     claimed: VecDeque<Startable>,
-    running: FuturesUnordered<BoxFuture<'a, Vec<Finished>>>,
+    calls: FuturesUnordered<BoxFuture<'a, Vec<Finished>>>,
+    /// What runs of the batch, its own task included.
+    running: Running,
     /// Terminal records, each with its cause, that wait to be moved to the dead-letter queue.
     to_move: VecDeque<(usize, Cause)>,
     /// Terminal records on their way there.
@@ -118,7 +120,12 @@ pub(super) struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    pub(super) fn new(engine: &'a Engine, ledger: &'a Ledger, deadline: Deadline) -> Self {
+    pub(super) fn new(
+        engine: &'a Engine,
+        ledger: &'a Ledger,
+        deadline: Deadline,
+        running: Running,
+    ) -> Self {
         let messages = ledger.messages();
         let is_fifo = messages.iter().any(|message| message.is_fifo());
         let batch_call = engine.handler.batch_call();
@@ -150,7 +157,7 @@ impl<'a> Run<'a> {
             claims_until,
             claims_over: false,
             claimed: VecDeque::new(),
-            running: FuturesUnordered::new(),
+            calls: FuturesUnordered::new(),
             to_move: VecDeque::new(),
             moving: FuturesUnordered::new(),
             settler: Settler::new(
@@ -159,7 +166,13 @@ impl<'a> Run<'a> {
                 engine.requests,
                 deadline.answer_by,
             ),
-            hooking: Hooking::new(&engine.hooks, engine.concurrency, deadline.hooks_by),
+            hooking: Hooking::new(
+                &engine.hooks,
+                engine.concurrency,
+                running.clone(),
+                deadline.hooks_by,
+            ),
+            running,
             logged: HashSet::new(),
             cancel: Box::pin(sleep_until(deadline.cancel_at)),
             stopped: false,
@@ -182,7 +195,7 @@ impl<'a> Run<'a> {
                 Some(event) => event,
                 None => {
                     let more_may_come =
-                        !self.stopped && (!self.running.is_empty() || !self.claimer.is_idle());
+                        !self.stopped && (!self.calls.is_empty() || !self.claimer.is_idle());
                     self.settler.flush(more_may_come);
                     let is_idle = self.settler.is_idle() && self.hooking.is_idle();
                     if is_idle && self.ledger.is_complete() {
@@ -208,7 +221,7 @@ impl<'a> Run<'a> {
             () = &mut self.cancel, if !self.stopped => Event::Deadline,
             // Before the handlers: those that never wait would keep it from being polled.
             answered = self.settler.next() => Event::Settled(answered),
-            Some(finished) = self.running.next() => Event::Finished(finished),
+            Some(finished) = self.calls.next() => Event::Finished(finished),
             hooked = self.hooking.next() => Event::Hooked(hooked),
             Some((record, report)) = self.moving.next() => Event::Moved(record, report),
             admitted = self.claimer.next() => Event::Admitted(admitted),
@@ -235,7 +248,7 @@ impl<'a> Run<'a> {
         while self.returning.is_none() && self.claimer.has_room() && in_time() {
             let mut ahead = self.claimer.undecided() + self.claimed.len();
             if is_open {
-                ahead += self.running.len() + self.settler.unanswered();
+                ahead += self.calls.len() + self.settler.unanswered();
             }
             if ahead > 0 && ahead + keys > limit {
                 return;
@@ -387,7 +400,7 @@ impl<'a> Run<'a> {
         if self.together {
             return self.start_together();
         }
-        while self.running.len() < self.engine.concurrency.get() {
+        while self.calls.len() < self.engine.concurrency.get() {
             let Some(mut startable) = self.claimed.pop_front() else {
                 return;
             };
@@ -402,17 +415,21 @@ impl<'a> Run<'a> {
                 start(parts)
             };
             let cancel_at = self.deadline.cancel_at;
-            let handling = Handling::new(call, cancel_at, self.engine.record_timeout);
+            let running = self.running.part();
+            let limit = self.engine.record_timeout;
+            let handling = Handling::new(call, running.clone(), cancel_at, limit);
             let ledger = self.ledger;
             let call_span = debug_span!(parent: &span, "handler");
             let handling = async move {
                 vec![Finished {
                     record,
                     owned,
-                    result: timed(ledger, handling).instrument(call_span).await,
+                    result: timed(ledger, running.scope(handling))
+                        .instrument(call_span)
+                        .await,
                 }]
             };
-            self.running.push(Box::pin(handling.instrument(span)));
+            self.calls.push(Box::pin(handling.instrument(span)));
         }
     }
 
@@ -443,7 +460,7 @@ impl<'a> Run<'a> {
         self.stopped = true;
         self.ledger.tally().deadline_hits = self.ledger.open() as u64;
         let mut context = Context::from_waker(Waker::noop());
-        for mut handling in std::mem::take(&mut self.running) {
+        for mut handling in std::mem::take(&mut self.calls) {
             // From now on a handler is not polled any more: each says at once how far it had come.
             if let Poll::Ready(finished) = handling.as_mut().poll(&mut context) {
                 self.finished_together(finished);

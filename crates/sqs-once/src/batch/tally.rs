@@ -17,6 +17,8 @@ pub(crate) struct Tally {
     pub(crate) store_errors: u64,
     /// Records that had no outcome when the deadline came.
     pub(crate) deadline_hits: u64,
+    /// Calls of the handler, and blocking code that it started, that still ran when the batch was answered.
+    pub(crate) still_running: u64,
     /// How long each call of the handler took.
     pub(crate) handler_durations: Vec<Duration>,
 }

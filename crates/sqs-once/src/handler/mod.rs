@@ -2,6 +2,7 @@
 
 mod batch;
 mod batch_handler;
+mod blocking;
 mod error;
 mod extract;
 mod metadata;
@@ -16,6 +17,8 @@ use crate::idempotency::Effect;
 
 pub use batch::{Batch, BatchOutcome, BatchRecord};
 pub use batch_handler::{BatchHandler, BatchParts, FromBatch, IntoBatchOutcome};
+pub(crate) use blocking::Running;
+pub use blocking::spawn_blocking;
 pub use error::{HandlerError, ResultExt};
 pub use extract::{
     Attempt, FromRecord, IdempotencyToken, Key, MessageMeta, RecordParts, Remaining, State,
@@ -65,8 +68,8 @@ pub(crate) use reader::Reader;
 /// ```
 ///
 /// The handlers of a batch share one task, and take turns at every `await`. A handler is cancelled (its
-/// future is dropped at an `await`) shortly before the function's deadline. What a handler has spawned
-/// goes on when the handler is cancelled.
+/// future is dropped at an `await`) shortly before the function's deadline. A task that the handler has spawned
+/// goes on when the handler is cancelled, beside the next delivery of the record.
 ///
 /// # Blocking code
 ///
@@ -89,7 +92,7 @@ pub(crate) use reader::Reader;
 /// ) -> Result<(), HandlerError> {
 ///     let until = Instant::now() + remaining.duration();
 ///     let work = move || printer::print(&order, token.as_str(), until);
-///     tokio::task::spawn_blocking(work).await??; // one `?` for a panic, one for the printer's error
+///     sqs_once::spawn_blocking(work).await??; // one `?` for a panic, one for the printer's error
 ///     Ok(())
 /// }
 ///
@@ -117,11 +120,11 @@ pub(crate) use reader::Reader;
 /// # }
 /// ```
 ///
-/// Nothing stops that thread. When the handler is cancelled its record fails, its claim is left to lapse,
-/// and the work goes on: after the answer, and in Lambda, which freezes the process between invocations,
-/// maybe minutes later. By then the next attempt may be at it. So give the work an end of its own, no
-/// later than [`Remaining`] says, as a timeout of its client or a check in its loop; and pass the
-/// [`IdempotencyToken`] on, by which the receiver recognises the repetition.
+/// Nothing stops that thread. When the consumer cancels the handler, the record fails, its claim is left to lapse, and
+/// the work goes on. The consumer takes no other event until the work has ended, and Lambda ends the process at the
+/// function's timeout: see [`spawn_blocking`]. Give the work an end of its own, no later than [`Remaining`] says, as a
+/// timeout of its client or a check in its loop: then the process lives on. Pass the [`IdempotencyToken`] on, by which
+/// the receiver recognises the repetition.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a handler for the payload `{T}` with the state `{S}`",
     label = "not a handler",

@@ -1,5 +1,7 @@
 //! A batch handler with its types erased.
 
+use std::any::type_name;
+
 use crate::guarded::Guarded;
 use crate::record::{KeyExtractor, Message};
 
@@ -23,6 +25,10 @@ where
     H: BatchHandler<T, S, X>,
     S: 'static,
 {
+    fn name(&self) -> &'static str {
+        type_name::<H>()
+    }
+
     fn prepare(
         &self,
         message: &Message,

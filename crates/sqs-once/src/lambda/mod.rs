@@ -3,6 +3,7 @@
 #[cfg(feature = "opentelemetry")]
 mod after_answer;
 mod event;
+mod next_event;
 mod run;
 mod service;
 mod shutdown;

@@ -9,6 +9,7 @@ use crate::telemetry;
 
 #[cfg(feature = "opentelemetry")]
 use super::after_answer::Afterwards;
+use super::next_event::NextEvent;
 use super::service::Lenient;
 use super::shutdown::Shutdown;
 
@@ -18,6 +19,9 @@ use super::shutdown::Shutdown;
 /// Several events at a time are handled where Lambda sends them (Lambda Managed Instances). On
 /// `SIGTERM` or `SIGINT` the events at hand are finished and answered, and the process ends; a second
 /// signal ends it at once.
+///
+/// While code of a handler still runs after its deadline, the function asks for no further event: see
+/// [`spawn_blocking`](crate::spawn_blocking).
 ///
 /// # Errors
 /// A [`ConfigError`](crate::ConfigError) that names the variable, when the environment lacks something or has it wrong; the
@@ -54,7 +58,7 @@ async fn start(consumer: Consumer) -> Result<(), Error> {
     let runtime = Runtime::new(Lenient(consumer));
     #[cfg(feature = "opentelemetry")]
     let runtime = runtime.layer(afterwards);
-    let runtime = runtime.layer(shutdown.layer());
+    let runtime = runtime.layer(NextEvent).layer(shutdown.layer());
     tokio::select! {
         ended = runtime.run_concurrent() => Ok(ended?),
         // Not by returning: the runtime would wait for handlers that block their thread.

@@ -13,6 +13,7 @@ use tracing::Instrument;
 
 use crate::batch::Report;
 use crate::consumer::Consumer;
+use crate::handler::Running;
 use crate::record::Message;
 #[cfg(feature = "opentelemetry")]
 use crate::telemetry::spans;
@@ -73,9 +74,19 @@ impl Consumer {
 
     fn respond(&self, messages: Vec<Message>, invocation: Invocation) -> Answer {
         let consumer = self.clone();
-        Box::pin(async move {
+        let answer = async move {
             let reports = consumer.handle(messages, &invocation).await?;
             consumer.answer(&reports)
+        };
+        Box::pin(async move {
+            if Running::current().is_some() {
+                return answer.await;
+            }
+            // Another runtime than `run` asks for the next event as soon as it has the answer.
+            let running = Running::default();
+            let answered = running.clone().scope(answer).await;
+            running.ended().await;
+            answered
         })
     }
 }

@@ -13,7 +13,7 @@ use tracing::{Instrument, error_span, info, warn};
 
 use crate::batch::{Deadline, Outcome, Report};
 use crate::error::chain;
-use crate::handler::{Done, HandlerError, IdempotencyToken};
+use crate::handler::{Done, HandlerError, IdempotencyToken, Running};
 use crate::idempotency::Refusal;
 use crate::key::{BusinessKey, Fingerprint, ItemId, KeyPart};
 use crate::time::Timestamp;
@@ -88,6 +88,9 @@ impl<'a> Invocation<'a> {
     /// its lease has lapsed, because its effect may be on its way. The same is so when the future that
     /// `run` returns is dropped.
     ///
+    /// Code that the work started with [`spawn_blocking`](crate::spawn_blocking) can't be cancelled. `run` returns when
+    /// it has ended, and not at the deadline: Lambda ends the function at its timeout, before the lease lapses.
+    ///
     /// # Errors
     /// [`RunError`] says whether the work ran. Let the invocation fail with it.
     ///
@@ -145,13 +148,20 @@ impl<'a> Invocation<'a> {
         let attempt = Attempt::new(&core.driver, deadline, &key, fingerprint)?;
         let begun = Instant::now();
         let span = error_span!("run", key = attempt.item().short());
-        let result = attempt_work(&attempt, work).instrument(span).await;
+        let running = Running::current().map_or_else(Running::default, |outer| outer.part());
+        let result = attempt_work(&attempt, work, &running)
+            .instrument(span)
+            .await;
         log(attempt.item(), begun, &result);
         result
     }
 }
 
-async fn attempt_work<W, F, T, E>(attempt: &Attempt<'_>, work: W) -> Result<Once<T>, RunError>
+async fn attempt_work<W, F, T, E>(
+    attempt: &Attempt<'_>,
+    work: W,
+    running: &Running,
+) -> Result<Once<T>, RunError>
 where
     W: FnOnce(IdempotencyToken) -> F,
     F: Future<Output = Result<T, E>>,
@@ -162,14 +172,20 @@ where
         return refused(refusal);
     }
     let (token, cancel_at) = (attempt.token(), attempt.cancel_at());
-    let mut work = pin!(AssertUnwindSafe(async { work(token).await }).catch_unwind());
-    // The clock is asked and not the timer, which is late when others held the thread: then too the work
-    // is not polled once more.
-    let in_time = poll_fn(|context| match Instant::now() < cancel_at {
-        true => work.as_mut().poll(context).map(Some),
-        false => Poll::Ready(None),
-    });
-    let Ok(Some(ended)) = timeout_at(cancel_at, in_time).await else {
+    let ended = {
+        let work = running.clone().scope(async { work(token).await });
+        let mut work = pin!(AssertUnwindSafe(work).catch_unwind());
+        // The clock is asked and not the timer, which is late when others held the thread: then too the work
+        // is not polled once more.
+        let in_time = poll_fn(|context| match Instant::now() < cancel_at {
+            true => work.as_mut().poll(context).map(Some),
+            false => Poll::Ready(None),
+        });
+        timeout_at(cancel_at, in_time).await
+    };
+    // Not before: the caller would ask for the next event, and the lease lapses while the code runs.
+    running.ended().await;
+    let Ok(Some(ended)) = ended else {
         return Err(RunError::Cancelled);
     };
     match ended {

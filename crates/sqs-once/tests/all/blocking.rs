@@ -1,5 +1,7 @@
 //! Blocking work in a thread of its own: real threads, real time.
 
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -7,8 +9,13 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use sqs_once::store::Status;
 use sqs_once::testing::{Bench, Event};
-use sqs_once::{Consumer, HandlerError, consumer};
-use tokio::task::spawn_blocking;
+use sqs_once::{
+    Clock, Consumer, HandlerError, Idempotency, MemoryStore, RunError, SystemClock, consumer,
+    spawn_blocking,
+};
+use tokio::sync::Notify;
+use tokio::task::yield_now;
+use tower_service::Service;
 
 /// Longer than any machine needs; only a test that fails waits for it.
 const AGES: Duration = Duration::from_secs(20);
@@ -79,4 +86,147 @@ async fn blocking_work_in_a_thread_of_its_own_does_not_hold_up_the_answer_and_go
     // Nobody was there to record it.
     let item = bench.item("slow").await.unwrap();
     assert_eq!(item.status, Status::InProgress);
+}
+
+/// What the batch's task would do next it has done after so many turns of the one thread that there is.
+async fn batch_goes_on() {
+    for _ in 0..1000 {
+        yield_now().await;
+    }
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_handler_that_fails_keeps_its_key_until_its_blocking_work_has_ended() {
+    let (tell, told) = channel::<()>();
+    let (told, left) = (Arc::new(Mutex::new(told)), Arc::new(Notify::new()));
+    let leaves = Arc::clone(&left);
+    let consumer = consumer::<Value>()
+        .key(|order: &Value| order["id"].as_str().map(str::to_owned))
+        .handler(move |_: Value| {
+            let (told, leaves) = (Arc::clone(&told), Arc::clone(&leaves));
+            async move {
+                // Dropped, its work goes on.
+                drop(spawn_blocking(move || {
+                    told.lock().unwrap().recv_timeout(AGES)
+                }));
+                leaves.notify_one();
+                Err::<(), HandlerError>("no patience".into())
+            }
+        });
+    let bench = Bench::new(consumer).timeout(2 * AGES);
+    let key_is_held = async {
+        left.notified().await;
+        batch_goes_on().await;
+        let lease = bench.item("slow").await.unwrap().lease_until.unwrap();
+        tell.send(()).unwrap();
+        lease
+    };
+    let run = bench.run(Event::of([&json!({ "id": "slow" })]));
+    let (answer, lease) = tokio::join!(run, key_is_held);
+    answer
+        .assert_failed("m-1")
+        .assert_reason("m-1", "no patience");
+    let released = bench.item("slow").await.unwrap().lease_until.unwrap();
+    assert!(released < lease, "its key was released before or never");
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn blocking_work_that_blocking_work_starts_counts_too() {
+    let (tell, told) = channel::<()>();
+    let told = Arc::new(Mutex::new(told));
+    let began = Arc::new(Notify::new());
+    let begins = Arc::clone(&began);
+    let consumer = consumer::<Value>()
+        .key(|order: &Value| order["id"].as_str().map(str::to_owned))
+        .handler(move |_: Value| {
+            let (told, begins) = (Arc::clone(&told), Arc::clone(&begins));
+            async move {
+                let inner = move || told.lock().unwrap().recv_timeout(AGES);
+                spawn_blocking(move || drop(spawn_blocking(inner))).await?;
+                begins.notify_one();
+                Ok::<_, HandlerError>(())
+            }
+        });
+    let bench = Bench::new(consumer).timeout(2 * AGES);
+    let is_open = async {
+        began.notified().await;
+        batch_goes_on().await;
+        let status = bench.item("slow").await.unwrap().status;
+        tell.send(()).unwrap();
+        status
+    };
+    let run = bench.run(Event::of([&json!({ "id": "slow" })]));
+    let (answer, status) = tokio::join!(run, is_open);
+    assert_eq!(status, Status::InProgress);
+    answer.assert_processed("m-1");
+}
+
+/// A runtime other than `run` asks for the next event as soon as it has the answer.
+#[tokio::test(flavor = "current_thread")]
+async fn the_service_answers_when_all_blocking_work_has_ended() {
+    let (tell, told) = channel();
+    let ended = Arc::new(AtomicBool::new(false));
+    let ends = Arc::clone(&ended);
+    let failed = Arc::new(Notify::new());
+    let fails = Arc::clone(&failed);
+    let mut consumer = blocking(told, move |_| ends.store(true, SeqCst))
+        .on_failure(move |_| {
+            fails.notify_one();
+            std::future::ready(Ok(()))
+        })
+        .namespace("test")
+        .store(MemoryStore::new());
+    let mut context = lambda_runtime::Context::default();
+    context.deadline = (SystemClock.now() + Duration::from_millis(300)).as_millis();
+    let event = serde_json::from_str(Event::of([&json!({ "id": "slow" })]).as_json()).unwrap();
+    let answer = consumer.call(lambda_runtime::LambdaEvent::new(event, context));
+    let released = async {
+        failed.notified().await;
+        batch_goes_on().await;
+        tell.send(()).unwrap();
+    };
+    let answered = async { (answer.await, ended.load(SeqCst)) };
+    let ((answer, had_ended), ()) = tokio::join!(answered, released);
+    assert_eq!(answer.unwrap().batch_item_failures.len(), 1);
+    assert!(had_ended);
+}
+
+struct NotifiesWhenDropped(Arc<Notify>);
+
+impl Drop for NotifiesWhenDropped {
+    fn drop(&mut self) {
+        self.0.notify_one();
+    }
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn once_returns_when_all_blocking_work_has_ended() {
+    let (tell, told) = channel::<()>();
+    let ended = Arc::new(AtomicBool::new(false));
+    let ends = Arc::clone(&ended);
+    let idempotency = Idempotency::new()
+        .namespace("test")
+        .store(MemoryStore::new());
+    let invocation = idempotency.until(SystemClock.now() + Duration::from_millis(300));
+    let cancelled = Arc::new(Notify::new());
+    let cancels = NotifiesWhenDropped(Arc::clone(&cancelled));
+    let work = async || -> Result<(), HandlerError> {
+        let _cancels = cancels;
+        spawn_blocking(move || {
+            let told = told.recv_timeout(AGES);
+            ends.store(true, SeqCst);
+            told
+        })
+        .await??;
+        Ok(())
+    };
+    let told = async {
+        cancelled.notified().await;
+        batch_goes_on().await;
+        tell.send(()).unwrap();
+    };
+    let returned = async { (invocation.run("slow", work).await, ended.load(SeqCst)) };
+    let ((result, had_ended), ()) = tokio::join!(returned, told);
+    assert!(matches!(result, Err(RunError::Cancelled)), "{result:?}");
+    assert!(had_ended);
 }

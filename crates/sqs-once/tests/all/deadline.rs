@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::support::{Bench, Order, event, failures, order};
 use sqs_once::store::Status;
+use sqs_once::testing::Event;
 use sqs_once::{Clock, Consumer, EventError, Remaining, consumer};
 use tokio::time::sleep;
 
@@ -175,7 +176,7 @@ fn a_handler_that_blocks_its_thread_does_not_hold_up_the_answer() {
         .unwrap();
     let (answered, blocked) = mpsc::channel::<()>();
     let blocked = Arc::new(Mutex::new(blocked));
-    let failed = runtime.block_on(async {
+    runtime.block_on(async {
         let blocking = consumer::<Order>()
             .key(|order: &Order| order.id.clone())
             .handler(move |order: Order| {
@@ -186,21 +187,14 @@ fn a_handler_that_blocks_its_thread_does_not_hold_up_the_answer() {
                     }
                 }
             });
-        let consumer = blocking
-            .namespace("test")
-            .store(sqs_once::MemoryStore::new());
-        let event = serde_json::from_value(event(["slow-1", "b"].map(order))).unwrap();
-        let mut context = lambda_runtime::Context::default();
-        let now = sqs_once::SystemClock.now();
-        context.deadline = (now + Duration::from_millis(300)).as_millis();
-        let event = lambda_runtime::LambdaEvent::new(event, context);
-        let answer = tower_service::Service::call(&mut consumer.clone(), event);
+        let bench = sqs_once::testing::Bench::new(blocking).timeout(Duration::from_millis(300));
+        let orders = ["slow-1", "b"].map(|id| serde_json::json!({ "id": id }));
+        let answer = bench.run(Event::of(&orders));
         let answer = tokio::time::timeout(Duration::from_secs(30), answer).await;
         let answer = answer.expect("the answer must not wait for the handler");
         answered.send(()).unwrap();
-        failures(&answer.unwrap())
+        answer.assert_failed("m-1");
     });
-    assert!(failed.contains(&"m-0".to_owned()));
 }
 
 #[tokio::test(start_paused = true)]

@@ -234,14 +234,14 @@ fn handlers_that_a_blocking_one_held_up_never_start_after_the_answer() {
                     tokio::task::yield_now().await;
                 }
             });
-        let consumer = blocking.namespace("test").store(MemoryStore::new());
-        let mut context = lambda_runtime::Context::default();
-        let now = sqs_once::SystemClock.now();
-        context.deadline = (now + Duration::from_millis(300)).as_millis();
-        let event = serde_json::from_value(orders(10)).unwrap();
-        let event = lambda_runtime::LambdaEvent::new(event, context);
-        let answer = tower_service::Service::call(&mut consumer.clone(), event).await;
-        assert_eq!(crate::support::failures(&answer.unwrap()).len(), 10);
+        let bench = sqs_once::testing::Bench::new(blocking).timeout(Duration::from_millis(300));
+        let orders: Vec<_> = (0..10)
+            .map(|id| serde_json::json!({ "id": id.to_string() }))
+            .collect();
+        let answer = bench.run(sqs_once::testing::Event::of(&orders)).await;
+        for number in 1..=10 {
+            answer.assert_failed(&format!("m-{number}"));
+        }
         let before = starts.load(SeqCst);
         drop(answered);
         before

@@ -175,6 +175,7 @@ fn a_batch_is_one_document_that_says_what_became_of_its_records() {
         ("LeaseLost", 0),
         ("StoreErrors", 0),
         ("DeadlineHits", 0),
+        ("StillRunning", 0),
         ("ColdStart", 1),
     ] {
         assert_eq!(first[metric], value, "{metric}: {first}");

@@ -71,7 +71,8 @@ impl Run<'_> {
             )
         };
         let limit = self.engine.record_timeout;
-        let handling = Handling::new(call, self.deadline.cancel_at, limit);
+        let running = self.running.part();
+        let handling = Handling::new(call, running.clone(), self.deadline.cancel_at, limit);
         let ledger = self.ledger;
         let finished = async move {
             let finished = |((record, owned), result)| Finished {
@@ -79,7 +80,7 @@ impl Run<'_> {
                 owned,
                 result,
             };
-            match timed(ledger, handling).await {
+            match timed(ledger, running.scope(handling)).await {
                 Ok(results) => {
                     let results = results.into_iter().map(told);
                     claims.into_iter().zip(results).map(finished).collect()
@@ -90,7 +91,7 @@ impl Run<'_> {
                 }
             }
         };
-        self.running.push(Box::pin(finished.instrument(span)));
+        self.calls.push(Box::pin(finished.instrument(span)));
     }
 
     /// Whether it is known which groups may go on. A dead letter on its way and a hook may still decide:

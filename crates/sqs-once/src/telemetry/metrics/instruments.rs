@@ -10,7 +10,7 @@ use crate::telemetry::spans::queue;
 use super::{BatchMetrics, Unit, Value};
 
 /// For each count its instrument, the unit, and the outcome that it counts, where it counts one.
-const COUNTERS: [(&str, &str, &str, Option<&str>); 14] = [
+const COUNTERS: [(&str, &str, &str, Option<&str>); 15] = [
     (
         "RecordsReceived",
         "messaging.client.consumed.messages",
@@ -49,6 +49,12 @@ const COUNTERS: [(&str, &str, &str, Option<&str>); 14] = [
     ),
     ("StoreErrors", "sqs_once.store.errors", "{error}", None),
     ("DeadlineHits", "sqs_once.deadline.hits", "{record}", None),
+    (
+        "StillRunning",
+        "sqs_once.calls.still_running",
+        "{call}",
+        None,
+    ),
     ("ColdStart", "faas.coldstarts", "{coldstart}", None),
 ];
 const RECORDS: &str = "sqs_once.records";

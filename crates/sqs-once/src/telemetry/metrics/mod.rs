@@ -95,7 +95,7 @@ impl BatchMetrics {
             such.count() as u64
         };
         let tally = batch.tally;
-        let counts: [(&str, u64); 14] = [
+        let counts: [(&str, u64); 15] = [
             ("RecordsReceived", batch.messages.len() as u64),
             ("Processed", outcomes(Outcome::Processed)),
             ("Duplicates", outcomes(Outcome::Duplicate)),
@@ -109,6 +109,7 @@ impl BatchMetrics {
             ("StoreRequests", tally.store_requests),
             ("StoreErrors", tally.store_errors),
             ("DeadlineHits", tally.deadline_hits),
+            ("StillRunning", tally.still_running),
             ("ColdStart", u64::from(batch.cold_start)),
         ];
         let counts = counts.map(|(name, count)| Metric {

@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use serde_json::json;
-use sqs_once_local::RuntimeApi;
+use sqs_once_local::{InvokeError, RuntimeApi};
 
 use crate::no_secrets::world::{Order, id, order, record};
 
@@ -30,7 +30,8 @@ pub(crate) async fn serve() {
     sqs_once::run(consumer).await.unwrap();
 }
 
-/// Invokes the function with what is no event, with one whose handler does not end in time, and asks it to end, twice.
+/// Invokes the function with what is no event, with one whose handler does not end in time, and with one that it must not
+/// take meanwhile; and asks it to end, twice.
 pub(crate) async fn drive(mut process: Command) -> Output {
     let lambda = RuntimeApi::start("orders").await.unwrap();
     let function = process
@@ -64,16 +65,28 @@ pub(crate) async fn drive(mut process: Command) -> Output {
     }
     let event = json!({ "Records": [record(0, &order("a"))] }).to_string();
     let answer = lambda
-        .invoke(event.clone(), Duration::from_millis(500))
+        .invoke(event.clone(), Duration::from_secs(1))
         .await
         .unwrap();
     assert!(String::from_utf8_lossy(&answer).contains("m-0"));
 
+    // The handler still runs: Lambda would end the process at the function's timeout.
+    let lambda = lambda.init_limit(Duration::from_secs(1));
+    let taken = lambda.invoke(event, TIMEOUT).await;
+    assert!(
+        matches!(taken, Err(InvokeError::NotTaken { .. })),
+        "{taken:?}"
+    );
+
     let asked = tokio::task::spawn_blocking(move || asked_to_end(function, answers));
-    tokio::select! {
-        answer = lambda.invoke(event, TIMEOUT) => panic!("answered: {answer:?}"),
-        output = asked => output.unwrap(),
-    }
+    let output = asked.await.unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("\"StillRunning\":1"), "{said}");
+    assert!(
+        said.contains("no_secrets::lambda::serve"),
+        "the warning names the handler: {said}"
+    );
+    output
 }
 
 /// Asks a process to end while it has an event at hand, and again.
@@ -92,8 +105,8 @@ fn asked_to_end(mut function: Child, answers: String) -> Output {
             said.extend(&line);
         }
     };
-    until("did not end in time");
     until(AT_WORK);
+    until("did not end in time");
     for words in ["asked to end: ", "asked to end again"] {
         let pid = function.id().to_string();
         let asked = Command::new("kill").args(["-TERM", &pid]).status().unwrap();

@@ -1,0 +1,137 @@
+//! Blocking work of handlers, and the count of what still runs.
+
+use std::future::{Future, poll_fn};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+
+use futures_util::task::AtomicWaker;
+use tokio::task::{JoinHandle, spawn_blocking as tokio_spawn_blocking};
+use tokio::task_local;
+
+task_local! {
+    /// The call of a handler whose code is being polled.
+    static CURRENT: Running;
+}
+
+/// Runs blocking code of a handler on a thread where it may block: [`tokio::task::spawn_blocking`], for handlers.
+///
+/// The consumer knows that the code runs, which it cannot know of code that Tokio's function starts:
+///
+/// - The record's handler ends when its future has ended *and* this code has. Until then its key is not released.
+/// - At the deadline the record fails and the batch is answered, although the code goes on. The consumer then asks
+///   Lambda for no further event until the code has ended. Lambda ends the execution environment at the function's
+///   timeout, before the lease of the key lapses. So no other worker runs the key beside this code.
+///
+/// Code that ends by itself before the deadline keeps the environment warm: give it a timeout no later than
+/// [`Remaining`](crate::Remaining) says.
+///
+/// Call it from the handler's own task, or from code that it started. In a task of `tokio::spawn`, and outside of a
+/// handler, it is Tokio's function and the consumer does not know of the code.
+///
+/// # Panics
+/// As Tokio's function: outside of a Tokio runtime.
+///
+/// ```
+/// use sqs_once::HandlerError;
+/// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
+///
+/// #[sqs_once::handler(key = order.order_id)]
+/// async fn archive(order: OrderPlaced) -> Result<(), HandlerError> {
+///     // One `?` for a panic, one for the error of the write.
+///     sqs_once::spawn_blocking(move || std::fs::write("/tmp/last-order", order.order_id)).await??;
+///     Ok(())
+/// }
+/// ```
+pub fn spawn_blocking<F, R>(work: F) -> JoinHandle<R>
+where
+    F: FnOnce() -> R + Send + 'static,
+    R: Send + 'static,
+{
+    let Ok(running) = CURRENT.try_with(Running::clone) else {
+        return tokio_spawn_blocking(work);
+    };
+    let guard = running.enter();
+    tokio_spawn_blocking(move || {
+        // It is dropped before the caller hears of the end, and in a panic too.
+        let _guard = guard;
+        CURRENT.sync_scope(running, work)
+    })
+}
+
+/// Counts what still runs of one invocation, or of one call of a handler within it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Running(Arc<Counter>);
+
+#[derive(Debug, Default)]
+struct Counter {
+    count: AtomicUsize,
+    waiter: AtomicWaker,
+    within: Option<Running>,
+}
+
+impl Running {
+    /// What is being polled, where that is known.
+    pub(crate) fn current() -> Option<Self> {
+        CURRENT.try_with(Self::clone).ok()
+    }
+
+    /// A part of it: what runs of the part runs of the whole.
+    pub(crate) fn part(&self) -> Self {
+        Self(Arc::new(Counter {
+            within: Some(self.clone()),
+            ..Counter::default()
+        }))
+    }
+
+    /// Polls a future as this.
+    pub(crate) fn scope<F: Future>(self, future: F) -> impl Future<Output = F::Output> {
+        CURRENT.scope(self, future)
+    }
+
+    /// Counts one more until the guard is dropped.
+    pub(crate) fn enter(&self) -> RunningGuard {
+        let mut running = Some(self);
+        while let Some(Self(counter)) = running {
+            counter.count.fetch_add(1, Ordering::SeqCst);
+            running = counter.within.as_ref();
+        }
+        RunningGuard(self.clone())
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.0.count.load(Ordering::SeqCst)
+    }
+
+    /// Ready when nothing of it runs. One task waits at a time.
+    pub(crate) fn poll_ended(&self, context: &Context<'_>) -> Poll<()> {
+        if self.count() > 0 {
+            self.0.waiter.register(context.waker());
+        }
+        match self.count() {
+            0 => Poll::Ready(()),
+            _ => Poll::Pending,
+        }
+    }
+
+    /// Waits until nothing of it runs.
+    pub(crate) async fn ended(&self) {
+        poll_fn(|context| self.poll_ended(context)).await;
+    }
+}
+
+/// One that runs.
+#[derive(Debug)]
+pub(crate) struct RunningGuard(Running);
+
+impl Drop for RunningGuard {
+    fn drop(&mut self) {
+        let mut running = Some(&self.0);
+        while let Some(Running(counter)) = running {
+            if counter.count.fetch_sub(1, Ordering::SeqCst) == 1 {
+                counter.waiter.wake();
+            }
+            running = counter.within.as_ref();
+        }
+    }
+}
