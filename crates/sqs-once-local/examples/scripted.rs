@@ -6,11 +6,13 @@
     reason = "its output is what is tested"
 )]
 
-use lambda_runtime::{Error, LambdaEvent, service_fn};
+use lambda_runtime::tower::util::MapFutureLayer;
+use lambda_runtime::{Error, LambdaEvent, Runtime, service_fn};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::future::pending;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// An event is a step, or an SQS event whose bodies may be.
@@ -63,9 +65,13 @@ enum Step {
     Abort,
     /// Never answer.
     Hang,
+    /// Answer with nothing, and never ask for the next event.
+    Linger,
     /// Wait until there is a file at this path, then answer with nothing.
     WaitFor(PathBuf),
 }
+
+static LINGERS: AtomicBool = AtomicBool::new(false);
 
 async fn handle(event: LambdaEvent<Event>) -> Result<Value, Error> {
     let records = match event.payload {
@@ -109,6 +115,7 @@ async fn step(step: Step) -> Result<Value, Error> {
         }
         Step::Abort => std::process::abort(),
         Step::Hang => pending().await,
+        Step::Linger => LINGERS.store(true, Ordering::SeqCst),
         Step::WaitFor(file) => {
             while !file.exists() {
                 tokio::time::sleep(Duration::from_millis(5)).await;
@@ -116,6 +123,15 @@ async fn step(step: Step) -> Result<Value, Error> {
         }
     }
     Ok(Value::Null)
+}
+
+/// The runtime asks for the next event when this has ended.
+async fn linger<F: Future>(answer: F) -> F::Output {
+    let answered = answer.await;
+    if LINGERS.load(Ordering::SeqCst) {
+        pending::<()>().await;
+    }
+    answered
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -126,5 +142,9 @@ async fn main() -> Result<(), Error> {
         _ => {}
     }
     lambda_runtime::spawn_graceful_shutdown_handler(|| async {}).await;
-    lambda_runtime::run(service_fn(handle)).await
+    let lingering = MapFutureLayer::new(|answer| linger(answer));
+    Runtime::new(service_fn(handle))
+        .layer(lingering)
+        .run()
+        .await
 }

@@ -105,6 +105,15 @@ impl Function {
         }
     }
 
+    /// Whether the function asks for its next event in time.
+    pub(crate) async fn is_asking_within(&self, limit: Duration) -> bool {
+        tokio::select! {
+            biased;
+            is_asking = self.runtime_api.is_asking_within(limit) => is_asking,
+            _ = self.process.ended() => false,
+        }
+    }
+
     async fn exited(&self) -> InvokeError {
         let status = self.process.ended().await;
         InvokeError::Exited {

@@ -75,11 +75,17 @@ impl<S: Source> Shared<S> {
             if again.is_empty() {
                 break;
             }
+            environment = match environment {
+                Some(environment) => environment.for_next_event().await,
+                None => None,
+            };
             batch = again.iter().map(|item| copy(&item.received)).collect();
             let copied = batch.iter().map(|item| item.received.message.id.clone());
             self.done_to("delivered again after its success", copied.collect());
         }
-        if let Some(environment) = environment {
+        if let Some(environment) = environment
+            && let Some(environment) = environment.for_next_event().await
+        {
             self.warm.put(environment);
         }
         Ok(())
@@ -106,6 +112,7 @@ impl<S: Source> Shared<S> {
         });
         environment.forget_records();
         let started = Instant::now();
+        environment.times_out_at = tokio::time::Instant::now() + self.settings.timeout;
         let payload = event(messages, &self.arn);
         let answered = tokio::select! {
             biased;

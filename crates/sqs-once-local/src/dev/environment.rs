@@ -7,6 +7,7 @@ use crate::launch::Launch;
 use std::error::Error;
 use std::time::Duration;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 /// How long the record lines of an answered invocation are waited for: they come by another way than the answer.
 const LINES_LIMIT: Duration = Duration::from_millis(100);
@@ -16,6 +17,8 @@ pub(super) struct Environment {
     /// Which build of the function it runs.
     pub(super) generation: u64,
     pub(super) function: Function,
+    /// When the last invocation has its timeout.
+    pub(super) times_out_at: Instant,
     observers: Observers,
     /// The messages that record lines have named.
     records: mpsc::UnboundedReceiver<String>,
@@ -71,6 +74,7 @@ impl Environment {
             number,
             generation,
             function,
+            times_out_at: Instant::now(),
             observers,
             records,
         })
@@ -83,6 +87,17 @@ impl Environment {
             environment: self.number,
             reason: reason.to_owned(),
         });
+    }
+
+    /// Waits until the function asks for its next event. As on Lambda, a function that has not at its timeout is ended.
+    pub(super) async fn for_next_event(self) -> Option<Self> {
+        let left = self.times_out_at.saturating_duration_since(Instant::now());
+        if self.function.is_asking_within(left).await {
+            return Some(self);
+        }
+        self.end("the function timed out after its answer: code of a handler still runs")
+            .await;
+        None
     }
 
     /// Forgets the record lines of the invocation before.

@@ -40,7 +40,8 @@ struct Shared {
     queue: tokio::sync::Mutex<mpsc::UnboundedReceiver<Invocation>>,
     running: Mutex<HashMap<String, oneshot::Sender<Answer>>>,
     init_error: watch::Sender<Option<FunctionError>>,
-    is_ready: watch::Sender<bool>,
+    /// How many of its runtimes wait for an event.
+    asking: watch::Sender<usize>,
 }
 
 impl Shared {
@@ -76,7 +77,7 @@ impl RuntimeApi {
             queue: tokio::sync::Mutex::new(queue),
             running: Mutex::default(),
             init_error: watch::Sender::new(None),
-            is_ready: watch::Sender::new(false),
+            asking: watch::Sender::new(0),
         });
         let app = routes::router(shared.clone());
         let server = tokio::spawn(async move {
@@ -166,16 +167,22 @@ impl RuntimeApi {
     /// # Errors
     /// [`InvokeError::NotTaken`] if it does not in time, and [`InvokeError::Init`] if it says that it can't.
     pub async fn ready(&self) -> Result<(), InvokeError> {
-        let mut is_ready = self.shared.is_ready.subscribe();
-        let ready = tokio::time::timeout(self.init_limit, is_ready.wait_for(|is_ready| *is_ready));
         tokio::select! {
             biased;
-            ready = ready => match ready {
-                Ok(_) => Ok(()),
-                Err(_) => Err(InvokeError::NotTaken { after: self.init_limit }),
+            is_asking = self.is_asking_within(self.init_limit) => match is_asking {
+                true => Ok(()),
+                false => Err(InvokeError::NotTaken { after: self.init_limit }),
             },
             error = self.init_failed() => Err(error),
         }
+    }
+
+    /// Whether the function waits for an event now or asks for one in time. On Lambda its environment is at work until
+    /// then, also when it has answered.
+    pub(crate) async fn is_asking_within(&self, limit: Duration) -> bool {
+        let mut asking = self.shared.asking.subscribe();
+        let is_asking = asking.wait_for(|asking| *asking > 0);
+        tokio::time::timeout(limit, is_asking).await.is_ok()
     }
 
     async fn init_failed(&self) -> InvokeError {

@@ -35,7 +35,7 @@ pub(super) fn router(shared: Arc<Shared>) -> Router {
 
 /// Waits for an event: as on Lambda, for as long as it takes.
 async fn next(State(shared): State<Arc<Shared>>) -> Response {
-    shared.is_ready.send_replace(true);
+    let _asks = Asks::new(&shared);
     let mut queue = shared.queue.lock().await;
     loop {
         // `None` can't be: the sender lives as long as the receiver.
@@ -64,6 +64,22 @@ async fn next(State(shared): State<Arc<Shared>>) -> Response {
         ]
         .map(|(header, value)| (HeaderName::from_static(header), value));
         return (headers, invocation.payload).into_response();
+    }
+}
+
+/// A runtime that waits for an event.
+struct Asks<'a>(&'a Shared);
+
+impl<'a> Asks<'a> {
+    fn new(shared: &'a Shared) -> Self {
+        shared.asking.send_modify(|asking| *asking += 1);
+        Self(shared)
+    }
+}
+
+impl Drop for Asks<'_> {
+    fn drop(&mut self) {
+        self.0.asking.send_modify(|asking| *asking -= 1);
     }
 }
 

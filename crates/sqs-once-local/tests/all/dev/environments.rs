@@ -33,6 +33,24 @@ async fn a_process_that_takes_longer_than_the_timeout_is_killed_and_its_batch_co
     world.stop().await;
 }
 
+/// As Lambda does it: the invocation lasts until the function asks for the next event.
+#[tokio::test]
+async fn a_process_that_asks_for_no_event_after_its_answer_is_ended_at_the_timeout() {
+    let settings = PollerSettings {
+        timeout: SHORT,
+        ..PollerSettings::default()
+    };
+    let plan = Plan {
+        settings,
+        ..Plan::default()
+    };
+    let mut world = World::start(plan, &[body(json!("linger"), 1)]).await;
+    world.until_deleted("m-1").await;
+    let reason = world.until_ended().await;
+    assert!(reason.contains("after its answer"), "{reason}");
+    world.stop().await;
+}
+
 #[tokio::test]
 async fn a_process_that_crashes_is_replaced_and_its_batch_comes_back() {
     let plan = Plan {
