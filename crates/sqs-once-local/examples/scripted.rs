@@ -142,7 +142,7 @@ async fn main() -> Result<(), Error> {
         _ => {}
     }
     lambda_runtime::spawn_graceful_shutdown_handler(|| async {}).await;
-    let lingering = MapFutureLayer::new(|answer| linger(answer));
+    let lingering = MapFutureLayer::new(linger);
     Runtime::new(service_fn(handle))
         .layer(lingering)
         .run()
