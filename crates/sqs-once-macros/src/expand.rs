@@ -172,7 +172,7 @@ fn body(
     };
     let (fingerprint_fn, fingerprint) =
         fingerprint.map_or_else(Default::default, |part| payload_fingerprint(payload, part));
-    let default_namespace = format!(".{}", name.unraw());
+    let declared_name = name.unraw().to_string();
     let (start, settings) = (options.start(payload), &options.settings);
     // An error about the handler as a whole underlines its name.
     let inferred = Token![_](name.span());
@@ -186,7 +186,13 @@ fn body(
         #start
             .key(#key)
             #fingerprint
-            .default_namespace(::core::concat!(::core::env!("CARGO_PKG_NAME"), #default_namespace))
+            .declared(
+                ::core::env!("CARGO_PKG_NAME"),
+                ::core::option_env!("CARGO_BIN_NAME"),
+                ::core::module_path!(),
+                ::core::any::type_name::<#name>(),
+                #declared_name,
+            )
             #(#settings)*
             .#handler::<#state, #inferred, _>(#name)
     }

@@ -56,7 +56,7 @@ use crate::signature::Kind;
 /// | `decode = Text` | how the body becomes the payload: `Json`, `Text`, `Bytes`, or a `Decode` of your own | `Json` |
 /// | `envelope = (Sns, EventBridge)` | what is wrapped around the payload: `Sns`, `EventBridge`, `S3`, a tuple of them, outermost first, `Auto`, or an `Envelope` of your own | none: the body is the payload |
 /// | `correlation_id = request_id` | the record's correlation id: a function of the `Message` that gives an `Option<String>` | an attribute, else the envelope's id, else the trace |
-/// | `namespace = "payments"` | keeps this consumer's keys apart from others in the table; 1 to 255 bytes, no `#` | `SQS_ONCE_NAMESPACE`, else the crate's name and the function's: `payments.charge` |
+/// | `namespace = "payments"` | keeps this consumer's keys apart from others in the table; 1 to 255 bytes, no `#` | `SQS_ONCE_NAMESPACE`, else package and function, `payments.charge`, for a function in the root of the binary named after its package; required elsewhere |
 /// | `concurrency = 16` | how many records run at once, at least 1; with a transaction each, where the handler takes one | `SQS_ONCE_CONCURRENCY`, else 10 |
 /// | `lease_margin = "3s"` | how long a claim outlives the function's deadline | `SQS_ONCE_LEASE_MARGIN`, else `3s` |
 /// | `deadline_margin = "1s"` | how long before the function's deadline handlers are cancelled, so that the answer goes out in time; more than zero | `SQS_ONCE_DEADLINE_MARGIN`, else `1s` or a tenth of the time, whichever is less |

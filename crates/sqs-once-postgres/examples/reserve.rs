@@ -14,7 +14,7 @@ struct OrderPlaced {
 }
 
 /// Takes the piece from the stock and writes the reservation down, or neither.
-#[sqs_once::handler(key = order.order_id)]
+#[sqs_once::handler(key = order.order_id, namespace = "stock")]
 async fn reserve(order: OrderPlaced, tx: Transaction) -> Result<(), HandlerError> {
     let take = "UPDATE stock SET pieces = pieces - 1 WHERE sku = $1 AND pieces > 0";
     let taken = tx.execute(take, &[&order.sku]).await;

@@ -70,6 +70,13 @@ impl Connections {
         }
     }
 
+    /// Where its connections lead, if that is known.
+    pub(crate) fn database(&self) -> Option<String> {
+        let Made { config, .. } = self.made.as_ref()?;
+        let (hosts, ports) = (config.get_hosts(), config.get_ports());
+        Some(format!("{hosts:?} {ports:?} {:?}", config.get_dbname()))
+    }
+
     /// As many connections as this, in a new pool.
     pub(crate) fn with(self, connections: usize) -> Self {
         match self.made {

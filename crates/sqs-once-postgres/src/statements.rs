@@ -212,6 +212,11 @@ impl Statements {
             .await
     }
 
+    /// What is the same for two stores of one table alone.
+    pub(crate) fn of_table(&self) -> &str {
+        &self.read
+    }
+
     /// Reads the rows that there are.
     pub(crate) async fn read(&self, client: &Client, ids: &[&str]) -> Result<Vec<Row>, Error> {
         let parameters: [(&(dyn ToSql + Sync), Type); 1] = [(&ids, Type::TEXT_ARRAY)];

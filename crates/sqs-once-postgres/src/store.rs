@@ -212,6 +212,11 @@ impl PostgresStore {
 }
 
 impl Store for PostgresStore {
+    fn identity(&self) -> Option<String> {
+        let database = self.connections.database()?;
+        Some([&*database, self.statements.of_table()].concat())
+    }
+
     fn claim<'a>(&'a self, claims: &'a [Claim]) -> StoreFuture<'a, Claimed> {
         Box::pin(async move {
             let mut answers = Vec::new();

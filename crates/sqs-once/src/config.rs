@@ -1,5 +1,6 @@
 //! What the environment configures: read once, checked, and refused when it is wrong.
 
+use std::borrow::Cow;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use crate::telemetry::Metrics;
 pub struct ConfigError {
     variable: &'static str,
     problem: String,
-    expected: &'static str,
+    expected: Cow<'static, str>,
 }
 
 impl ConfigError {
@@ -190,7 +191,7 @@ pub(crate) fn table(env: &Env<'_>) -> Result<String, ConfigError> {
     table.ok_or(ConfigError {
         variable: "SQS_ONCE_TABLE",
         problem: "is not set".to_owned(),
-        expected: EXPECTED,
+        expected: EXPECTED.into(),
     })
 }
 
@@ -199,7 +200,36 @@ pub(crate) fn missing_namespace() -> ConfigError {
     ConfigError {
         variable: "SQS_ONCE_NAMESPACE",
         problem: "is not set, and the code sets no `.namespace(…)`".to_owned(),
-        expected: "a name that no other consumer of this table has",
+        expected: "a name that no other consumer of this table has".into(),
+    }
+}
+
+/// A handler whose place gives it no default namespace.
+pub(crate) fn no_default_namespace(path: &str, unique: &str, before: &str) -> ConfigError {
+    ConfigError {
+        variable: "SQS_ONCE_NAMESPACE",
+        problem: format!(
+            "is not set, and the handler `{path}` has no default, unlike a function in the root of the binary that is \
+             named after its package"
+        ),
+        expected: format!(
+            "a name that no other consumer of this table has, such as `namespace = \"{unique}\"` in its attribute; \
+             or \"{before}\", where an earlier version has kept this handler's keys under that default"
+        )
+        .into(),
+    }
+}
+
+/// Two handlers whose keys can't be told apart.
+pub(crate) fn shared_namespace(namespace: &str, handlers: [&str; 2]) -> ConfigError {
+    let [one, other] = handlers;
+    ConfigError {
+        variable: "the consumer's namespace",
+        problem: format!(
+            "is {namespace:?} for two handlers of this process, `{one}` and `{other}`, each of which would take the other's \
+             messages for duplicates"
+        ),
+        expected: "a namespace for each".into(),
     }
 }
 
@@ -212,7 +242,7 @@ pub(crate) fn unusable(
     ConfigError {
         variable,
         problem: problem.to_owned(),
-        expected,
+        expected: expected.into(),
     }
 }
 
@@ -222,7 +252,7 @@ pub(crate) fn needs_sqs(variable: &'static str) -> ConfigError {
     ConfigError {
         variable,
         problem: "is set, but sqs-once was built without its feature `sqs`".to_owned(),
-        expected: "the feature, or no such variable (the queue's own settings then say what becomes of failures)",
+        expected: "the feature, or no such variable (the queue's own settings then say what becomes of failures)".into(),
     }
 }
 
@@ -240,7 +270,7 @@ fn read<T>(
         None => Err(ConfigError {
             variable,
             problem: format!("is {text:?}"),
-            expected,
+            expected: expected.into(),
         }),
     }
 }

@@ -69,7 +69,7 @@ impl<S> std::fmt::Debug for Ready<S> {
 /// | setting | variable | default |
 /// |---|---|---|
 /// | [`store`](Consumer::store) | `SQS_ONCE_TABLE`, a DynamoDB table | none: required |
-/// | [`namespace`](Consumer::namespace) | `SQS_ONCE_NAMESPACE` | the crate's name and the handler's, with `#[handler]`: renaming either forgets every key; otherwise none: required |
+/// | [`namespace`](Consumer::namespace) | `SQS_ONCE_NAMESPACE` | package and function, such as `payments.charge`, for a `#[handler]` in the root of the binary named after its package: renaming either forgets every key; otherwise none: required |
 /// | [`concurrency`](Consumer::concurrency) | `SQS_ONCE_CONCURRENCY` | 10 |
 /// | [`retention`](Consumer::retention) | `SQS_ONCE_RETENTION` | `28d` |
 /// | [`lease_margin`](Consumer::lease_margin) | `SQS_ONCE_LEASE_MARGIN` | `3s` |

@@ -3,6 +3,8 @@
 #[cfg(feature = "opentelemetry")]
 mod after_answer;
 mod builder;
+mod declared;
+mod namesakes;
 mod options;
 mod runnable;
 mod settings;

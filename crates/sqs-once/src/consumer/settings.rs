@@ -12,9 +12,13 @@ use crate::config::{ConfigError, EnvSettings, process_env, unusable};
 use crate::disposition::{Disposition, DispositionSettings};
 use crate::handler::{Opening, PrepareRecord};
 use crate::idempotency::{DriverSettings, Effect};
+#[cfg(feature = "testing")]
+use crate::key::Namespace;
 use crate::record::{Correlate, Envelope};
 use crate::telemetry::{Identity, Meter, Metrics};
 use crate::time::Timestamp;
+
+use super::namesakes;
 
 const DEFAULT_CONCURRENCY: NonZeroUsize = NonZeroUsize::new(10).expect("10 is not zero");
 
@@ -39,6 +43,9 @@ pub(super) struct Settings {
     pub(super) service: Option<Arc<str>>,
     pub(super) metrics: Option<Metrics>,
     pub(super) record_levels: Option<RecordLevels>,
+    /// For a test bench, where the handler's place gives no default.
+    #[cfg(feature = "testing")]
+    pub(super) unique_namespace: Option<Namespace>,
     #[cfg(feature = "opentelemetry")]
     pub(super) after_answer: Option<super::AfterAnswer>,
 }
@@ -72,6 +79,7 @@ impl Settings {
             requests = Requests::Single;
         }
         let idempotency = self.idempotency.resolve(&env, effect).await?;
+        namesakes::check(&idempotency, handler.handler_type())?;
         let mismatch = match (idempotency.codec.has_fingerprints(), self.mismatch) {
             (true, mismatch) => mismatch,
             (false, PayloadMismatch::Reject) => {

@@ -26,8 +26,11 @@ impl Consumer {
             {
                 settings.disposition.is_isolated = true;
             }
-            if settings.idempotency.default_namespace.is_none() {
-                settings.idempotency.default_namespace = Namespace::new(NAMESPACE).ok();
+            // No two handlers share keys on a bench that a deployment would keep apart or refuse.
+            if !matches!(settings.idempotency.default_namespace, Some(Ok(_))) {
+                let unique = settings.unique_namespace.clone();
+                let namespace = unique.or_else(|| Namespace::new(NAMESPACE).ok());
+                settings.idempotency.default_namespace = namespace.map(Ok);
             }
         })
     }

@@ -5,6 +5,7 @@ mod batch_handler;
 mod blocking;
 mod error;
 mod extract;
+mod handler_type;
 mod metadata;
 mod outcome;
 mod prepare;
@@ -23,6 +24,7 @@ pub use error::{HandlerError, ResultExt};
 pub use extract::{
     Attempt, FromRecord, IdempotencyToken, Key, MessageMeta, RecordParts, Remaining, State,
 };
+pub(crate) use handler_type::HandlerType;
 pub use outcome::{Done, IntoOutcome, Recorded};
 pub(crate) use prepare::{
     Bound, CallFuture, HandlerFuture, Opening, PrepareError, PrepareRecord, Stateful, Work,

@@ -14,7 +14,7 @@ use crate::record::{Correlate, DecodeError, Envelope, EnvelopeError, KeyExtracto
 
 use super::prepare_batch::BatchCall;
 use super::reader::Reader;
-use super::{BatchParts, Done, Handler, HandlerError, RecordParts};
+use super::{BatchParts, Done, Handler, HandlerError, HandlerType, RecordParts};
 
 pub(crate) type CallFuture<T> = Pin<Box<dyn Future<Output = Result<T, HandlerError>> + Send>>;
 pub(crate) type HandlerFuture = CallFuture<Done>;
@@ -90,6 +90,9 @@ pub(crate) trait PrepareRecord<S>: Send + Sync {
         with_fingerprint: bool,
     ) -> Result<Prepared<Work<S>>, PrepareError>;
 
+    /// Which handler it is.
+    fn handler_type(&self) -> HandlerType;
+
     /// The one call for all records of a batch, of a handler that takes them together.
     fn batch_call(&self) -> Option<BatchCall<'_, S>> {
         None
@@ -142,6 +145,10 @@ where
         }))
     }
 
+    fn handler_type(&self) -> HandlerType {
+        HandlerType::of::<H>()
+    }
+
     fn effect(&self) -> Effect {
         H::EFFECT
     }
@@ -178,6 +185,10 @@ impl<S: Clone + Send + Sync + 'static> PrepareRecord<()> for Stateful<S> {
         Some(Box::new(move |records, parts: BatchParts<()>| {
             call(records, parts.with_state(self.state.clone()))
         }))
+    }
+
+    fn handler_type(&self) -> HandlerType {
+        self.inner.handler_type()
     }
 
     fn effect(&self) -> Effect {
@@ -217,6 +228,10 @@ impl PrepareRecord<()> for Opening {
 
     fn batch_call(&self) -> Option<BatchCall<'_, ()>> {
         self.inner.batch_call()
+    }
+
+    fn handler_type(&self) -> HandlerType {
+        self.inner.handler_type()
     }
 
     fn effect(&self) -> Effect {

@@ -6,7 +6,9 @@ use crate::guarded::Guarded;
 use crate::record::{KeyExtractor, Message};
 
 use super::prepare::{Bound, Payload, PrepareError, PrepareRecord, Prepared, Work};
-use super::{Batch, BatchHandler, BatchParts, CallFuture, Done, HandlerError, RecordParts};
+use super::{
+    Batch, BatchHandler, BatchParts, CallFuture, Done, HandlerError, HandlerType, RecordParts,
+};
 
 /// The result of each record, in the order in which they were given.
 pub(crate) type BatchFuture = CallFuture<Vec<Result<Done, HandlerError>>>;
@@ -36,6 +38,10 @@ where
     ) -> Result<Prepared<Work<S>>, PrepareError> {
         let read = self.0.reader.read(message, with_fingerprint)?;
         Ok(read.map(|payload| Work::Join(Box::new(Guarded::new(payload)))))
+    }
+
+    fn handler_type(&self) -> HandlerType {
+        HandlerType::of::<H>()
     }
 
     fn batch_call(&self) -> Option<BatchCall<'_, S>> {

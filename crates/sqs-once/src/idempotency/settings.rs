@@ -20,7 +20,8 @@ const DEFAULT_RETENTION: Duration = Duration::from_secs(28 * 24 * 60 * 60);
 #[derive(Clone, Default)]
 pub(crate) struct DriverSettings {
     pub(crate) namespace: Option<Namespace>,
-    pub(crate) default_namespace: Option<Namespace>,
+    /// What follows from the handler's place, where that is known.
+    pub(crate) default_namespace: Option<Result<Namespace, ConfigError>>,
     pub(crate) readable_keys: bool,
     pub(crate) codec: Option<KeyCodec>,
     pub(crate) also_read: Option<KeyCodec>,
@@ -77,9 +78,10 @@ impl DriverSettings {
         let namespace = self.namespace.clone().or_else(|| env.namespace.clone());
         let retention = self.retention.or(env.retention);
         let cache = self.cache.filter(|_| !env.disabled);
+        let default = || self.default_namespace.clone();
+        let default = || default().unwrap_or_else(|| Err(missing_namespace()));
         let namespace = namespace
-            .or_else(|| self.default_namespace.clone())
-            .ok_or_else(missing_namespace)?
+            .map_or_else(default, Ok)?
             .readable_keys(self.readable_keys);
         let codec = self.codec.clone();
         let codec = codec.unwrap_or_else(|| namespace.clone().into());

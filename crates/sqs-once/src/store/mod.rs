@@ -72,6 +72,13 @@ pub trait Store: Send + Sync + 'static {
     /// kept under when it starts, so that connections are open before the first claim.
     fn read<'a>(&'a self, ids: &'a [ItemId]) -> StoreFuture<'a, Option<Item>>;
 
+    /// What tells this store from another one in a process, such as a table's name with its region. Two consumers
+    /// whose stores say the same keep their keys in one place, and refuse to start with one namespace for different
+    /// handlers. Default: nothing, and namespaces on this store are not compared.
+    fn identity(&self) -> Option<String> {
+        None
+    }
+
     /// What commits the [`Writes`] that handlers return. Default: nothing, and consumers with such a handler
     /// refuse to start on this store.
     fn atomic_writes(&self) -> Option<&dyn AtomicWrites> {

@@ -33,6 +33,7 @@ mod log_lines;
 mod logs;
 mod metrics;
 mod missing_key;
+mod namesakes;
 mod nearing;
 mod no_secrets;
 mod own_envelopes;

@@ -68,7 +68,7 @@ impl Clock for FixedClock {
     }
 }
 
-#[handler(key = order.id)]
+#[handler(key = order.id, namespace = "macros")]
 async fn by_id(order: OrderPlaced, State(app): State<App>) {
     app.note(format!("{:?} {}", order.tenant, order.id));
 }
@@ -86,7 +86,7 @@ async fn a_key_over_the_payload_tells_events_apart_by_its_value_alone() {
     assert_eq!(app.notes(), ["Some(\"a\") 1", "Some(\"a\") 2"]);
 }
 
-#[handler(key = (order.tenant, order.id))]
+#[handler(key = (order.tenant, order.id), namespace = "macros")]
 async fn by_tenant_and_id(mut order: OrderPlaced, State(app): State<App>) {
     app.note(format!("{} {}", order.tenant.take().unwrap(), order.id));
 }
@@ -106,7 +106,7 @@ async fn a_composed_key_tells_events_apart_by_all_its_parts() {
     assert_eq!(app.notes(), ["a bc", "ab c"]);
 }
 
-#[handler(key = tenant)]
+#[handler(key = tenant, namespace = "macros")]
 async fn by_tenant(OrderPlaced { id, tenant }: OrderPlaced, State(app): State<App>) {
     app.note(format!("{tenant:?} {id}"));
 }
@@ -126,12 +126,6 @@ async fn a_record_without_its_key_fails_alone_and_is_not_handled() {
     assert_eq!(app.notes(), ["Some(\"a\") 2"]);
 }
 
-#[handler(key = order.id)]
-async fn unnamed(order: OrderPlaced, key: Key, State(app): State<App>) {
-    drop(order);
-    app.note(key.item_id().to_string());
-}
-
 #[handler(key = order.id, namespace = "payments")]
 async fn named(order: OrderPlaced, key: Key, State(app): State<App>) {
     drop(order);
@@ -139,22 +133,20 @@ async fn named(order: OrderPlaced, key: Key, State(app): State<App>) {
 }
 
 #[tokio::test]
-async fn the_namespace_is_the_crates_and_the_functions_name_unless_one_is_given() {
+async fn the_namespace_is_the_attributes_unless_code_sets_another() {
     let app = App::default();
-    for consumer in [unnamed::consumer(), named::consumer()] {
-        app.invoke(consumer.state(app.clone()), [json!({ "id": "1" })])
-            .await;
-    }
+    let consumer = named::consumer().state(app.clone());
+    app.invoke(consumer, [json!({ "id": "1" })]).await;
     let consumer = named::consumer().state(app.clone()).namespace("by-hand");
     app.invoke(consumer, [json!({ "id": "1" })]).await;
 
     let notes = app.notes();
     let namespaces = notes.iter().filter_map(|id| id.split('#').next());
-    let expected = ["sqs-once.unnamed", "payments", "by-hand"];
+    let expected = ["payments", "by-hand"];
     assert!(namespaces.eq(expected), "{notes:?}");
 }
 
-#[handler(key = order.id, lease_margin = "90s", retain = "2d")]
+#[handler(key = order.id, lease_margin = "90s", retain = "2d", namespace = "macros")]
 async fn tuned(order: OrderPlaced, key: Key, State(app): State<App>) {
     let claim = app.store.get(key.item_id()).unwrap();
     assert_eq!(claim.lease_until, Some(DEADLINE + Duration::from_secs(90)));
@@ -171,7 +163,7 @@ async fn a_claim_keeps_to_the_options_for_its_lease_and_retention() {
     assert_eq!(app.notes(), ["1"]);
 }
 
-#[handler(key = order.id, retain = "2d", mode = record_after)]
+#[handler(key = order.id, retain = "2d", mode = record_after, namespace = "macros")]
 async fn recorded_after(order: OrderPlaced, key: Key, State(app): State<App>) {
     drop(order);
     assert_eq!(app.store.get(key.item_id()), None);
@@ -190,7 +182,7 @@ async fn with_record_after_the_key_is_written_when_the_work_is_done_and_kept_as_
     assert_eq!(item.expiration, Some(NOW + 2 * DAY));
 }
 
-#[handler(key = order.id, concurrency = 1)]
+#[handler(key = order.id, concurrency = 1, namespace = "macros")]
 async fn one_at_a_time(order: OrderPlaced, State(app): State<App>) {
     app.note(format!("{} starts", order.id));
     tokio::task::yield_now().await;
@@ -210,7 +202,7 @@ async fn no_more_records_run_at_once_than_the_option_says() {
     }
 }
 
-#[handler(key = order.tenant, fingerprint = order.id, payload_mismatch = reject)]
+#[handler(key = order.tenant, fingerprint = order.id, payload_mismatch = reject, namespace = "macros")]
 async fn compared(order: OrderPlaced, State(app): State<App>) {
     app.note(order.id);
 }
@@ -230,7 +222,7 @@ async fn a_fingerprint_over_the_payload_decides_which_messages_differ() {
     assert_eq!(app.notes(), ["1"]);
 }
 
-#[handler(key = order.tenant, payload_mismatch = ignore, missing_key = process_unprotected)]
+#[handler(key = order.tenant, payload_mismatch = ignore, missing_key = process_unprotected, namespace = "macros")]
 async fn lenient(order: OrderPlaced, State(app): State<App>) {
     app.note(order.id);
 }
@@ -261,7 +253,7 @@ struct Shipment {
     note: String,
 }
 
-#[handler(key = shipment)]
+#[handler(key = shipment, namespace = "macros")]
 async fn ship(shipment: Shipment, State(app): State<App>) {
     app.note(shipment.note);
 }
@@ -284,7 +276,7 @@ async fn a_payload_that_derives_its_key_is_told_apart_by_its_key_fields() {
     assert_eq!(app.notes(), ["first", "other parcel", "other order"]);
 }
 
-#[batch_handler(key = (order.tenant, order.id), fingerprint = |order| order.id)]
+#[batch_handler(key = (order.tenant, order.id), fingerprint = |order| order.id, namespace = "macros")]
 async fn together(orders: Batch<OrderPlaced>, State(app): State<App>) -> BatchOutcome {
     let ids: Vec<_> = orders.payloads().map(|order| order.id.as_str()).collect();
     app.note(ids.join(" "));
@@ -306,7 +298,7 @@ async fn a_batch_handler_is_called_once_with_every_event_that_its_key_tells_apar
         assert!(failed.is_empty());
     }
     assert_eq!(app.notes(), ["1 1 2"]);
-    let namespace = Namespace::new("sqs-once.together").unwrap();
+    let namespace = Namespace::new("macros").unwrap();
     let key = BusinessKey::of(&("a", "2")).unwrap();
     let item = app.store.get(&namespace.item_id(&key)).unwrap();
     assert_eq!(item.status, Status::Completed);

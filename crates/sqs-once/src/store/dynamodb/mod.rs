@@ -151,6 +151,12 @@ impl Store for DynamoDbStore {
         })
     }
 
+    fn identity(&self) -> Option<String> {
+        let Requests { client, table } = &*self.requests;
+        let region = client.config().region().map(AsRef::as_ref);
+        Some(format!("{region:?} {} {:?}", table.name, table.key))
+    }
+
     fn atomic_writes(&self) -> Option<&dyn AtomicWrites> {
         Some(self)
     }

@@ -129,8 +129,8 @@ async fn confirm(order: Value, State(done): State<Done>) {
 
 /// Two functions with one payload keep separate records.
 ///
-/// Peers tell functions apart by their Lambda names too. Here it is the namespace alone: the crate's and
-/// the handler's names, unless set. Two functions that are given one namespace on purpose share their keys.
+/// Peers tell functions apart by their Lambda names too. Here it is the namespace alone. Two functions that are given
+/// one namespace on purpose share their keys.
 #[tokio::test(start_paused = true)]
 async fn two_functions_keep_separate_records_unless_they_share_a_namespace() {
     let done = Done::default();
@@ -140,10 +140,12 @@ async fn two_functions_keep_separate_records_unless_they_share_a_namespace() {
     confirming.run(one("a")).await.assert_processed("m-1");
     assert_eq!(*done.lock().unwrap(), ["charged", "confirmed"]);
 
-    let renamed = confirm::consumer().state(done.clone());
-    let namespace = concat!(env!("CARGO_PKG_NAME"), ".charge");
-    let sharing = charging.beside(renamed.namespace(namespace));
-    sharing.run(one("a")).await.assert_duplicate("m-1");
+    let [charge, confirm] = [charge::consumer(), confirm::consumer()]
+        .map(|consumer| consumer.state(done.clone()).namespace("orders"));
+    let charging = charging.beside(charge);
+    charging.run(one("a")).await.assert_processed("m-1");
+    let confirming = charging.beside(confirm);
+    confirming.run(one("a")).await.assert_duplicate("m-1");
 }
 
 /// A DynamoDB, and a client that finds it at an endpoint.

@@ -1,0 +1,112 @@
+//! Two handlers with one namespace in one process.
+
+use crate::support::process::this_program;
+use sqs_once::key::ItemId;
+use sqs_once::store::{Claim, Claimed, Item, Settled, Settlement, StoreFuture};
+use sqs_once::{ConfigError, Consumer, MemoryStore, Store};
+
+/// Says to a process of this program that it is a function on Lambda.
+const LAMBDA: &str = "AWS_LAMBDA_FUNCTION_NAME";
+
+/// A table of this name.
+struct Table(&'static str, MemoryStore);
+
+impl Store for Table {
+    fn claim<'a>(&'a self, claims: &'a [Claim]) -> StoreFuture<'a, Claimed> {
+        self.1.claim(claims)
+    }
+    fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> StoreFuture<'a, Settled> {
+        self.1.settle(settlements)
+    }
+    fn read<'a>(&'a self, ids: &'a [ItemId]) -> StoreFuture<'a, Option<Item>> {
+        self.1.read(ids)
+    }
+    fn identity(&self) -> Option<String> {
+        Some(self.0.to_owned())
+    }
+}
+
+async fn charge(_: String) {}
+async fn refund(_: String) {}
+
+fn charging() -> Consumer {
+    let consumer = sqs_once::consumer::<String>().key(|order: &String| order.clone());
+    consumer.handler(charge)
+}
+
+fn refunding() -> Consumer {
+    let consumer = sqs_once::consumer::<String>().key(|order: &String| order.clone());
+    consumer.handler(refund)
+}
+
+async fn start(consumer: Consumer, table: &'static str) -> Result<(), ConfigError> {
+    let store = Table(table, MemoryStore::new());
+    consumer.namespace("orders").store(store).init().await
+}
+
+fn in_a_process_of(test: &str, function: Option<&str>) {
+    let mut process = this_program(module_path!(), test);
+    process
+        .env_remove(LAMBDA)
+        .env("SQS_ONCE_TEST_NAMESAKES", "1");
+    process.envs(function.map(|name| (LAMBDA, name)));
+    let output = process.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+}
+
+fn is_process() -> bool {
+    std::env::var_os("SQS_ONCE_TEST_NAMESAKES").is_some()
+}
+
+#[tokio::test]
+async fn on_lambda_two_handlers_of_one_table_and_namespace_refuse_to_start() {
+    if !is_process() {
+        let test = "on_lambda_two_handlers_of_one_table_and_namespace_refuse_to_start";
+        return in_a_process_of(test, Some("orders"));
+    }
+    start(charging(), "orders").await.unwrap();
+    let refusal = start(refunding(), "orders").await.unwrap_err();
+    assert_eq!(refusal.variable(), "the consumer's namespace");
+    let refusal = refusal.to_string();
+    for part in [
+        "\"orders\"",
+        "::charge`",
+        "::refund`",
+        "a namespace for each",
+    ] {
+        assert!(refusal.contains(part), "{refusal}");
+    }
+    // What ran first goes on, and starts again.
+    start(charging(), "orders").await.unwrap();
+}
+
+#[tokio::test]
+async fn on_lambda_consumers_of_one_handler_of_two_tables_or_of_two_namespaces_start() {
+    if !is_process() {
+        let test = "on_lambda_consumers_of_one_handler_of_two_tables_or_of_two_namespaces_start";
+        return in_a_process_of(test, Some("orders"));
+    }
+    let clone = charging();
+    for consumer in [charging(), clone.clone(), clone] {
+        start(consumer.concurrency(3), "orders").await.unwrap();
+    }
+    start(refunding(), "refunds").await.unwrap();
+    let store = || Table("orders", MemoryStore::new());
+    let other = refunding().namespace("refunds").store(store());
+    other.init().await.unwrap();
+    // A store that does not say which it is.
+    for consumer in [charging(), refunding()] {
+        let consumer = consumer.namespace("orders").store(MemoryStore::new());
+        consumer.init().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn elsewhere_a_process_may_have_as_many_handlers_for_a_namespace_as_it_likes() {
+    if !is_process() {
+        let test = "elsewhere_a_process_may_have_as_many_handlers_for_a_namespace_as_it_likes";
+        return in_a_process_of(test, None);
+    }
+    start(charging(), "orders").await.unwrap();
+    start(refunding(), "orders").await.unwrap();
+}

@@ -1,0 +1,28 @@
+//! A handler of a library, and how a function of this package tells what namespaces its handlers have.
+
+use sqs_once::testing::{Bench, Event};
+use sqs_once::{Consumer, Key, MemoryStore};
+
+/// A handler in the root of the library, which has the binary's name.
+#[sqs_once::handler(key = order["id"].as_str())]
+pub async fn handle(order: serde_json::Value, key: Key) {
+    drop(order);
+    tell(&key);
+}
+
+/// Prints where the table keeps a key.
+#[allow(clippy::print_stdout, reason = "its test reads it")]
+pub fn tell(key: &Key) {
+    println!("id {}", key.item_id().as_str());
+}
+
+/// Prints where a consumer's keys are on a bench, and then whether it starts without a bench.
+#[allow(clippy::print_stdout, reason = "its test reads it")]
+pub async fn describe(consumer: Consumer) {
+    let event = Event::of([&serde_json::json!({ "id": "o-1" })]);
+    Bench::new(consumer.clone()).run(event).await;
+    match consumer.store(MemoryStore::new()).init().await {
+        Ok(()) => println!("starts"),
+        Err(error) => println!("{error}"),
+    }
+}

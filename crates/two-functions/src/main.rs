@@ -1,0 +1,37 @@
+//! The function that has its package's name, with handlers in several places.
+
+use sqs_once::Key;
+use two_functions::{describe, tell};
+
+#[sqs_once::handler(key = order["id"].as_str())]
+async fn handle(order: serde_json::Value, key: Key) {
+    drop(order);
+    tell(&key);
+}
+
+mod later {
+    use super::{Key, tell};
+
+    #[sqs_once::handler(key = order["id"].as_str())]
+    pub(super) async fn handle(order: serde_json::Value, key: Key) {
+        drop(order);
+        tell(&key);
+    }
+}
+
+async fn describe_one_of_its_own() {
+    #[sqs_once::handler(key = order["id"].as_str())]
+    async fn handle(order: serde_json::Value, key: Key) {
+        drop(order);
+        tell(&key);
+    }
+    describe(handle::consumer()).await;
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() {
+    describe(handle::consumer()).await;
+    describe(later::handle::consumer()).await;
+    describe_one_of_its_own().await;
+    describe(two_functions::handle::consumer()).await;
+}
