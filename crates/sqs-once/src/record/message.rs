@@ -92,8 +92,27 @@ impl Message {
     pub(crate) fn open(&self, envelope: &dyn Envelope) -> Result<(), EnvelopeError> {
         if let (Some(body), None) = (self.body(), self.opened.get()) {
             let opened = envelope.open(body, self)?;
+            self.check(&opened)?;
             // Full only if the envelope itself did this.
             let _ = self.opened.set(Box::new(opened));
+        }
+        Ok(())
+    }
+
+    /// Refuses an envelope whose attributes contradict each other or the message's own: its producer wrote them into
+    /// the body, and a forwarder that the consumer trusts may have set the message's own.
+    fn check(&self, opened: &Opened) -> Result<(), EnvelopeError> {
+        let wrong = |problem| Err(EnvelopeError::new("message's", problem));
+        if opened.is_contradictory() {
+            return wrong("it gives an attribute two values".to_owned());
+        }
+        for (name, value) in opened.attributes() {
+            let own = self.own_attribute(name);
+            if own.is_some_and(|own| own.string_value.as_deref() != Some(value)) {
+                return wrong(format!(
+                    "its attribute {name:?} has another value than the message's own"
+                ));
+            }
         }
         Ok(())
     }
@@ -146,16 +165,19 @@ impl Message {
         Some(self.texts.get(at + 1))
     }
 
-    /// The text of a message attribute (types `String` and `Number`), be it the message's own or one that
-    /// came in its envelope, which goes first.
+    /// The text of a message attribute (types `String` and `Number`): the message's own, or else one that came in its
+    /// envelope. An envelope is a part of the body, and its producer writes what it likes there.
     pub fn attribute(&self, name: &str) -> Option<&str> {
-        let inside = self.opened.get().and_then(|inside| inside.attribute(name));
-        inside.or_else(|| self.own_attribute(name))
+        match self.own_attribute(name) {
+            Some(own) => own.string_value.as_deref(),
+            None => self.opened.get()?.attribute(name),
+        }
     }
 
-    fn own_attribute(&self, name: &str) -> Option<&str> {
-        let (_, attribute) = self.attributes.iter().find(|(own, _)| own == name)?;
-        attribute.string_value.as_deref()
+    fn own_attribute(&self, name: &str) -> Option<&SqsMessageAttribute> {
+        let mut attributes = self.attributes.iter();
+        let (_, attribute) = attributes.find(|(own, _)| own == name)?;
+        Some(attribute)
     }
 
     /// What SQS wants to hear to change this delivery. Never logged.

@@ -442,3 +442,69 @@ async fn hostile_bodies_end_their_record_and_nothing_else() {
         assert_eq!(ends.len(), bombs.len());
     }
 }
+
+/// A message that a forwarder has given a tenant, with one in its body as well.
+fn forwarded(tenant: &Value, inside: &str) -> Value {
+    let mut notification = sns("n-1", r#"{"total": 1}"#);
+    notification["MessageAttributes"] = json!({
+        "tenant": { "Type": "String", "Value": inside },
+        "order-id": { "Type": "String", "Value": "o-1" },
+    });
+    let mut record = body(&notification.to_string());
+    record["messageAttributes"] = json!({ "tenant": tenant });
+    record
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_contradicts_an_attribute_of_its_message_is_terminal_and_takes_nobodys_key() {
+    let key = (
+        MessageAttribute::new("tenant"),
+        MessageAttribute::new("order-id"),
+    );
+    let opening = opening(Sns, key);
+    let text = |tenant: &str| json!({ "dataType": "String", "stringValue": tenant });
+    let binary = json!({ "dataType": "Binary", "binaryValue": "dmljdGlt" });
+    let batch = [
+        forwarded(&text("attacker"), "victim"),
+        forwarded(&binary, "victim"),
+        forwarded(&text("victim"), "victim"),
+    ];
+    let ends = opening.ends(event(batch)).await;
+    let why = "the message's envelope can't be opened: its attribute \"tenant\" has another value than the message's own";
+    let expected = [("terminal", why), ("terminal", why), ("processed", "")];
+    assert_eq!(
+        ends,
+        expected.map(|(outcome, why)| (outcome.to_owned(), why.to_owned()))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn envelopes_in_one_another_that_contradict_each_other_are_terminal() {
+    for (envelope, inside) in [
+        ("Auto", "victim"),
+        ("tuple", "victim"),
+        ("Auto", "attacker"),
+    ] {
+        let mut inner = sns("n-2", r#"{"total": 1}"#);
+        inner["MessageAttributes"] = json!({ "tenant": { "Type": "String", "Value": inside } });
+        let mut outer = sns("n-1", &inner.to_string());
+        outer["MessageAttributes"] = json!({ "tenant": { "Type": "String", "Value": "attacker" } });
+        let key = MessageAttribute::new("tenant");
+        let opening = match envelope {
+            "Auto" => opening(Auto, key),
+            _ => opening((Sns, Sns), key),
+        };
+        let ends = opening.ends(event([body(&outer.to_string())])).await;
+        let expected = match inside {
+            "attacker" => ("processed", ""),
+            _ => (
+                "terminal",
+                "the message's envelope can't be opened: it gives an attribute two values",
+            ),
+        };
+        let [(outcome, why)] = &ends[..] else {
+            panic!("{ends:?}")
+        };
+        assert_eq!((&**outcome, &**why), expected);
+    }
+}

@@ -11,6 +11,8 @@ pub struct Opened {
     /// None where it is what the envelope was asked to open.
     content: Option<String>,
     attributes: BTreeMap<String, String>,
+    /// Whether an attribute came with two values.
+    is_contradictory: bool,
     metadata: Vec<Box<dyn Any + Send + Sync>>,
     ignored: Option<String>,
 }
@@ -40,10 +42,18 @@ impl Opened {
     }
 
     /// Adds a message attribute, which [`Message::attribute`](crate::Message::attribute) then finds.
+    ///
+    /// It never replaces another value. A message whose own attribute of this name has another one is terminal, and
+    /// so is one whose envelopes give the attribute different values.
     #[must_use]
     pub fn with_attribute(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.attributes.insert(name.into(), value.into());
+        self.keep(name.into(), value.into());
         self
+    }
+
+    fn keep(&mut self, name: String, value: String) {
+        let kept = self.attributes.entry(name).or_insert_with(|| value.clone());
+        self.is_contradictory |= *kept != value;
     }
 
     /// Adds what the envelope says, which [`Message::metadata`](crate::Message::metadata) then finds by
@@ -57,7 +67,10 @@ impl Opened {
     /// Both together, where `outer` held this.
     pub(super) fn inside(self, mut outer: Self) -> Self {
         outer.content = self.content.or(outer.content);
-        outer.attributes.extend(self.attributes);
+        outer.is_contradictory |= self.is_contradictory;
+        for (name, value) in self.attributes {
+            outer.keep(name, value);
+        }
         outer.metadata.extend(self.metadata);
         outer.ignored = self.ignored.or(outer.ignored);
         outer
@@ -69,6 +82,15 @@ impl Opened {
 
     pub(in crate::record) fn attribute(&self, name: &str) -> Option<&str> {
         self.attributes.get(name).map(String::as_str)
+    }
+
+    pub(in crate::record) fn attributes(&self) -> impl Iterator<Item = (&str, &str)> {
+        let attributes = self.attributes.iter();
+        attributes.map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    pub(in crate::record) fn is_contradictory(&self) -> bool {
+        self.is_contradictory
     }
 
     /// The innermost envelope's, where several say something of this type.

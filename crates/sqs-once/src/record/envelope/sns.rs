@@ -10,7 +10,9 @@ use super::{Envelope, EnvelopeError, Opened};
 ///
 /// The envelope's message attributes read as if SQS had delivered them, by
 /// [`Message::attribute`] and as a [`MessageAttribute`](crate::MessageAttribute) key. What SNS says of
-/// the message is [`SnsMeta`].
+/// the message is [`SnsMeta`]. A message whose own attribute has another value than the envelope's is terminal.
+///
+/// **An envelope proves nothing.** Whoever may send to the queue can write one, with any topic and any attributes.
 ///
 /// A body that is no SNS envelope is the payload itself: that is what arrives where the subscription has
 /// *raw message delivery* on, with the attributes as the message's own. So a subscription can be
