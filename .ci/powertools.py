@@ -1,10 +1,12 @@
 """A consumer of this library and a function with Powertools for Python on one table; and the ids of all codecs.
 
-`python3 .ci/powertools.py --write` makes the vectors of the tests anew.
+`python3 .ci/powertools.py --write` makes the vectors of the tests anew, and `--write-items` their items: it fetches
+versions of Powertools whose items differ, with pip and npm.
 """
 
 import argparse
 import json
+import os
 import random
 import shutil
 import subprocess
@@ -31,7 +33,12 @@ from local import AWS_ENV, OUT, ROOT, built
 sys.path.insert(0, str(ROOT / ".ci" / "powertools"))
 import vectors  # noqa: E402
 
+HERE = ROOT / ".ci" / "powertools"
 VECTORS = ROOT / "crates" / "sqs-once" / "tests" / "all" / "powertools_vectors.json"
+ITEMS = VECTORS.with_name("powertools_items.json")
+# Those before and after each change of what an item holds.
+PYTHONS = ("1.25.10", "1.31.1", "3.37.0")
+TYPESCRIPTS = ("1.18.0", "2.1.1", "2.2.0", "2.35.0")
 PACKAGES = ROOT / "crates" / "sqs-once-bench" / "peers" / "typescript"
 TABLE = "idempotency"
 PREFIX = vectors.PREFIX
@@ -330,11 +337,47 @@ def install():
     return folder
 
 
+def items_of(command, folder, log, **env):
+    """What a version of the library writes, into a table of its own."""
+    rust = Rust(built("examples/shared_table"), log)
+    env = {**os.environ, "AWS_ENDPOINT_URL_DYNAMODB": rust.endpoint, "AWS_LAMBDA_FUNCTION_NAME": "orders", **env}
+    try:
+        written = subprocess.run(command, cwd=folder, env=env, check=True, text=True, stdout=subprocess.PIPE)
+    finally:
+        rust.stop()
+    return [json.loads(line) for line in written.stdout.splitlines() if line.startswith("{")]
+
+
+def write_items():
+    folder, items = OUT / "powertools-items", []
+    shutil.rmtree(folder, ignore_errors=True)
+    with open(OUT / "powertools.log", "w", encoding="utf-8") as log:
+        for version in PYTHONS:
+            target = folder / f"python-{version}"
+            pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", target]
+            subprocess.run([*pip, f"aws-lambda-powertools=={version}"], check=True)
+            items += items_of([sys.executable, HERE / "items.py"], target, log, PYTHONPATH=str(target))
+        for version in TYPESCRIPTS:
+            target = folder / f"typescript-{version}"
+            target.mkdir(parents=True)
+            shutil.copy(HERE / "items.mjs", target)
+            names = [f"@aws-lambda-powertools/{name}@{version}" for name in ("commons", "idempotency")]
+            names += [f"@aws-sdk/{name}@3.600.0" for name in ("client-dynamodb", "lib-dynamodb")]
+            subprocess.run(["npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", *names], cwd=target, check=True)
+            items += items_of(["node", "items.mjs"], target, log)
+    text = ",\n".join(json.dumps(item, sort_keys=True) for item in items)
+    ITEMS.write_text(f"[\n{text}\n]\n")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="write the vectors instead of comparing them")
+    parser.add_argument("--write-items", action="store_true", help="write the items that the tests read")
     arguments = parser.parse_args()
     OUT.mkdir(parents=True, exist_ok=True)
+    if arguments.write_items:
+        write_items()
+        return
     made = vectors.make(install())
     if arguments.write:
         VECTORS.write_text(vectors.text(made))

@@ -37,6 +37,7 @@ mod namesakes;
 mod nearing;
 mod no_secrets;
 mod own_envelopes;
+mod powertools_items;
 mod producer;
 mod protocol_decisions;
 mod readable_keys;

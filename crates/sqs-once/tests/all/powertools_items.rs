@@ -1,0 +1,213 @@
+//! Items that versions of Powertools have written, and what a consumer makes of them. `.ci/powertools.py --write-items`
+//! runs the versions whose items differ and records what they write: while a function is at work, and afterwards.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex};
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use lambda_runtime::{Context, LambdaEvent};
+use serde_json::{Value, json};
+use sqs_once::key::KeyCodec;
+use sqs_once::{Clock, DynamoDbStore, Timestamp};
+use sqs_once_local::TableDescription;
+use tower_service::Service;
+
+use crate::support::dynamodb::DynamoDb;
+
+const ITEMS: &str = include_str!("powertools_items.json");
+const SECOND: u64 = 1000;
+/// What the recorded functions had left of their time.
+const REMAINING: u64 = 20 * SECOND;
+
+struct At(u64);
+
+impl Clock for At {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(self.0)
+    }
+}
+
+#[derive(Debug, PartialEq)]
+enum End {
+    Duplicate,
+    InProgress,
+    Runs,
+}
+
+/// An invocation that was recorded.
+struct Recorded {
+    by: String,
+    key: String,
+    at: u64,
+    in_progress: Value,
+    completed: Value,
+}
+
+fn recorded() -> Vec<Recorded> {
+    let all: Vec<Value> = serde_json::from_str(ITEMS).unwrap();
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let recorded = all.iter().map(|one| Recorded {
+        by: text(&one["by"]),
+        key: text(&one["case"]),
+        at: one["at_ms"].as_u64().unwrap(),
+        in_progress: one["in_progress"].clone(),
+        completed: one["completed"].clone(),
+    });
+    recorded.collect()
+}
+
+/// The whole second at which an item expires, in milliseconds.
+fn expires(item: &Value) -> u64 {
+    let written = item["expiration"]["N"].as_str().unwrap();
+    let (seconds, fraction) = written.split_once('.').unwrap_or((written, ""));
+    let seconds: u64 = seconds.parse().unwrap();
+    (seconds + u64::from(!fraction.is_empty())) * SECOND
+}
+
+fn attribute(value: &Value) -> AttributeValue {
+    let (kind, value) = value.as_object().unwrap().iter().next().unwrap();
+    let text = || value.as_str().unwrap().to_owned();
+    match &**kind {
+        "S" => AttributeValue::S(text()),
+        "N" => AttributeValue::N(text()),
+        "BOOL" => AttributeValue::Bool(value.as_bool().unwrap()),
+        "NULL" => AttributeValue::Null(true),
+        "M" => AttributeValue::M(attributes(value)),
+        other => panic!("{other}"),
+    }
+}
+
+fn attributes(item: &Value) -> HashMap<String, AttributeValue> {
+    let fields = item.as_object().unwrap().iter();
+    fields
+        .map(|(name, value)| (name.clone(), attribute(value)))
+        .collect()
+}
+
+/// A table with one item.
+struct Table {
+    dynamodb: DynamoDb,
+    recorded: Recorded,
+}
+
+impl Table {
+    async fn with(&self, item: &Value) {
+        let put = self.dynamodb.client().put_item();
+        put.table_name(TableDescription::default().name)
+            .set_item(Some(attributes(item)))
+            .send()
+            .await
+            .unwrap();
+    }
+
+    fn codec(&self) -> KeyCodec {
+        let id = self.recorded.completed["id"]["S"].as_str().unwrap();
+        let (prefix, _) = id.split_once('#').unwrap();
+        match self.recorded.by.contains("idempotency") {
+            true => KeyCodec::powertools_typescript(prefix),
+            false => KeyCodec::powertools_python(prefix),
+        }
+    }
+
+    /// What becomes of a message with the item's key at a moment, alone or in a batch with another.
+    async fn end(&self, now: u64, others: &[&str]) -> End {
+        let ran = Arc::new(Mutex::new(Vec::new()));
+        let note = Arc::clone(&ran);
+        let table = TableDescription::default().name;
+        let mut consumer = sqs_once::consumer::<String>()
+            .key(|key: &String| key.clone())
+            .namespace("orders")
+            .key_codec(self.codec())
+            .store(DynamoDbStore::new(self.dynamodb.client(), table))
+            .clock(At(now))
+            .handler(move |key: String| {
+                note.lock().unwrap().push(key);
+                async {}
+            });
+        let keys = others.iter().copied().chain([&*self.recorded.key]);
+        let records: Vec<_> = keys
+            .map(|key| json!({ "messageId": key, "body": json!(key).to_string() }))
+            .collect();
+        let event = serde_json::from_value(json!({ "Records": records })).unwrap();
+        let mut context = Context::default();
+        context.deadline = now + 30 * SECOND;
+        let response = consumer.call(LambdaEvent::new(event, context)).await;
+        let mut failures = response.unwrap().batch_item_failures.into_iter();
+        let is_retried = failures.any(|failure| failure.item_identifier == self.recorded.key);
+        match (ran.lock().unwrap().contains(&self.recorded.key), is_retried) {
+            (true, false) => End::Runs,
+            (false, true) => End::InProgress,
+            (false, false) => End::Duplicate,
+            (true, true) => panic!("it ran and failed"),
+        }
+    }
+
+    /// Alone, and in a batch: the two take other requests.
+    async fn ends(&self, item: &Value, now: u64, expected: End) {
+        for others in [&[][..], &["another", "a third"]] {
+            self.with(item).await;
+            let end = self.end(now, others).await;
+            let Recorded { by, key, at, .. } = &self.recorded;
+            assert_eq!(end, expected, "{by}, {key}, {} ms later: {item}", now - at);
+        }
+    }
+}
+
+fn tables() -> impl Iterator<Item = Table> {
+    recorded().into_iter().map(|recorded| Table {
+        dynamodb: DynamoDb::start(TableDescription::default()),
+        recorded,
+    })
+}
+
+#[test]
+fn the_items_are_of_every_form_that_the_libraries_have_written() {
+    let form = |item: &Value| {
+        let fields = item.as_object().unwrap().iter();
+        let fields = fields.map(|(name, value)| {
+            let (kind, value) = value.as_object().unwrap().iter().next().unwrap();
+            let is_fraction = kind == "N" && value.as_str().unwrap().contains('.');
+            format!("{name} {kind}{}", if is_fraction { "." } else { "" })
+        });
+        fields.collect::<Vec<_>>().join(", ")
+    };
+    let forms: BTreeSet<_> = recorded()
+        .iter()
+        .flat_map(|one| [form(&one.in_progress), form(&one.completed)])
+        .collect();
+    for part in [
+        "expiration N.",
+        "expiration N,",
+        "data S",
+        "data M",
+        "data NULL",
+    ] {
+        assert!(forms.iter().any(|form| form.contains(part)), "{forms:#?}");
+    }
+    assert!(forms.len() >= 16, "{forms:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_any_version_completed_is_a_duplicate_until_it_expires() {
+    for table in tables() {
+        let (item, at) = (&table.recorded.completed, table.recorded.at);
+        table.ends(item, at + SECOND, End::Duplicate).await;
+        table.ends(item, at + 2 * REMAINING, End::Duplicate).await;
+        table.ends(item, expires(item) - 1, End::Duplicate).await;
+        table.ends(item, expires(item) + SECOND, End::Runs).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_any_version_works_on_goes_back_until_its_lease_ends_or_else_until_it_expires() {
+    for table in tables() {
+        let (item, at) = (&table.recorded.in_progress, table.recorded.at);
+        table.ends(item, at + SECOND, End::InProgress).await;
+        let lapsed = at + REMAINING + SECOND;
+        match &item["in_progress_expiration"] {
+            Value::Null => table.ends(item, lapsed, End::InProgress).await,
+            _ => table.ends(item, lapsed, End::Runs).await,
+        }
+        table.ends(item, expires(item) + SECOND, End::Runs).await;
+    }
+}
