@@ -68,6 +68,7 @@ use crate::signature::Kind;
 /// | `payload_mismatch = reject` | what becomes of a message that differs: `warn`: a duplicate, with a warning; `reject`: failed; `ignore`: nothing is compared or stored | `warn` |
 /// | `missing_key = retry` | what becomes of a record without a key: `terminal`; `retry`; `process_unprotected`: it runs, without a claim, on every delivery, which a handler that returns `Writes` or takes a transaction can't have | `terminal` |
 /// | `key_codec = keys_of_python()` | a `KeyCodec`: under which ids the table keeps the keys, such as those of Powertools | this library's own |
+/// | `key_secret = secret()` | a `KeySecret`: hashes the keys and fingerprints with it, so that readers of the table can't guess them | the secret that `SQS_ONCE_KEY_SECRET_ARN` names, else none |
 /// | `also_read = keys_before()` | a `KeyCodec` or a `Namespace`: where else a key may be known, while either changes | nowhere |
 /// | `readable_keys = true` | whether the table shows keys as they are; switching forgets every key | `false`: it holds hashes |
 /// | `cache = 1000` | how many completed keys a process remembers, for 5 minutes each, so that their duplicates cost no request; at least 1. `cache = (1000, "1m")`: for another time | none |

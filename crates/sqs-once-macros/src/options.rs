@@ -11,7 +11,7 @@ use syn::{Error, Expr, Ident, Result, Token, Type};
 use crate::spelling::nearest;
 
 /// Each option with a value to show in messages.
-const EXAMPLES: [(&str, &str); 29] = [
+const EXAMPLES: [(&str, &str); 30] = [
     ("key", "order.order_id"),
     ("decode", "Text"),
     ("envelope", "(Sns, EventBridge)"),
@@ -29,6 +29,7 @@ const EXAMPLES: [(&str, &str); 29] = [
     ("missing_key", "retry"),
     ("readable_keys", "true"),
     ("key_codec", "keys_of_python()"),
+    ("key_secret", "secret()"),
     ("also_read", "keys_before()"),
     ("cache", "1000"),
     ("requests", "single"),
@@ -195,7 +196,7 @@ fn setting(name: &Ident, input: ParseStream<'_>) -> Result<TokenStream> {
             let raise = values::choice(&option, &value()?, &values::SWITCH)?;
             quote!(.raise_on_total_failure(#raise))
         }
-        "envelope" | "correlation_id" | "key_codec" | "also_read" | "on_success"
+        "envelope" | "correlation_id" | "key_codec" | "key_secret" | "also_read" | "on_success"
         | "on_duplicate" | "on_failure" => {
             let code = code(name, input)?;
             quote!(.#name(#code))

@@ -44,10 +44,22 @@ pub(crate) fn process_env(name: &str) -> Option<String> {
     (!value.is_empty()).then_some(value)
 }
 
+/// Where else keys may be known, as the environment says.
+#[derive(Debug)]
+pub(crate) enum AlsoRead {
+    Nothing,
+    /// The same namespace without a secret.
+    WithoutSecret,
+    /// The same namespace with the secret of this ARN.
+    SecretArn(String),
+}
+
 /// What the environment says; `None` where it says nothing.
 #[derive(Debug, Default)]
 pub(crate) struct EnvSettings {
     pub(crate) namespace: Option<Namespace>,
+    pub(crate) key_secret_arn: Option<String>,
+    pub(crate) also_read: Option<AlsoRead>,
     pub(crate) concurrency: Option<NonZeroUsize>,
     pub(crate) retention: Option<Duration>,
     pub(crate) lease_margin: Option<Duration>,
@@ -84,6 +96,12 @@ impl EnvSettings {
                 "1 to 255 bytes without `#`",
                 |text| Namespace::new(text).ok(),
             )?,
+            key_secret_arn: secret_arn(env, KEY_SECRET_ARN)?,
+            also_read: match env(ALSO_READ).as_deref().map(str::trim) {
+                Some("nothing") => Some(AlsoRead::Nothing),
+                Some("no-secret") => Some(AlsoRead::WithoutSecret),
+                _ => secret_arn(env, ALSO_READ)?.map(AlsoRead::SecretArn),
+            },
             concurrency: read(
                 env,
                 "SQS_ONCE_CONCURRENCY",
@@ -142,6 +160,57 @@ impl EnvSettings {
                 |text| is_metrics_namespace(text).then(|| text.to_owned()),
             )?,
         })
+    }
+}
+
+/// The secret of the keys' hash.
+pub(crate) const KEY_SECRET_ARN: &str = "SQS_ONCE_KEY_SECRET_ARN";
+/// Where else keys may be known.
+pub(crate) const ALSO_READ: &str = "SQS_ONCE_ALSO_READ";
+
+fn secret_arn(env: &Env<'_>, variable: &'static str) -> Result<Option<String>, ConfigError> {
+    let expected = match variable {
+        ALSO_READ => "nothing, no-secret, or the ARN of a secret in Secrets Manager",
+        _ => "the ARN of a secret in Secrets Manager",
+    };
+    let arn = read(env, variable, expected, |text| {
+        let parts: Vec<_> = text.split(':').collect();
+        let is_secret = matches!(
+            parts[..],
+            ["arn", _, "secretsmanager", region, _, "secret", name] if !region.is_empty() && !name.is_empty()
+        );
+        is_secret.then(|| text.to_owned())
+    })?;
+    Ok(arn)
+}
+
+/// A secret is named, but the client that could fetch it was left out.
+#[cfg(not(feature = "secrets"))]
+pub(crate) fn needs_secrets(variable: &'static str) -> ConfigError {
+    unusable(
+        variable,
+        "names a secret, but sqs-once was built without its feature `secrets`",
+        "the feature, or no such variable and a secret that the code sets",
+    )
+}
+
+/// A secret that can be guessed.
+pub(crate) fn short_key_secret(setting: &'static str, len: usize) -> ConfigError {
+    ConfigError {
+        variable: setting,
+        problem: format!("is a secret of {len} bytes"),
+        expected: "16 random bytes or more".into(),
+    }
+}
+
+/// A secret that could not be fetched. What AWS says of it holds nothing of the secret.
+#[cfg(feature = "secrets")]
+pub(crate) fn unfetched_secret(variable: &'static str, error: &str) -> ConfigError {
+    ConfigError {
+        variable,
+        problem: format!("names a secret that could not be fetched ({error})"),
+        expected: "a secret that the function's role may read (secretsmanager:GetSecretValue)"
+            .into(),
     }
 }
 

@@ -62,6 +62,8 @@
 //! - `sqs`: terminal records go straight to the dead-letter queue, and records that go back stay away as
 //!   long as they should; `Outgoing` for producers. Brings SQS's client.
 //! - `jmespath`: keys by JMESPath expressions.
+//! - `nfc`: text keys in one Unicode form, by [`key::nfc`].
+//! - `secrets`: fetches the secret of the keys' hash from AWS Secrets Manager.
 //! - `powertools`: keys under the ids that Powertools for AWS Lambda gives them, to share its table.
 //! - `serde_dynamo`: values of your own as items, in [`Writes::put`].
 //! - `opentelemetry`: spans and metrics of every batch by OpenTelemetry's conventions, for an SDK and an exporter of
@@ -99,6 +101,8 @@ mod once;
 mod producer;
 mod random;
 mod record;
+#[cfg(feature = "secrets")]
+mod secrets;
 pub mod store;
 mod telemetry;
 #[cfg(feature = "testing")]

@@ -11,8 +11,8 @@ use tracing::{Instrument, debug_span};
 
 use crate::guarded::Guarded;
 use crate::handler::Work;
-use crate::idempotency::{Admission, Driver, Refusal};
-use crate::key::{BusinessKey, ItemId};
+use crate::idempotency::{Admission, Driver, Elsewhere, Refusal};
+use crate::key::BusinessKey;
 use crate::store::{Claim, OpenTransaction, StoreError};
 #[cfg(feature = "opentelemetry")]
 use crate::telemetry::spans;
@@ -31,8 +31,8 @@ pub(super) struct Candidate {
     pub(super) record: usize,
     pub(super) key: Arc<BusinessKey>,
     pub(super) claim: Claim,
-    /// The id under which its key may be known besides.
-    pub(super) also_read: Option<ItemId>,
+    /// Where its key may be known besides.
+    pub(super) elsewhere: Option<Elsewhere>,
     /// The transaction that the claim is in, once it is open, where there is one.
     pub(super) transaction: Option<Box<dyn OpenTransaction>>,
     pub(super) work: Guarded<Work<()>>,
@@ -222,8 +222,8 @@ async fn request(idempotency: &Driver, mut candidates: Vec<Candidate>, until: In
         .await;
     }
     let mut claims: Vec<_> = candidates.iter().map(|one| one.claim.clone()).collect();
-    let also_read: Vec<_> = candidates.iter().map(|one| one.also_read.clone()).collect();
-    let answers = idempotency.admit(&mut claims, &also_read).await;
+    let elsewhere: Vec<_> = candidates.iter().map(|one| one.elsewhere.clone()).collect();
+    let answers = idempotency.admit(&mut claims, &elsewhere).await;
     for (candidate, claim) in candidates.iter_mut().zip(claims) {
         candidate.claim = claim;
     }

@@ -298,9 +298,12 @@ impl<'a> Run<'a> {
             return None;
         };
         let idempotency = &self.engine.idempotency;
-        let ids = idempotency.item_id(&key);
-        let ids = ids.and_then(|item| Ok((idempotency.other_id(&key, &item)?, item)));
-        let (also_read, item) = match ids {
+        let fingerprint = prepared.fingerprint;
+        let ids = idempotency.item_id(&key).and_then(|item| {
+            let elsewhere = idempotency.elsewhere(&key, &item, fingerprint.as_ref())?;
+            Ok((elsewhere, item))
+        });
+        let (elsewhere, item) = match ids {
             Ok(ids) => ids,
             Err(error) => {
                 self.end_terminal(record, Cause::from(error.to_string()));
@@ -312,7 +315,6 @@ impl<'a> Run<'a> {
         }
         let key = Arc::new(key);
         self.taken[record].key = Some(Arc::clone(&key));
-        let fingerprint = prepared.fingerprint;
         self.taken[record].item = Some(item.clone());
         self.taken[record].fingerprint.clone_from(&fingerprint);
         if let Some(&leader) = self.leaders.get(&item) {
@@ -327,7 +329,7 @@ impl<'a> Run<'a> {
         Some(Candidate {
             record,
             key,
-            also_read,
+            elsewhere,
             claim: idempotency.new_claim(item, fingerprint, self.deadline.lease_until),
             work,
             transaction: None,

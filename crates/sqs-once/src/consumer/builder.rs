@@ -88,7 +88,8 @@ impl<S> std::fmt::Debug for Ready<S> {
 /// | [`correlation_id`](Consumer::correlation_id) | | an attribute, else the envelope's id, else the trace: see [`CorrelationId`](crate::CorrelationId) |
 /// | [`readable_keys`](Consumer::readable_keys) | | off: the table holds a hash of each key |
 /// | [`key_codec`](Consumer::key_codec) | | this library's own: the namespace and the hash |
-/// | [`also_read`](Consumer::also_read) | | nothing: keys have one id |
+/// | [`key_secret`](Consumer::key_secret) | `SQS_ONCE_KEY_SECRET_ARN`: a secret in Secrets Manager, with the feature `secrets` | none: keys are hashed without a secret |
+/// | [`also_read`](Consumer::also_read), [`also_read_nothing`](Consumer::also_read_nothing) | `SQS_ONCE_ALSO_READ`: `nothing`, `no-secret`, or a secret's ARN | nothing: keys have one id; with a secret, the ids without it |
 /// | `dead_letter_queue` (feature `sqs`) | `SQS_ONCE_DLQ_URL`: where terminal records are sent at once | none: they stay in the queue until its redrive policy moves them |
 /// | `after_dead_letter` (feature `sqs`) | | the rest of a FIFO group stops |
 /// | [`on_success`](Consumer::on_success), [`on_duplicate`](Consumer::on_duplicate), [`on_failure`](Consumer::on_failure) | | none |

@@ -9,7 +9,7 @@ use crate::batch::{
 };
 use crate::handler::HandlerError;
 use crate::idempotency::{Cache, Mode};
-use crate::key::{KeyCodec, Namespace};
+use crate::key::{KeyCodec, KeySecret, Namespace};
 use crate::random::Random;
 use crate::record::{Envelope, Message};
 use crate::store::Store;
@@ -401,7 +401,44 @@ impl<Phase> Consumer<Phase> {
     /// ```
     #[must_use]
     pub fn also_read(self, codec: impl Into<KeyCodec>) -> Self {
-        self.set(|settings| settings.idempotency.also_read = Some(codec.into()))
+        self.set(|settings| settings.idempotency.also_read = Some(Some(codec.into())))
+    }
+
+    /// Looks for keys under their own ids only. This is the default, except with a [`key_secret`](Self::key_secret).
+    #[must_use]
+    pub fn also_read_nothing(self) -> Self {
+        self.set(|settings| settings.idempotency.also_read = Some(None))
+    }
+
+    /// Hashes keys and fingerprints with a secret: HMAC-SHA-256 instead of SHA-256. Default: the secret that
+    /// `SQS_ONCE_KEY_SECRET_ARN` names in AWS Secrets Manager (feature `secrets`), else none.
+    ///
+    /// Readers of the table, the logs and the dead-letter queue can guess keys that are easy to enumerate. With a secret
+    /// they can't check a guess. The [`IdempotencyToken`](crate::IdempotencyToken) is made without it and stays the same.
+    ///
+    /// Another secret changes every id. So a consumer with a secret also looks for each key under the id without it,
+    /// unless [`also_read`](Self::also_read), [`also_read_nothing`](Self::also_read_nothing) or
+    /// `SQS_ONCE_ALSO_READ` says otherwise. That costs a read unit for each new key. `docs/schema-changes.md` in the
+    /// repository shows how to introduce and rotate a secret so that no key runs twice.
+    ///
+    /// A consumer with [`readable_keys`](Self::readable_keys) or a [`key_codec`](Self::key_codec) refuses to start with
+    /// a secret. So does one whose effect commits with the record of its key, unless it reads nothing else.
+    ///
+    /// ```
+    /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
+    /// use sqs_once::key::KeySecret;
+    ///
+    /// # let random = [7; 32];
+    /// let consumer = sqs_once::consumer::<OrderPlaced>()
+    ///     .key(|order: &OrderPlaced| order.order_id.clone())
+    ///     .namespace("payments")
+    ///     .key_secret(KeySecret::new(random)?)
+    ///     .handler(async |order: OrderPlaced| {});
+    /// # Ok::<(), sqs_once::Error>(())
+    /// ```
+    #[must_use]
+    pub fn key_secret(self, secret: KeySecret) -> Self {
+        self.set(|settings| settings.idempotency.key_secret = Some(secret))
     }
 
     /// Whether the invocation fails when every record of its batch failed, so that Lambda's `Errors`

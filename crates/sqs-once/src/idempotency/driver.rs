@@ -15,6 +15,7 @@ use crate::store::{
 use crate::time::{Clock, Timestamp};
 
 use super::cache::CompletedKeys;
+use super::elsewhere::Elsewhere;
 use super::{
     Admission, Commitment, Completion, Effect, Mode, Refusal, Work, on_claimed, on_committed,
     on_completed, on_found,
@@ -156,22 +157,22 @@ impl Driver {
             lease_until,
             // Never before the lease ends: the table may delete the item from then on.
             expiration: (now + self.retention).max(lease_until),
-            fingerprint: fingerprint.filter(|_| self.codec.has_fingerprints()),
+            fingerprint: fingerprint.and_then(|it| self.codec.fingerprint(it)),
         }
     }
 
     /// Asks once, for each claim, whether its record may run. Keys that are known to be completed are
-    /// not asked of the store; the others go to it together. `also_read` has for each key the id under which it
-    /// may be known besides.
+    /// not asked of the store; the others go to it together. `elsewhere` has for each key where it may be known
+    /// besides.
     ///
     /// A claim that was made and given up again has another owner afterwards, to be asked for again with.
     pub(crate) async fn admit(
         &self,
         claims: &mut [Claim],
-        also_read: &[Option<ItemId>],
+        elsewhere: &[Option<Elsewhere>],
     ) -> Vec<Result<Admission, StoreError>> {
         let mut answers = self.admit_here(claims).await;
-        self.look_elsewhere(claims, also_read, &mut answers).await;
+        self.look_elsewhere(claims, elsewhere, &mut answers).await;
         answers
     }
 

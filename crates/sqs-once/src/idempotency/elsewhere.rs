@@ -2,22 +2,37 @@
 
 use std::collections::HashMap;
 
-use crate::key::{BusinessKey, ItemId, KeyCodec, KeyError};
+use crate::key::{BusinessKey, Fingerprint, ItemId, KeyError};
 use crate::store::{Claim, Item, Owner, Settlement, Settling, StoreError};
 
 use super::driver::all_of;
 use super::{Admission, Driver, Mode, Refusal, on_found, on_found_elsewhere};
 
+/// Where a key may be known besides.
+#[derive(Clone)]
+pub(crate) struct Elsewhere {
+    id: ItemId,
+    /// As it would stand there.
+    fingerprint: Option<Fingerprint>,
+}
+
 impl Driver {
-    /// The id under which a key may be known besides.
-    pub(crate) fn other_id(
+    /// Where the key with this id may be known besides.
+    pub(crate) fn elsewhere(
         &self,
         key: &BusinessKey,
         id: &ItemId,
-    ) -> Result<Option<ItemId>, KeyError> {
-        let other = self.also_read.as_ref().map(|codec| codec.item_id(key));
+        fingerprint: Option<&Fingerprint>,
+    ) -> Result<Option<Elsewhere>, KeyError> {
+        let Some(codec) = &self.also_read else {
+            return Ok(None);
+        };
+        let elsewhere = Elsewhere {
+            id: codec.item_id(key)?,
+            fingerprint: fingerprint.and_then(|it| codec.fingerprint(it.clone())),
+        };
         // Two codecs may agree on a key; its own claim would refuse it for ever.
-        Ok(other.transpose()?.filter(|other| other != id))
+        Ok(Some(elsewhere).filter(|other| other.id != *id))
     }
 
     /// Refuses what was admitted and is known under its other id.
@@ -27,14 +42,16 @@ impl Driver {
     pub(super) async fn look_elsewhere(
         &self,
         claims: &mut [Claim],
-        also_read: &[Option<ItemId>],
+        elsewhere: &[Option<Elsewhere>],
         answers: &mut [Result<Admission, StoreError>],
     ) {
         let admitted = |answer: &Result<_, _>| matches!(answer, Ok(Admission::Run { .. }));
-        let wanted = answers.iter().zip(also_read);
+        let wanted = answers.iter().zip(elsewhere);
         let wanted = wanted.filter(|(answer, _)| admitted(answer));
         // Two keys may have one id in the other codec, and a request takes each id once.
-        let mut ids: Vec<_> = wanted.filter_map(|(_, id)| id.clone()).collect();
+        let mut ids: Vec<_> = wanted
+            .filter_map(|(_, other)| Some(other.as_ref()?.id.clone()))
+            .collect();
         ids.sort_unstable();
         ids.dedup();
         if ids.is_empty() {
@@ -43,9 +60,11 @@ impl Driver {
         let found = all_of(ids.len(), self.store.read(&ids).await);
         let found: HashMap<_, _> = ids.iter().zip(found).collect();
         let mut settlements = Vec::new();
-        for ((claim, id), answer) in claims.iter_mut().zip(also_read).zip(answers) {
-            let found = id.as_ref().and_then(|id| found.get(id));
-            let Some(found) = found.filter(|_| admitted(answer)) else {
+        for ((claim, other), answer) in claims.iter_mut().zip(elsewhere).zip(answers) {
+            let found = other
+                .as_ref()
+                .and_then(|other| Some((other, found.get(&other.id)?)));
+            let Some((other, found)) = found.filter(|_| admitted(answer)) else {
                 continue;
             };
             let item = match found {
@@ -56,7 +75,7 @@ impl Driver {
                     continue;
                 }
             };
-            let Some(refusal) = self.refused_elsewhere(claim, item) else {
+            let Some(refusal) = self.refused_elsewhere(claim, other, item) else {
                 continue;
             };
             if self.claims_before() {
@@ -75,14 +94,9 @@ impl Driver {
         }
     }
 
-    fn refused_elsewhere(&self, claim: &Claim, item: &Item) -> Option<Refusal> {
-        let fingerprint = claim.fingerprint.clone();
+    fn refused_elsewhere(&self, claim: &Claim, other: &Elsewhere, item: &Item) -> Option<Refusal> {
         let claim = Claim {
-            fingerprint: fingerprint.filter(|_| {
-                self.also_read
-                    .as_ref()
-                    .is_some_and(KeyCodec::has_fingerprints)
-            }),
+            fingerprint: other.fingerprint.clone(),
             ..claim.clone()
         };
         match self.mode {

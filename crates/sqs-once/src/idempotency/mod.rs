@@ -13,6 +13,7 @@ pub(crate) use driver::{Conclusion, Driver, Ending};
 #[doc(hidden)]
 pub use effect::Effect;
 pub(crate) use effect::Work;
+pub(crate) use elsewhere::Elsewhere;
 pub use protocol::{
     Admission, Commitment, Completion, Mode, Refusal, on_claimed, on_committed, on_completed,
     on_found, on_found_elsewhere,

@@ -5,9 +5,14 @@ use std::time::Duration;
 
 use tracing::warn;
 
-use crate::config::{ConfigError, EnvSettings, SHORTEST_RETENTION, missing_namespace, unusable};
-use crate::key::{KeyCodec, Namespace};
+use crate::config::{
+    ALSO_READ, AlsoRead, ConfigError, EnvSettings, KEY_SECRET_ARN, SHORTEST_RETENTION,
+    missing_namespace, unusable,
+};
+use crate::key::{KeyCodec, KeySecret, Namespace};
 use crate::random::{OsRandom, Random};
+#[cfg(feature = "secrets")]
+use crate::secrets::fetch as fetched;
 use crate::store::{DynamoDbStore, OffStore, Store};
 use crate::time::{Clock, SystemClock};
 
@@ -24,7 +29,9 @@ pub(crate) struct DriverSettings {
     pub(crate) default_namespace: Option<Result<Namespace, ConfigError>>,
     pub(crate) readable_keys: bool,
     pub(crate) codec: Option<KeyCodec>,
-    pub(crate) also_read: Option<KeyCodec>,
+    pub(crate) key_secret: Option<KeySecret>,
+    /// `Some(None)` is nothing, on purpose.
+    pub(crate) also_read: Option<Option<KeyCodec>>,
     pub(crate) store: Option<Arc<dyn Store>>,
     pub(crate) retention: Option<Duration>,
     pub(crate) mode: Option<Mode>,
@@ -83,20 +90,78 @@ impl DriverSettings {
         let namespace = namespace
             .map_or_else(default, Ok)?
             .readable_keys(self.readable_keys);
-        let codec = self.codec.clone();
-        let codec = codec.unwrap_or_else(|| namespace.clone().into());
-        check_also_read(self.also_read.as_ref(), &codec, effect)?;
+        let Keys {
+            namespace,
+            codec,
+            also_read,
+        } = self.keys(env, namespace, effect).await?;
         Ok(Driver {
             store,
             clock: self.clock.clone().unwrap_or_else(|| Arc::new(SystemClock)),
             random: self.random.clone().unwrap_or_else(|| Arc::new(OsRandom)),
             namespace,
             codec,
-            also_read: self.also_read.clone(),
+            also_read,
             retention: retention.unwrap_or(DEFAULT_RETENTION),
             mode,
             effect,
             completed: cache.map(CompletedKeys::new),
+        })
+    }
+
+    /// Under which ids keys stand, and under which they may be known besides.
+    async fn keys(
+        &self,
+        env: &EnvSettings,
+        namespace: Namespace,
+        effect: Effect,
+    ) -> Result<Keys, ConfigError> {
+        let secret = match (&self.key_secret, &env.key_secret_arn) {
+            // Nothing is kept.
+            _ if env.disabled => None,
+            (Some(secret), _) => Some(secret.clone()),
+            (None, Some(arn)) => Some(fetched(KEY_SECRET_ARN, arn).await?),
+            (None, None) => None,
+        };
+        let without = namespace.clone();
+        let namespace = match &secret {
+            None => namespace,
+            Some(_) if self.readable_keys => {
+                return Err(no_secret("its keys are readable"));
+            }
+            Some(_) if self.codec.is_some() => {
+                return Err(no_secret("its key codec has a hash of its own"));
+            }
+            Some(secret) => namespace.key_secret(secret.clone()),
+        };
+        let codec = self.codec.clone();
+        let codec = codec.unwrap_or_else(|| namespace.clone().into());
+        let also_read = match (&self.also_read, &env.also_read) {
+            (Some(also_read), _) => also_read.clone(),
+            (None, Some(AlsoRead::Nothing)) => None,
+            (None, Some(AlsoRead::WithoutSecret)) => Some(without.into()),
+            (None, Some(AlsoRead::SecretArn(_))) if env.disabled => None,
+            (None, Some(AlsoRead::SecretArn(arn))) => {
+                let other = fetched(ALSO_READ, arn).await?;
+                Some(without.key_secret(other).into())
+            }
+            (None, None) if secret.is_none() => None,
+            (None, None) if effect != Effect::APART => {
+                return Err(unusable(
+                    ALSO_READ,
+                    "is not set, but a secret hashes the keys, and a handler whose effect commits with the record of its \
+                     key can't look under the ids without the secret as well",
+                    "nothing, or `.also_read_nothing()`, where the table holds no keys that this namespace has hashed \
+                     without the secret",
+                ));
+            }
+            (None, None) => Some(without.into()),
+        };
+        check_also_read(also_read.as_ref(), &codec, effect)?;
+        Ok(Keys {
+            namespace,
+            codec,
+            also_read,
         })
     }
 
@@ -125,6 +190,26 @@ impl DriverSettings {
              a transaction; any other for the rest",
         ))
     }
+}
+
+struct Keys {
+    namespace: Namespace,
+    codec: KeyCodec,
+    also_read: Option<KeyCodec>,
+}
+
+#[cfg(not(feature = "secrets"))]
+async fn fetched(variable: &'static str, _: &str) -> Result<KeySecret, ConfigError> {
+    Err(crate::config::needs_secrets(variable))
+}
+
+/// A secret that would hide nothing.
+fn no_secret(why: &str) -> ConfigError {
+    unusable(
+        "the consumer's key_secret",
+        &format!("is set, but {why}"),
+        "either of the two",
+    )
 }
 
 fn check_also_read(

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{BusinessKey, ItemId, KeyError, Namespace};
+use super::{BusinessKey, Fingerprint, ItemId, KeyError, Namespace};
 
 #[cfg(feature = "powertools")]
 use super::powertools::Powertools;
@@ -67,6 +67,15 @@ impl KeyCodec {
     /// Whether the items have fingerprints that this library can compare.
     pub(crate) fn has_fingerprints(&self) -> bool {
         matches!(self.0, Form::Own(_))
+    }
+
+    /// The fingerprint as it stands beside the keys; none where there are no fingerprints.
+    pub(crate) fn fingerprint(&self, fingerprint: Fingerprint) -> Option<Fingerprint> {
+        match &self.0 {
+            Form::Own(namespace) => Some(namespace.fingerprint(fingerprint)),
+            #[cfg(feature = "powertools")]
+            Form::Powertools(_) => None,
+        }
     }
 
     #[cfg(feature = "powertools")]

@@ -4,7 +4,7 @@ use std::fmt;
 
 use sha2::{Digest, Sha256};
 
-/// A SHA-256 in hexadecimal digits. It stands on the stack: every record has one or two.
+/// A SHA-256, or an HMAC of it, in hexadecimal digits. It stands on the stack: every record has one or two.
 pub(crate) struct HexDigest([u8; 64]);
 
 impl HexDigest {
@@ -13,8 +13,13 @@ impl HexDigest {
     }
 
     pub(super) fn end(hash: Sha256) -> Self {
+        Self::from_bytes(hash.finalize())
+    }
+
+    /// The digits of 32 bytes.
+    pub(super) fn from_bytes(hash: impl IntoIterator<Item = u8>) -> Self {
         let mut digits = [0; 64];
-        for (pair, byte) in digits.chunks_exact_mut(2).zip(hash.finalize()) {
+        for (pair, byte) in digits.chunks_exact_mut(2).zip(hash) {
             pair.copy_from_slice(&digits_of(byte));
         }
         Self(digits)

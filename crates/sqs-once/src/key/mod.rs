@@ -4,11 +4,14 @@ mod codec;
 mod fingerprint;
 mod hex;
 mod namespace;
+#[cfg(feature = "nfc")]
+mod nfc;
 mod part;
 mod parts;
 #[cfg(feature = "powertools")]
 mod powertools;
 mod readable;
+mod secret;
 
 use std::fmt;
 
@@ -18,7 +21,10 @@ pub use codec::KeyCodec;
 pub use fingerprint::Fingerprint;
 pub(crate) use hex::{HexDigest, hex};
 pub use namespace::{InvalidNamespace, ItemId, Namespace};
+#[cfg(feature = "nfc")]
+pub use nfc::nfc;
 pub use part::{KeyPart, KeyWriter};
+pub use secret::KeySecret;
 
 /// The identity of a business event, such as an order number: two messages with the same key are
 /// the same event, and its effect happens once.
@@ -63,6 +69,11 @@ impl BusinessKey {
     /// Hex SHA-256 of the parts.
     pub(crate) fn digest(&self) -> HexDigest {
         HexDigest::of(&self.encoded)
+    }
+
+    /// Hex HMAC-SHA-256 of the parts.
+    fn secret_digest(&self, secret: &KeySecret) -> HexDigest {
+        secret.digest(&self.encoded)
     }
 
     /// The parts in a form that people can read. It has a `:` in it, and so is nobody's digest.

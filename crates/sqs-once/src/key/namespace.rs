@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use super::{BusinessKey, HexDigest};
+use super::{BusinessKey, Fingerprint, HexDigest, KeySecret};
 
 /// Separates the keys of consumers that share a table: the same key in two namespaces is two events.
 ///
@@ -20,6 +20,7 @@ use super::{BusinessKey, HexDigest};
 pub struct Namespace {
     name: Arc<str>,
     readable_keys: bool,
+    secret: Option<KeySecret>,
 }
 
 impl Namespace {
@@ -39,6 +40,7 @@ impl Namespace {
         Ok(Self {
             name: name.into(),
             readable_keys: false,
+            secret: None,
         })
     }
 
@@ -60,6 +62,23 @@ impl Namespace {
         self
     }
 
+    /// Hashes keys with a secret. Default: none.
+    ///
+    /// For [`Consumer::also_read`](crate::Consumer::also_read), with the secret before or the next one.
+    #[must_use]
+    pub fn key_secret(mut self, secret: KeySecret) -> Self {
+        self.secret = Some(secret);
+        self
+    }
+
+    /// The fingerprint as it stands beside this namespace's keys.
+    pub(super) fn fingerprint(&self, fingerprint: Fingerprint) -> Fingerprint {
+        match &self.secret {
+            Some(secret) => secret.fingerprint(&fingerprint),
+            None => fingerprint,
+        }
+    }
+
     /// The name.
     pub fn as_str(&self) -> &str {
         &self.name
@@ -71,7 +90,11 @@ impl Namespace {
         let id = readable
             .map(|key| [&*self.name, "#", &key].concat())
             .filter(|id| id.len() <= ItemId::MAX_READABLE_LEN)
-            .unwrap_or_else(|| [&*self.name, "#", key.digest().as_str()].concat());
+            .unwrap_or_else(|| {
+                let secret = self.secret.as_ref();
+                let digest = secret.map_or_else(|| key.digest(), |it| key.secret_digest(it));
+                [&*self.name, "#", digest.as_str()].concat()
+            });
         ItemId(id.into())
     }
 }
@@ -81,8 +104,8 @@ impl Namespace {
 #[error("namespace {0:?} must have 1 to {max} bytes, not only blanks, and no `#`", max = Namespace::MAX_LEN)]
 pub struct InvalidNamespace(String);
 
-/// The table's key of a business key's item: `{namespace}#{hex SHA-256 of the key}`, with
-/// [`readable_keys`](Namespace::readable_keys) `{namespace}#{the key}`, and with another
+/// The table's key of a business key's item: `{namespace}#{hex SHA-256 of the key}`, with a
+/// [secret](Namespace::key_secret) its HMAC, with [`readable_keys`](Namespace::readable_keys) `{namespace}#{the key}`, and with another
 /// [`KeyCodec`](super::KeyCodec) what that makes of the key.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ItemId(Arc<str>);

@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::batch::Deadline;
 use crate::handler::IdempotencyToken;
-use crate::idempotency::{Admission, Conclusion, Driver, Ending, Refusal, Work};
+use crate::idempotency::{Admission, Conclusion, Driver, Elsewhere, Ending, Refusal, Work};
 use crate::key::{BusinessKey, Fingerprint, ItemId, KeyError};
 use crate::store::{Claim, StoreError, StoreErrorKind};
 
@@ -20,8 +20,8 @@ pub(super) struct Attempt<'a> {
     deadline: Deadline,
     key: &'a BusinessKey,
     claim: Claim,
-    /// The id under which the key may be known besides.
-    also_read: Option<ItemId>,
+    /// Where the key may be known besides.
+    elsewhere: Option<Elsewhere>,
 }
 
 impl<'a> Attempt<'a> {
@@ -36,7 +36,7 @@ impl<'a> Attempt<'a> {
             driver,
             deadline,
             key,
-            also_read: driver.other_id(key, &id)?,
+            elsewhere: driver.elsewhere(key, &id, fingerprint.as_ref())?,
             claim: driver.new_claim(id, fingerprint, deadline.lease_until),
         })
     }
@@ -63,8 +63,8 @@ impl<'a> Attempt<'a> {
                 now: self.driver.clock.now(),
                 ..self.claim.clone()
             };
-            let also_read = slice::from_ref(&self.also_read);
-            self.driver.admit(&mut [claim], also_read).await
+            let elsewhere = slice::from_ref(&self.elsewhere);
+            self.driver.admit(&mut [claim], elsewhere).await
         };
         let admission = self.retried(self.deadline.cancel_at, usize::MAX, ask).await;
         match admission.map_err(RunError::NotClaimed)? {

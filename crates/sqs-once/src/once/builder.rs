@@ -8,7 +8,7 @@ use tokio::sync::OnceCell;
 use crate::batch::Margins;
 use crate::config::{ConfigError, EnvSettings, process_env};
 use crate::idempotency::{Cache, Driver, DriverSettings, Effect};
-use crate::key::{KeyCodec, Namespace};
+use crate::key::{KeyCodec, KeySecret, Namespace};
 use crate::random::Random;
 use crate::store::Store;
 use crate::time::{Clock, Timestamp};
@@ -38,7 +38,8 @@ use super::Invocation;
 /// | [`cache`](Idempotency::cache) | | none: every key is asked of the store |
 /// | [`readable_keys`](Idempotency::readable_keys) | | off: the table holds a hash of each key |
 /// | [`key_codec`](Idempotency::key_codec) | | this library's own: the namespace and the hash |
-/// | [`also_read`](Idempotency::also_read) | | nothing: keys have one id |
+/// | [`key_secret`](Idempotency::key_secret) | `SQS_ONCE_KEY_SECRET_ARN`: a secret in Secrets Manager, with the feature `secrets` | none: keys are hashed without a secret |
+/// | [`also_read`](Idempotency::also_read), [`also_read_nothing`](Idempotency::also_read_nothing) | `SQS_ONCE_ALSO_READ`: `nothing`, `no-secret`, or a secret's ARN | nothing: keys have one id; with a secret, the ids without it |
 /// | | `SQS_ONCE_DISABLED`: `true` bypasses the store, for tests | `false` |
 ///
 /// ```no_run
@@ -175,7 +176,21 @@ impl Idempotency {
     /// [`Consumer::also_read`](crate::Consumer::also_read).
     #[must_use]
     pub fn also_read(self, codec: impl Into<KeyCodec>) -> Self {
-        self.set(|settings| settings.also_read = Some(codec.into()))
+        self.set(|settings| settings.also_read = Some(Some(codec.into())))
+    }
+
+    /// Looks for keys under their own ids only. As
+    /// [`Consumer::also_read_nothing`](crate::Consumer::also_read_nothing).
+    #[must_use]
+    pub fn also_read_nothing(self) -> Self {
+        self.set(|settings| settings.also_read = Some(None))
+    }
+
+    /// Hashes keys and fingerprints with a secret. Default: the secret that `SQS_ONCE_KEY_SECRET_ARN` names, else none. As
+    /// [`Consumer::key_secret`](crate::Consumer::key_secret), with which it has to agree where both share their keys.
+    #[must_use]
+    pub fn key_secret(self, secret: KeySecret) -> Self {
+        self.set(|settings| settings.key_secret = Some(secret))
     }
 
     /// The clock that leases and expiry are compared with, for tests and simulators.

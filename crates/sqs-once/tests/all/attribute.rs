@@ -394,3 +394,17 @@ async fn keys_stand_under_the_codec_and_are_looked_up_under_the_other_one() {
     let id = codec.item_id(&sqs_once::BusinessKey::of("b").unwrap());
     assert_eq!(*seen.lock().unwrap(), [id.unwrap().to_string()]);
 }
+
+#[handler(key = sqs_once::key::nfc(&order.id), namespace = "test")]
+async fn in_one_form(order: Order, State(seen): State<Seen>) {
+    seen.lock().unwrap().push(order.id);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_in_one_unicode_form_recognises_a_text_in_the_other() {
+    let (bench, seen) = (Bench::new(), Seen::default());
+    let consumer = bench.consumer(in_one_form::consumer().state(seen.clone()));
+    let batch = ["Zo\u{eb}", "Zoe\u{308}", "Zoe"].map(order);
+    assert!(bench.invoke(&consumer, event(batch)).await.is_empty());
+    assert_eq!(*seen.lock().unwrap(), ["Zo\u{eb}", "Zoe"]);
+}
