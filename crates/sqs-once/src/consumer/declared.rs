@@ -34,6 +34,7 @@ impl Declared<'_> {
     }
 
     /// A name that no other handler of the package is given.
+    #[cfg(feature = "testing")]
     pub(super) fn unique_namespace(self) -> Result<Namespace, ConfigError> {
         self.valid(&self.unique())
     }
