@@ -5,24 +5,33 @@ use aws_sdk_secretsmanager::config::retry::RetryPartition;
 use aws_sdk_secretsmanager::config::{Builder, Region};
 use aws_sdk_secretsmanager::error::DisplayErrorContext;
 
+use futures_util::future::BoxFuture;
+
 use crate::aws;
 use crate::config::{ConfigError, unfetched_secret};
 use crate::key::KeySecret;
 
 /// Fetches the current value of the secret with this ARN: its text as it stands, or its bytes.
-pub(crate) async fn fetch(variable: &'static str, arn: &str) -> Result<KeySecret, ConfigError> {
-    // It may be in another Region than the function.
-    let region = arn.split(':').nth(3).unwrap_or_default();
-    let config = Builder::from(aws::config().await)
-        .region(Region::new(region.to_owned()))
-        .retry_partition(RetryPartition::new("sqs-once secrets"))
-        .build();
-    let request = Client::from_conf(config).get_secret_value().secret_id(arn);
-    let answer = request.send().await.map_err(|error| {
-        let error = DisplayErrorContext(&error).to_string();
-        unfetched_secret(variable, &error)
-    })?;
-    let text = answer.secret_string().map(str::as_bytes);
-    let bytes = answer.secret_binary().map(AsRef::as_ref);
-    KeySecret::of(variable, text.or(bytes).unwrap_or_default())
+///
+/// Boxed, because rustc's limit of recursion is near in a `main` whose future holds those of the SDK.
+pub(crate) fn fetch<'a>(
+    variable: &'static str,
+    arn: &'a str,
+) -> BoxFuture<'a, Result<KeySecret, ConfigError>> {
+    Box::pin(async move {
+        // It may be in another Region than the function.
+        let region = arn.split(':').nth(3).unwrap_or_default();
+        let config = Builder::from(aws::config().await)
+            .region(Region::new(region.to_owned()))
+            .retry_partition(RetryPartition::new("sqs-once secrets"))
+            .build();
+        let request = Client::from_conf(config).get_secret_value().secret_id(arn);
+        let answer = request.send().await.map_err(|error| {
+            let error = DisplayErrorContext(&error).to_string();
+            unfetched_secret(variable, &error)
+        })?;
+        let text = answer.secret_string().map(str::as_bytes);
+        let bytes = answer.secret_binary().map(AsRef::as_ref);
+        KeySecret::of(variable, text.or(bytes).unwrap_or_default())
+    })
 }

@@ -73,7 +73,7 @@ pub(crate) async fn run(
     let still_running = running.count();
     if still_running > 0 {
         warn!(
-            handler = engine.handler.name(),
+            handler = engine.handler.handler_type().name(),
             still_running,
             "code of the handler still runs after the deadline: this environment takes no other event until the code \
              has ended, and Lambda ends the environment at the function's timeout"

@@ -1,6 +1,6 @@
 //! A handler with its payload and state types erased: what a batch works with.
 
-use std::any::{Any, type_name};
+use std::any::Any;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
@@ -80,9 +80,6 @@ impl PrepareError {
 
 /// Decodes records and starts the handler on them.
 pub(crate) trait PrepareRecord<S>: Send + Sync {
-    /// The handler's name in the code: a function's path.
-    fn name(&self) -> &'static str;
-
     /// Decodes a record and takes its key, and its fingerprint where that is wanted.
     fn prepare(
         &self,
@@ -127,10 +124,6 @@ where
     K: KeyExtractor<T>,
     H: Handler<T, S, X>,
 {
-    fn name(&self) -> &'static str {
-        type_name::<H>()
-    }
-
     fn prepare(
         &self,
         message: &Message,
@@ -161,10 +154,6 @@ pub(crate) struct Stateful<S> {
 }
 
 impl<S: Clone + Send + Sync + 'static> PrepareRecord<()> for Stateful<S> {
-    fn name(&self) -> &'static str {
-        self.inner.name()
-    }
-
     fn prepare(
         &self,
         message: &Message,
@@ -204,10 +193,6 @@ pub(crate) struct Opening {
 }
 
 impl PrepareRecord<()> for Opening {
-    fn name(&self) -> &'static str {
-        self.inner.name()
-    }
-
     fn prepare(
         &self,
         message: &Message,

@@ -1,7 +1,5 @@
 //! A batch handler with its types erased.
 
-use std::any::type_name;
-
 use crate::guarded::Guarded;
 use crate::record::{KeyExtractor, Message};
 
@@ -27,10 +25,6 @@ where
     H: BatchHandler<T, S, X>,
     S: 'static,
 {
-    fn name(&self) -> &'static str {
-        type_name::<H>()
-    }
-
     fn prepare(
         &self,
         message: &Message,
