@@ -10,7 +10,7 @@ use sqs_once::DynamoDbStore;
 use sqs_once::Timestamp;
 use sqs_once::key::ItemId;
 use sqs_once::store::{
-    Claim, Claimed, Item, Owner, Settled, Settlement, Settling, Status, Store, TableLayout,
+    Claim, Claimed, Item, Owner, Seen, Settled, Settlement, Settling, Status, Store, TableLayout,
 };
 
 use crate::runtime;
@@ -119,6 +119,7 @@ fn claim(id: ItemId) -> Claim {
         lease_until: NOW + Duration::from_secs(33),
         expiration: NOW + Duration::from_secs(86_400),
         fingerprint: None,
+        seen: Seen::Nothing,
     }
 }
 
@@ -156,7 +157,7 @@ impl Said<'_> {
             Claimed::Refused(item) => {
                 self.stands_in_an_answer(item);
                 let is_unknown = matches!(item.status, Status::Unknown(_));
-                assert!(!(is_unknown && claim.admitted_by(Some(item))));
+                assert!(!(is_unknown && claim.finds_free(item)));
             }
         }
     }

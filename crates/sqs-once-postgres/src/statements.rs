@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use sqs_once::Timestamp;
 use sqs_once::key::{Fingerprint, ItemId};
-use sqs_once::store::{Claim, Fence, Owner, Recording};
+use sqs_once::store::{Claim, Fence, Owner, Recording, Seen};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Error, Row};
 
@@ -22,6 +22,8 @@ use crate::rows::{COLUMNS, signed, whole_secs};
 #[derive(Debug)]
 pub(crate) struct Statements {
     claim: String,
+    insert: String,
+    claim_over: String,
     record: String,
     commit: String,
     end: String,
@@ -64,11 +66,17 @@ impl Statements {
              ELSE kept.in_progress_expiration < excluded.fence \
                  AND kept.owner IS DISTINCT FROM excluded.owner END"
         );
-        let upsert = |select: &str, keep: &str, in_progress: &str| {
+        let insert = |select: &str| {
             format!(
                 "INSERT INTO {table} AS kept \
                      (id, status, in_progress_expiration, expiration, validation, data, owner, fence) \
-                 {select} ORDER BY id COLLATE \"C\" \
+                 {select} ORDER BY id COLLATE \"C\""
+            )
+        };
+        let upsert = |select: &str, keep: &str, in_progress: &str| {
+            let insert = insert(select);
+            format!(
+                "{insert} \
                  ON CONFLICT ON CONSTRAINT processed_events_v1 DO UPDATE SET \
                      status = excluded.status, {keep} expiration = excluded.expiration, \
                      validation = excluded.validation, data = excluded.data, owner = excluded.owner, \
@@ -81,11 +89,35 @@ impl Statements {
         let recordings = "SELECT id, 'COMPLETED', NULL::bigint, expiration, validation, data, owner, fence \
              FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::text[], $6::bytea[]) \
                  AS new (id, owner, fence, expiration, validation, data)";
+        let claims = "SELECT id, 'INPROGRESS', lease, expiration, validation, NULL::bytea, owner, fence \
+             FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[]) \
+                 AS new (id, owner, fence, lease, expiration, validation)";
         Self {
+            insert: format!(
+                "{} ON CONFLICT ON CONSTRAINT processed_events_v1 DO NOTHING RETURNING id, fence",
+                insert(claims)
+            ),
+            // As in `end`, the rows are locked in their order. The conditions are those of `claim`, and the fence.
+            claim_over: format!(
+                "WITH excluded AS ( \
+                     SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], \
+                         $7::bigint[]) AS new (id, owner, fence, lease, expiration, validation, seen) \
+                 ), locked AS ( \
+                     SELECT kept.id FROM {table} AS kept JOIN excluded ON excluded.id = kept.id \
+                     ORDER BY kept.id COLLATE \"C\" FOR UPDATE OF kept \
+                 ) \
+                 UPDATE {table} AS kept SET \
+                     status = 'INPROGRESS', in_progress_expiration = excluded.lease, \
+                     expiration = excluded.expiration, validation = excluded.validation, data = NULL, \
+                     owner = excluded.owner, fence = coalesce(kept.fence + 1, excluded.fence) \
+                 FROM locked JOIN excluded ON excluded.id = locked.id \
+                 WHERE kept.id = locked.id AND kept.fence IS NOT DISTINCT FROM excluded.seen \
+                     AND CASE kept.status WHEN 'COMPLETED' THEN {expired} \
+                         WHEN 'INPROGRESS' THEN {lapsed} ELSE false END \
+                 RETURNING kept.id, kept.fence"
+            ),
             claim: upsert(
-                "SELECT id, 'INPROGRESS', lease, expiration, validation, NULL::bytea, owner, fence \
-                 FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[]) \
-                     AS new (id, owner, fence, lease, expiration, validation)",
+                claims,
                 "in_progress_expiration = excluded.in_progress_expiration,",
                 &lapsed,
             ),
@@ -131,31 +163,37 @@ impl Statements {
         }
     }
 
-    /// Writes the claims that their rows allow, and gives id and fence of each. No id may be there twice.
+    /// Writes the claims whose row is free, whatever was seen of it, and gives id and fence of each. It is for claims that
+    /// are seen only when their transaction commits. No id may be there twice.
     pub(crate) async fn claim(
         &self,
         client: &Client,
         claims: &[&Claim],
     ) -> Result<Vec<Row>, Error> {
-        let ids = column(claims, |claim| claim.id.as_str());
-        let owners = column(claims, |claim| claim.owner.to_string());
-        let fences = column(claims, |claim| first_fence(claim.now));
-        let leases = column(claims, |claim| signed(claim.lease_until.as_millis()));
-        let expirations = column(claims, |claim| whole_secs(claim.expiration));
-        let validations = column(claims, |claim| fingerprint(&claim.fingerprint));
-        client
-            .query_typed(
-                &self.claim,
-                &[
-                    (&ids, Type::TEXT_ARRAY),
-                    (&owners, Type::TEXT_ARRAY),
-                    (&fences, Type::INT8_ARRAY),
-                    (&leases, Type::INT8_ARRAY),
-                    (&expirations, Type::INT8_ARRAY),
-                    (&validations, Type::TEXT_ARRAY),
-                ],
-            )
-            .await
+        claim(&self.claim, client, claims, None).await
+    }
+
+    /// Writes the claims of keys that have no row, and gives id and fence of each. No id may be there twice.
+    pub(crate) async fn insert(
+        &self,
+        client: &Client,
+        claims: &[&Claim],
+    ) -> Result<Vec<Row>, Error> {
+        claim(&self.insert, client, claims, None).await
+    }
+
+    /// Writes the claims whose row is the one that they have seen, and free, and gives id and fence of each. No id may
+    /// be there twice.
+    pub(crate) async fn claim_over(
+        &self,
+        client: &Client,
+        claims: &[&Claim],
+    ) -> Result<Vec<Row>, Error> {
+        let seen = column(claims, |claim| match claim.seen {
+            Seen::Item(fence) => fence.map(|fence| signed(fence.get())),
+            Seen::Nothing => None,
+        });
+        claim(&self.claim_over, client, claims, Some(&seen)).await
     }
 
     /// Writes the recordings that their rows allow, and gives the id of each. No id may be there twice.
@@ -259,6 +297,31 @@ impl Statements {
             .execute_typed(statement, &[(&limit, Type::INT8)])
             .await
     }
+}
+
+/// Claims by one of the statements for them. `seen` is the last parameter of the one that has it.
+async fn claim(
+    statement: &str,
+    client: &Client,
+    claims: &[&Claim],
+    seen: Option<&Vec<Option<i64>>>,
+) -> Result<Vec<Row>, Error> {
+    let ids = column(claims, |claim| claim.id.as_str());
+    let owners = column(claims, |claim| claim.owner.to_string());
+    let fences = column(claims, |claim| first_fence(claim.now));
+    let leases = column(claims, |claim| signed(claim.lease_until.as_millis()));
+    let expirations = column(claims, |claim| whole_secs(claim.expiration));
+    let validations = column(claims, |claim| fingerprint(&claim.fingerprint));
+    let mut parameters: Vec<(&(dyn ToSql + Sync), Type)> = vec![
+        (&ids, Type::TEXT_ARRAY),
+        (&owners, Type::TEXT_ARRAY),
+        (&fences, Type::INT8_ARRAY),
+        (&leases, Type::INT8_ARRAY),
+        (&expirations, Type::INT8_ARRAY),
+        (&validations, Type::TEXT_ARRAY),
+    ];
+    parameters.extend(seen.map(|seen| (seen as &(dyn ToSql + Sync), Type::INT8_ARRAY)));
+    client.query_typed(statement, &parameters).await
 }
 
 fn fingerprint(fingerprint: &Option<Fingerprint>) -> Option<&str> {

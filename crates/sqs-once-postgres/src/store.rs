@@ -5,10 +5,10 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use deadpool_postgres::Pool;
-use futures_util::future::join3;
+use futures_util::future::{join3, try_join};
 use sqs_once::key::ItemId;
 use sqs_once::store::{
-    Claim, Claimed, Item, Settled, Settlement, Settling, Store, StoreError, StoreErrorKind,
+    Claim, Claimed, Item, Seen, Settled, Settlement, Settling, Store, StoreError, StoreErrorKind,
     StoreFuture, Transactions,
 };
 use tokio_postgres::{Client, Error, Row};
@@ -18,7 +18,7 @@ use crate::pool::{ANSWER_TIMEOUT, Connections, Failure};
 use crate::rows;
 use crate::statements::{End, Over, Record, Statements};
 
-/// How often a claim is sent whose row refuses it and then, when it is read, would not.
+/// How often a claim is sent whose row refuses it and then is not there when it is read.
 const TRIES: usize = 3;
 
 /// Keeps claims in the table `processed_events` of a PostgreSQL database, as
@@ -115,17 +115,22 @@ impl PostgresStore {
         }
     }
 
-    /// One statement for claims of different keys, and a read of what refused some of them.
+    /// A statement for claims of new keys and one for claims over rows, and a read of what refused some of them. Their
+    /// keys are different.
     async fn claim_each(&self, claims: &[&Claim]) -> Vec<Result<Claimed, StoreError>> {
         let mut answers: HashMap<&ItemId, Result<Claimed, StoreError>> = HashMap::new();
         let mut open = claims.to_vec();
-        for _ in 0..TRIES {
+        for round in 0..TRIES {
             let (statements, claims) = (&*self.statements, &*open);
             let request = self
                 .connections
                 .request(ANSWER_TIMEOUT, |connection| async move {
                     let answer = async {
-                        let written = statements.claim(&connection, claims).await?;
+                        // A row that a claim has seen may be gone.
+                        let written = match round {
+                            0 => claim(statements, &connection, claims).await?,
+                            _ => statements.insert(&connection, claims).await?,
+                        };
                         let refused = refused(claims.iter().map(|claim| &claim.id), &written);
                         let found = self.found(&connection, &refused).await?;
                         Ok::<_, Failure>((written, found))
@@ -146,12 +151,9 @@ impl PostgresStore {
             open.retain(|claim| {
                 let answer = match (granted.remove(&claim.id), found.remove(&claim.id)) {
                     (Some(fence), _) => fence.map(|fence| Claimed::Written { fence }),
-                    (None, Some(Ok(item))) if !claim.admitted_by(Some(&item)) => {
-                        Ok(Claimed::Refused(Box::new(item)))
-                    }
-                    (None, Some(Err(error))) => Err(error),
-                    // What refused the claim is gone or given back.
-                    (None, _) => return true,
+                    (None, Some(found)) => found.map(|item| Claimed::Refused(Box::new(item))),
+                    // What refused the claim is gone, or what it has seen.
+                    (None, None) => return true,
                 };
                 answers.insert(&claim.id, answer);
                 false
@@ -371,9 +373,34 @@ fn by_id<T>(
     pairs.flatten().collect()
 }
 
+/// Writes claims as what they have seen, and gives a row with id and fence of each that was written.
+async fn claim(
+    statements: &Statements,
+    client: &Client,
+    claims: &[&Claim],
+) -> Result<Vec<Row>, Error> {
+    let (new, over): (Vec<_>, Vec<_>) =
+        claims.iter().partition(|claim| claim.seen == Seen::Nothing);
+    let insert = async {
+        match &*new {
+            [] => Ok(Vec::new()),
+            new => statements.insert(client, new).await,
+        }
+    };
+    let over = async {
+        match &*over {
+            [] => Ok(Vec::new()),
+            over => statements.claim_over(client, over).await,
+        }
+    };
+    let (mut written, over) = try_join(insert, over).await?;
+    written.extend(over);
+    Ok(written)
+}
+
 fn restless() -> StoreError {
     StoreError::new(
         StoreErrorKind::Throttled,
-        "others claim and give up this key faster than it can be claimed",
+        "others claim and delete this key faster than it can be claimed",
     )
 }

@@ -23,8 +23,8 @@
 //! ## What is the library's, and what is the model's
 //!
 //! What a write needs to be allowed, what it leaves, and what its sender makes of the answer is asked of the library's
-//! own functions: `Claim::admitted_by` and `write`, `Settlement::admitted_by` and `write`, `on_claimed`, `on_found`,
-//! `on_completed` and `on_committed`. What is around them is modelled after the library's batches: when a worker
+//! own functions: `Claim::admitted_by` and `write`, `Settlement::admitted_by` and `write`, `on_claimed`, `on_refused`,
+//! `on_found`, `on_completed` and `on_committed`. What is around them is modelled after the library's batches: when a worker
 //! asks, runs, settles, gives up and answers.
 //!
 //! ## What is modelled
@@ -35,6 +35,7 @@
 //!   the SDK does (the same bytes) or as the consumer does (at the clock's new time), or gives up; what it sent
 //!   before stays on its way. A lost answer is a request that is carried out right after its sender has given up
 //!   on it, and a request that is lost is one that is never carried out; neither needs a step of its own.
+//! - Fences, as far as claims compare them: what a claim on its way has seen is what its key still has, or is not.
 //! - A crash at every step. A worker that dies before it sends is one whose request is never carried out.
 //! - Deadlines: work is left alone there ([`Trouble::cancels`](model::Trouble::cancels)), or goes on past it as in a
 //!   process that was frozen ([`Trouble::overruns`](model::Trouble::overruns)).

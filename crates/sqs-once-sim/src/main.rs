@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use serde_json::json;
 use sqs_once_sim::model::{Config, check};
-use sqs_once_sim::simulation::{Campaign, Depth, Mutant, Options, Way, replay};
+use sqs_once_sim::simulation::{Campaign, Depth, Mutant, Options, Versions, Way, replay};
 
 /// Checks the protocol of sqs-once, and simulates consumers that use it.
 #[derive(Parser)]
@@ -80,6 +80,9 @@ struct Simulate {
     /// Clocks and kills that are off by more than leases allow for.
     #[arg(long)]
     hostile: bool,
+    /// Which versions share the table, at the `Store` trait: `new`, `mixed`, `upgrade` or `rollback`.
+    #[arg(long, default_value = "new")]
+    versions: Versions,
     /// How many threads run schedules.
     #[arg(long, default_value_t = 1)]
     threads: usize,
@@ -157,10 +160,18 @@ impl Simulate {
             way: self.mode.or(self.mutant.map(Mutant::way)),
             mutant: self.mutant,
             is_hostile: self.hostile || self.mutant.is_some_and(Mutant::is_hostile),
+            versions: self.versions,
         };
         let ways = self.depth.ways();
         if let Some(way) = options.way.filter(|way| !ways.contains(way)) {
             println!("there is no {way} at the depth {}", self.depth.name());
+            return false;
+        }
+        if self.depth == Depth::Sdk && self.versions != Versions::New {
+            println!(
+                "there is one version alone at the depth {}",
+                self.depth.name()
+            );
             return false;
         }
         if let Some(mutant) = self

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use sqs_once::idempotency;
 use sqs_once::key::{ItemId, Namespace};
 use sqs_once::store::dynamodb::Listing;
 use sqs_once::store::{
-    Claim, Claimed, DynamoDbStore, Fence, Item, Owner, Settled, Settlement, Settling, Status,
+    Claim, Claimed, DynamoDbStore, Fence, Item, Owner, Seen, Settled, Settlement, Settling, Status,
     Store, TableLayout,
 };
 use sqs_once::{BusinessKey, OsRandom, Random, Timestamp};
@@ -67,8 +68,13 @@ impl Table {
             lease_until: now + Duration::from_secs(30),
             expiration: now + 28 * DAY,
             fingerprint: None,
+            seen: Seen::Nothing,
         };
-        self.store.claim(&[claim]).await.remove(0).unwrap()
+        let claims = [claim];
+        idempotency::claim(&self.store, &claims)
+            .await
+            .remove(0)
+            .unwrap()
     }
 
     async fn settle(&self, id: &ItemId, owner: u128, settling: Settling) -> Settled {
@@ -534,8 +540,9 @@ proptest! {
             lease_until: NOW + DAY,
             expiration: NOW + DAY,
             fingerprint: None,
+            seen: Seen::Nothing,
         };
         let free = State::of(&item, NOW).is_free();
-        prop_assert_eq!(claim.admitted_by(Some(&item)), free);
+        prop_assert_eq!(claim.finds_free(&item), free);
     }
 }

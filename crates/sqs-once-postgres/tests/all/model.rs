@@ -8,7 +8,9 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed, TestRunner};
 use sqs_once::conformance::Fixture;
 use sqs_once::key::{Fingerprint, ItemId};
-use sqs_once::store::{Claim, Fence, Item, Owner, Recording, Settlement, Settling, Status, Store};
+use sqs_once::store::{
+    Claim, Fence, Item, Owner, Recording, Seen, Settlement, Settling, Status, Store,
+};
 use sqs_once::{MemoryStore, OsRandom, Random, Timestamp};
 
 use crate::support::{Database, NOW};
@@ -44,20 +46,29 @@ fn data() -> impl Strategy<Value = Option<std::sync::Arc<str>>> {
     option::of((0_u8..2).prop_map(|number| format!("data {number}").into()))
 }
 
+/// Stands for what the key has when the step is taken: no item has this fence.
+const IT: Seen = Seen::Item(Some(Fence::from_stored(0)));
+
 /// Put in when the step is taken.
 fn nobody() -> ItemId {
     ItemId::from_stored("")
 }
 
 fn claim() -> impl Strategy<Value = Claim> {
-    (owner(), time(), time(), time(), fingerprint()).prop_map(
-        |(owner, now, lease_until, expiration, fingerprint)| Claim {
+    let seen = prop_oneof![
+        2 => Just(Seen::Nothing),
+        4 => Just(IT),
+        1 => option::of((1_u64..9).prop_map(Fence::from_stored)).prop_map(Seen::Item),
+    ];
+    (owner(), time(), time(), time(), fingerprint(), seen).prop_map(
+        |(owner, now, lease_until, expiration, fingerprint, seen)| Claim {
             id: nobody(),
             owner,
             now,
             lease_until,
             expiration,
             fingerprint,
+            seen,
         },
     )
 }
@@ -134,7 +145,12 @@ async fn compare(database: &Database, steps: Vec<Step>) {
     for step in steps {
         match step.clone() {
             Step::Claim(claims) => {
-                let named = |(key, claim)| Claim {
+                let named = |(key, claim): (u8, Claim)| Claim {
+                    seen: match (claim.seen, reference.get(&id(key))) {
+                        (IT, Some(item)) => Seen::Item(item.fence),
+                        (IT, None) => Seen::Nothing,
+                        (seen, _) => seen,
+                    },
                     id: id(key),
                     ..claim
                 };

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use sqs_once::store::{Begun, Claim, Claimed, Settled, Status, Store, Transactions};
+use sqs_once::idempotency::claim;
+use sqs_once::store::{Begun, Claim, Claimed, Settled, Settling, Status, Store, Transactions};
 use sqs_once_postgres::PostgresStore;
 
 use crate::relay::Relay;
@@ -85,4 +86,32 @@ async fn a_hundred_claims_take_one_round_trip_and_so_do_their_completions() {
             .all(|one| matches!(one, Ok(Claimed::Refused(_))))
     );
     assert_eq!(relay.round_trips() - before, 4);
+}
+
+#[tokio::test]
+async fn keys_that_were_given_back_take_three_round_trips() {
+    let database = Database::new().await;
+    let (relay, store) = warm(&database).await;
+    let (claims, others) = (new_claims(100), new_claims(100));
+    store.claim(&claims).await;
+    let release = |claim| settlement(claim, Settling::Release);
+    store
+        .settle(&claims.iter().map(release).collect::<Vec<_>>())
+        .await;
+    let rivals: Vec<_> = claims
+        .iter()
+        .zip(others)
+        .map(|(claim, other)| Claim {
+            id: claim.id.clone(),
+            ..other
+        })
+        .collect();
+    let before = relay.round_trips();
+    let claimed = claim(&store, &rivals).await;
+    assert!(
+        claimed
+            .iter()
+            .all(|one| matches!(one, Ok(Claimed::Written { .. })))
+    );
+    assert_eq!(relay.round_trips() - before, 3);
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use sqs_once::conformance::Fixture;
+use sqs_once::idempotency::claim;
 use sqs_once::store::{Claim, Claimed, Owner, Settled, Settling, Store};
 
 use crate::support::{Database, NOW, completion, new_claims, settlement};
@@ -24,9 +25,9 @@ async fn slices_with_the_same_keys_in_opposite_orders_never_deadlock() {
     let database = Database::new().await;
     for round in 0..20 {
         let claims = new_claims(60);
-        let mut rivals = rivals(&claims);
-        rivals.reverse();
-        let answers = join_all([&claims, &rivals].map(|claims| database.store.claim(claims))).await;
+        let mut others = rivals(&claims);
+        others.reverse();
+        let answers = join_all([&claims, &others].map(|claims| database.store.claim(claims))).await;
         let granted = |answers: &Vec<Result<Claimed, _>>| {
             let granted = |answer: &&Result<Claimed, _>| {
                 matches!(answer.as_ref().unwrap(), Claimed::Written { .. })
@@ -39,11 +40,26 @@ async fn slices_with_the_same_keys_in_opposite_orders_never_deadlock() {
             "round {round}"
         );
 
+        // Once more, over the rows of claims that are given back.
+        let releases = [&claims, &others].map(|all| {
+            let settle = |claim| settlement(claim, Settling::Release);
+            all.iter().map(settle).collect::<Vec<_>>()
+        });
+        join_all(releases.iter().map(|all| database.store.settle(all))).await;
+        let over = [rivals(&claims), rivals(&others)];
+        let answers = join_all(over.iter().map(|all| claim(&database.store, all))).await;
+        assert_eq!(
+            answers.iter().map(granted).sum::<usize>(),
+            60,
+            "round {round}"
+        );
+        let [claims, others] = over;
+
         let complete = |claims: &[Claim]| {
             let settle = |claim| settlement(claim, completion());
             claims.iter().map(settle).collect::<Vec<_>>()
         };
-        let settlements = [complete(&claims), complete(&rivals)];
+        let settlements = [complete(&claims), complete(&others)];
         let answers = join_all(settlements.iter().map(|all| database.store.settle(all))).await;
         let written = answers.iter().flatten();
         let written = written.filter(|answer| matches!(answer, Ok(Settled::Written)));

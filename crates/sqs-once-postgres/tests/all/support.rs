@@ -8,7 +8,7 @@ use postgres_for_tests::Server;
 use sqs_once::Timestamp;
 use sqs_once::conformance::Fixture;
 use sqs_once::key::{Fingerprint, ItemId};
-use sqs_once::store::{Claim, Fence, Item, Owner, Settlement, Settling, Status, Store};
+use sqs_once::store::{Claim, Fence, Item, Owner, Seen, Settlement, Settling, Status, Store};
 use sqs_once_postgres::{PostgresStore, SCHEMA_V1};
 use tokio_postgres::{Client, NoTls};
 
@@ -132,6 +132,7 @@ pub(crate) fn new_claims(count: usize) -> Vec<Claim> {
                 lease_until: NOW + Duration::from_secs(60),
                 expiration: NOW + Duration::from_secs(3600),
                 fingerprint: None,
+                seen: Seen::Nothing,
             }
         })
         .collect()

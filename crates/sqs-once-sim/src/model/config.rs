@@ -152,11 +152,17 @@ impl Config {
             overruns: 1,
             ..Trouble::NONE
         };
+        let again = Trouble {
+            resends: 1,
+            failures: 3,
+            ..Trouble::NONE
+        };
         vec![
             Self::new("claim-first-crash", Road::ClaimFirst, &[0], crash),
             Self::new("claim-first-late", Road::ClaimFirst, &[0], late),
             Self::new("claim-first-silent", Road::ClaimFirst, &[0], silent),
             Self::new("claim-first-stale", Road::ClaimFirst, &[0], stale),
+            Self::new("claim-first-again", Road::ClaimFirst, &[0], again),
             Self::new("writes-late", Road::Writes, &[0], late),
             Self::new("writes-silent", Road::Writes, &[0], silent),
             Self::new("claimed-writes-late", Road::ClaimedWrites, &[0], late),

@@ -5,6 +5,7 @@ use std::time::Duration;
 use sqs_once::Timestamp;
 use sqs_once::idempotency::{
     Admission, Commitment, Completion, Refusal, on_claimed, on_committed, on_completed, on_found,
+    on_refused,
 };
 use sqs_once::key::ItemId;
 use sqs_once::store::{
@@ -13,7 +14,7 @@ use sqs_once::store::{
 
 use super::config::Config;
 use super::mutant::Mutant;
-use super::state::{Delivery, Item};
+use super::state::{Delivery, Item, Saw};
 
 /// What tick 0 is; a released lease, which is the epoch, lies far before it.
 const NOW: u64 = 1_000_000;
@@ -27,6 +28,8 @@ const FENCE: u64 = 7;
 pub(super) enum Verdict {
     /// Its handler may run.
     Run,
+    /// Its key is free, and the claim is sent again over the item that was shown.
+    Again,
     /// Its effect is done, or was before.
     Done,
     /// Somebody has its key, until then.
@@ -44,14 +47,23 @@ pub(super) struct Written {
     pub(super) verdict: Verdict,
 }
 
-/// A claim of `owner` at `now`, until `lease`, on what stands there.
+/// A claim of `owner` at `now`, until `lease`, on what stands there. One in a transaction that locks the key has seen
+/// what it finds.
 pub(super) fn claim(
     config: &Config,
     (owner, now, lease): (Delivery, i8, i8),
+    seen: Option<Saw>,
     standing: Option<Item>,
 ) -> (Written, bool) {
     let existing = standing.map(decode);
-    let claim = as_claim(owner, now, lease);
+    let claim = store::Claim {
+        seen: match seen.unwrap_or(Saw::Current) {
+            Saw::Nothing => store::Seen::Nothing,
+            Saw::Current => store::Seen::Item(Some(Fence::from_stored(FENCE))),
+            Saw::Stale => store::Seen::Item(Some(Fence::from_stored(FENCE - 1))),
+        },
+        ..as_claim(owner, now, lease)
+    };
     let admitted = match &existing {
         Some(item) if config.has(Mutant::ClaimOverCompletion) => {
             let mut in_progress = item.clone();
@@ -59,14 +71,20 @@ pub(super) fn claim(
                 in_progress.status = Status::InProgress;
                 in_progress.lease_until = Some(Timestamp::default());
             }
-            claim.admitted_by(Some(&in_progress))
+            claim.finds_free(&in_progress)
         }
         Some(item) if config.has(Mutant::ClaimOverOwnRelease) => {
             let somebody = store::Claim {
                 owner: Owner::from_bits(0),
                 ..claim.clone()
             };
-            somebody.admitted_by(Some(item))
+            somebody.finds_free(item)
+        }
+        Some(item) if config.has(Mutant::ClaimByFenceAlone) => {
+            claim.seen == store::Seen::Item(item.fence)
+        }
+        Some(item) if config.has(Mutant::ClaimByStateAlone) => {
+            claim.seen != store::Seen::Nothing && claim.finds_free(item)
         }
         existing => claim.admitted_by(existing.as_ref()),
     };
@@ -78,10 +96,14 @@ pub(super) fn claim(
             }),
             false => on_claimed(&claim, &Claimed::Refused(Box::new(refused_by.clone()))),
         };
+        let is_free = on_refused(&claim, refused_by).is_some();
         let written = Written {
             item: standing,
             written: false,
-            verdict: admission(answer),
+            verdict: match is_free {
+                true => Verdict::Again,
+                false => admission(answer),
+            },
         };
         return (written, false);
     }
@@ -224,6 +246,7 @@ fn as_claim(owner: Delivery, now: i8, lease: i8) -> store::Claim {
         lease_until: at(lease),
         expiration: at(now) + RETENTION,
         fingerprint: None,
+        seen: store::Seen::Nothing,
     }
 }
 

@@ -13,6 +13,10 @@ pub enum Mutant {
     ClaimOverCompletion,
     /// A claim is written over its own release.
     ClaimOverOwnRelease,
+    /// A claim over an item looks at its fence alone.
+    ClaimByFenceAlone,
+    /// A claim over an item looks at its status and lease alone.
+    ClaimByStateAlone,
     /// A claim that was sent again does not recognise its own first copy.
     NoSelfRecognition,
     /// A lease ends with its invocation, without a margin for clocks that differ.

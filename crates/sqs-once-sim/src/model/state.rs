@@ -18,6 +18,13 @@ pub struct Delivery {
     pub receive: u8,
 }
 
+impl Delivery {
+    /// One of its own among all deliveries of a model.
+    pub fn bit(self) -> u32 {
+        1 << (self.message * 8 + self.receive)
+    }
+}
+
 /// A key's item, but for what is the same in all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Item {
@@ -29,6 +36,17 @@ pub struct Item {
     pub owner: Delivery,
 }
 
+/// What a claim on its way has seen of its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Saw {
+    /// No item.
+    Nothing,
+    /// An item with the fence that the key still has.
+    Current,
+    /// An item with a fence that the key has no more.
+    Stale,
+}
+
 /// What a worker asks of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Ask {
@@ -38,6 +56,8 @@ pub enum Ask {
         now: i8,
         /// Until when it holds.
         lease: i8,
+        /// What it takes the place of.
+        seen: Saw,
     },
     /// Look the key up, by the worker's clock.
     Read {
@@ -178,8 +198,8 @@ pub struct Account {
     pub effects: u8,
     /// How often a worker ended between an effect and its record.
     pub windows: u8,
-    /// Whose claim was written last, while a copy of it is on its way.
-    pub last_claim: Option<Delivery>,
+    /// Whose claims were written while copies of them are on their way: a bit for each delivery.
+    pub claimed: u32,
 }
 
 /// What must never happen, seen at the step at which it does.
@@ -246,12 +266,12 @@ impl World {
         self.workers.sort_unstable();
         self.requests.sort_unstable();
         let requests = &self.requests;
+        let claims = requests
+            .iter()
+            .filter(|one| matches!(one.ask, Ask::Claim { .. }));
+        let on_their_way = claims.fold(0, |all, one| all | one.owner.bit());
         for account in &mut self.accounts {
-            let is_on_its_way = |owner: &Delivery| {
-                let mut all = requests.iter();
-                all.any(|one| one.owner == *owner && matches!(one.ask, Ask::Claim { .. }))
-            };
-            account.last_claim = account.last_claim.filter(is_on_its_way);
+            account.claimed &= on_their_way;
         }
         // A lease that lapsed before every moment at which somebody may compare it has merely lapsed.
         let moments = requests.iter().filter_map(|one| one.ask.earliest());
@@ -273,7 +293,7 @@ impl Ask {
     /// The earliest moment that the request carries.
     fn earliest(&self) -> Option<i8> {
         match *self {
-            Self::Claim { now, lease } | Self::Begin { now, lease } => Some(now.min(lease)),
+            Self::Claim { now, lease, .. } | Self::Begin { now, lease } => Some(now.min(lease)),
             Self::Read { now } | Self::Record { now } | Self::Commit { now } => Some(now),
             Self::Complete | Self::Release | Self::CommitTransaction => None,
         }
@@ -283,9 +303,10 @@ impl Ask {
     #[must_use]
     pub fn a_tick_later(self) -> Self {
         match self {
-            Self::Claim { now, lease } => Self::Claim {
+            Self::Claim { now, lease, seen } => Self::Claim {
                 now: now - 1,
                 lease: lease - 1,
+                seen,
             },
             Self::Begin { now, lease } => Self::Begin {
                 now: now - 1,

@@ -4,7 +4,7 @@ use super::action::Action;
 use super::config::{Config, Road};
 use super::decisions::{self, Ending, Verdict, Written};
 use super::mutant::Mutant;
-use super::state::{Ask, Delivery, End, Item, Message, Place, Request, Stage, Worker, World};
+use super::state::{Ask, Delivery, End, Item, Message, Place, Request, Saw, Stage, Worker, World};
 
 /// The state after an action.
 pub(super) fn after(config: &Config, world: &World, action: Action) -> World {
@@ -25,7 +25,11 @@ pub(super) fn ask_for(config: &Config, world: &World, delivery: Delivery, ask: A
     let worker = world.workers[index];
     let (now, lease) = (worker.skew, lease_of(config, &worker));
     match ask {
-        Ask::Claim { .. } => Ask::Claim { now, lease },
+        Ask::Claim { .. } => Ask::Claim {
+            now,
+            lease,
+            seen: Saw::Nothing,
+        },
         Ask::Begin { .. } => Ask::Begin { now, lease },
         Ask::Read { .. } => Ask::Read { now },
         // Settlements are sent again as they were.
@@ -170,7 +174,11 @@ impl Step<'_> {
             _ => Stage::Asking,
         };
         let ask = match road {
-            Road::ClaimFirst | Road::ClaimedWrites => Ask::Claim { now: 0, lease: 0 },
+            Road::ClaimFirst | Road::ClaimedWrites => Ask::Claim {
+                now: 0,
+                lease: 0,
+                seen: Saw::Nothing,
+            },
             Road::RecordAfter => Ask::Read { now: 0 },
             Road::Transaction => Ask::Begin { now: 0, lease: 0 },
             Road::Writes => return,
@@ -344,18 +352,27 @@ impl Step<'_> {
         let key = self.config.key_of(owner);
         let standing = self.world.items[key];
         let verdict = match ask {
-            Ask::Claim { now, lease } => {
-                let (written, stood) = decisions::claim(self.config, (owner, now, lease), standing);
+            Ask::Claim { now, lease, seen } => {
+                let times = (owner, now, lease);
+                let (written, stood) = decisions::claim(self.config, times, Some(seen), standing);
                 self.world.seen.fence_stood |= written.written && stood;
                 self.world.items[key] = written.item;
                 if written.written {
-                    let last = self.world.accounts[key].last_claim.replace(owner);
-                    self.world.seen.claim_came_back |= last == Some(owner);
+                    let claimed = &mut self.world.accounts[key].claimed;
+                    // One whose sender still waits may have lost the key meanwhile, and get it again.
+                    self.world.seen.claim_came_back |= *claimed & owner.bit() != 0 && !awaited;
+                    *claimed |= owner.bit();
+                    self.raise_fence(key);
+                }
+                if awaited && written.verdict == Verdict::Again {
+                    let seen = Saw::Current;
+                    self.send(owner, Ask::Claim { now, lease, seen }, true);
                 }
                 self.look(&written, awaited, owner, standing)
             }
             Ask::Begin { now, lease } => {
-                let (written, stood) = decisions::claim(self.config, (owner, now, lease), standing);
+                let times = (owner, now, lease);
+                let (written, stood) = decisions::claim(self.config, times, None, standing);
                 self.world.seen.fence_stood |= written.written && stood;
                 if written.written {
                     self.world.open[key] = written.item;
@@ -375,6 +392,22 @@ impl Step<'_> {
         }
     }
 
+    /// What claims on their way have seen of a key, it is no more.
+    fn raise_fence(&mut self, key: usize) {
+        if self.config.has(Mutant::FenceStands) {
+            return;
+        }
+        for request in &mut self.world.requests {
+            let is_of_key = self.config.key_of(request.owner) == key;
+            if let Ask::Claim { seen, .. } = &mut request.ask
+                && is_of_key
+                && *seen == Saw::Current
+            {
+                *seen = Saw::Stale;
+            }
+        }
+    }
+
     /// A claim must not be refused by itself.
     fn look(
         &mut self,
@@ -384,7 +417,7 @@ impl Step<'_> {
         standing: Option<Item>,
     ) -> Verdict {
         let is_own = standing.is_some_and(|item| !item.completed && item.owner == owner);
-        let is_refused = claimed.verdict != Verdict::Run;
+        let is_refused = !matches!(claimed.verdict, Verdict::Run | Verdict::Again);
         self.world.seen.refused_by_itself |= awaited && is_own && is_refused;
         claimed.verdict
     }
@@ -398,6 +431,9 @@ impl Step<'_> {
             self.world.seen.stale_write |= is_others && written.item != standing;
         }
         self.world.items[key] = written.item;
+        if matches!(ending, Ending::Record(_) | Ending::Commit(_)) && written.written {
+            self.raise_fence(key);
+        }
         let is_apart = self.config.has(Mutant::EffectApart);
         if matches!(ending, Ending::Commit(_)) && written.written && !is_apart {
             self.effect(owner);
@@ -413,6 +449,7 @@ impl Step<'_> {
         let written = decisions::settle(self.config, owner, Ending::Complete, Some(claimed));
         if written.written {
             self.world.items[key] = written.item;
+            self.raise_fence(key);
             if !self.config.has(Mutant::EffectApart) {
                 self.effect(owner);
             }
@@ -431,6 +468,8 @@ impl Step<'_> {
                 worker.stage = Stage::Running;
                 self.world.seen.started_after_record |= was_recorded;
             }
+            // Its next request is on its way.
+            Verdict::Again => {}
             Verdict::Done => {
                 // The record may be another's, who did the same.
                 self.count_window(delivery);

@@ -50,7 +50,8 @@ pub(crate) enum Count {
     WindowFailed,
     WindowUnrecorded,
     WindowConcurrent,
-    ReturnedClaims,
+    OldClaims,
+    OldReturned,
     BeyondOwners,
     BeyondRepeats,
     BeyondEnds,
@@ -58,7 +59,7 @@ pub(crate) enum Count {
 
 impl Count {
     /// All of them, in the order of the report, each with what it says there.
-    const ALL: [(Self, &'static str); 46] = [
+    const ALL: [(Self, &'static str); 47] = [
         (Self::Schedules, "schedules"),
         (Self::Invocations, "invocations"),
         (Self::ColdStarts, "processes started"),
@@ -132,8 +133,12 @@ impl Count {
             "effects repeated: two deliveries at once, without a claim",
         ),
         (
-            Self::ReturnedClaims,
-            "late copies of ended claims that hold their key until the lease lapses",
+            Self::OldClaims,
+            "beside the old version: claims that it wrote",
+        ),
+        (
+            Self::OldReturned,
+            "beside the old version: late copies of its ended claims that hold their key",
         ),
         (Self::BeyondOwners, "beyond the margins: two live owners"),
         (

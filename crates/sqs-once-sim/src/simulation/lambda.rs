@@ -44,7 +44,7 @@ impl Warm {
         let ahead = world.ahead();
         let environment = Arc::new(Environment {
             world: Arc::clone(world),
-            process: Process::new(name),
+            process: Process::new(name, world.is_old(name)),
             clock: ProcessClock::new(world.started, ahead),
             invocations: AtomicUsize::new(0),
         });

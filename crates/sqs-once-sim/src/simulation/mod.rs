@@ -29,6 +29,9 @@
 //! - The network between them: every request, the effect's own included, can meet each fault that the report counts,
 //!   and what was sent is carried out whatever becomes of the one who sent it.
 //!
+//! In some campaigns ([`Versions`]) a part of the processes claims as the version before did, in one request for whatever
+//! is free.
+//!
 //! The weather is calm, has a single fault, or is a storm, by seed; in the end it is fair, and every message has to be
 //! done then.
 //!
@@ -85,7 +88,7 @@ use std::fmt;
 pub use campaign::Campaign;
 pub use counts::Counts;
 pub use mutant::Mutant;
-pub use options::{Depth, Options, Way};
+pub use options::{Depth, Options, Versions, Way};
 pub use property::{Property, Violation};
 
 use world::World;

@@ -19,6 +19,10 @@ pub enum Mutant {
     ClaimLeased,
     /// A claim that ended is admitted again when it comes late.
     ClaimOwnLapsed,
+    /// A claim over an item looks at the fence alone.
+    ClaimFenceAlone,
+    /// A claim over an item looks at status and lease alone.
+    ClaimStateAlone,
     /// A release deletes the item.
     ReleaseDeletes,
     /// A claim leaves the fence as it was.
@@ -57,12 +61,14 @@ pub enum Mutant {
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 24] = [
         Self::CompleteOthers,
         Self::ReleaseOthers,
         Self::ClaimCompleted,
         Self::ClaimLeased,
         Self::ClaimOwnLapsed,
+        Self::ClaimFenceAlone,
+        Self::ClaimStateAlone,
         Self::ReleaseDeletes,
         Self::FenceStays,
         Self::CommitTwice,
@@ -90,6 +96,8 @@ impl Mutant {
             Self::ClaimCompleted => "claim-completed",
             Self::ClaimLeased => "claim-leased",
             Self::ClaimOwnLapsed => "claim-own-lapsed",
+            Self::ClaimFenceAlone => "claim-fence-alone",
+            Self::ClaimStateAlone => "claim-state-alone",
             Self::ReleaseDeletes => "release-deletes",
             Self::FenceStays => "fence-stays",
             Self::CommitTwice => "commit-twice",
@@ -116,9 +124,11 @@ impl Mutant {
             Self::CompleteOthers | Self::ReleaseOthers | Self::CommitOverClaims => {
                 Property::StaleChangesNothing
             }
-            Self::ClaimCompleted | Self::LookupIgnored | Self::Peers => Property::RecordedIsOver,
+            Self::ClaimCompleted | Self::ClaimFenceAlone | Self::LookupIgnored | Self::Peers => {
+                Property::RecordedIsOver
+            }
             Self::ClaimLeased | Self::UnknownIsMine | Self::NoLeaseMargin => Property::OneOwner,
-            Self::ClaimOwnLapsed => Property::EndedStaysEnded,
+            Self::ClaimOwnLapsed | Self::ClaimStateAlone => Property::EndedStaysEnded,
             Self::ReleaseDeletes | Self::FenceStays => Property::FencesGrow,
             Self::CommitTwice | Self::CommitOverAll => Property::CommitsOnce,
             Self::BusyIsDone

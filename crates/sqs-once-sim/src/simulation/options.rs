@@ -18,6 +18,8 @@ pub struct Options {
     pub mutant: Option<Mutant>,
     /// Whether clocks and kills are off by more than leases allow for.
     pub is_hostile: bool,
+    /// Which processes claim as the version before did.
+    pub versions: Versions,
 }
 
 impl Options {
@@ -28,7 +30,56 @@ impl Options {
             way: Some(mutant.way()),
             mutant: Some(mutant),
             is_hostile: mutant.is_hostile(),
+            versions: Versions::New,
         }
+    }
+}
+
+/// Which versions share the table, at the `Store` trait. The one before the compare-and-set claimed whatever was free, in
+/// one request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Versions {
+    /// This one alone.
+    #[default]
+    New,
+    /// Both, side by side.
+    Mixed,
+    /// The old one first. Processes that start later have this one.
+    Upgrade,
+    /// This one first. Processes that start later have the old one.
+    Rollback,
+}
+
+impl Versions {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::New, Self::Mixed, Self::Upgrade, Self::Rollback];
+
+    /// Whether a process is of the old version, by its number among those of a schedule that starts with `first`.
+    pub(crate) fn is_old(self, process: usize, first: usize) -> bool {
+        match self {
+            Self::New => false,
+            Self::Mixed => process % 2 == 0,
+            Self::Upgrade => process < first,
+            Self::Rollback => process >= first,
+        }
+    }
+
+    /// Its name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::New => "new",
+            Self::Mixed => "mixed",
+            Self::Upgrade => "upgrade",
+            Self::Rollback => "rollback",
+        }
+    }
+}
+
+impl FromStr for Versions {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        named(name, Self::ALL, Self::name)
     }
 }
 
@@ -177,6 +228,9 @@ impl fmt::Display for Options {
         }
         if self.is_hostile {
             f.write_str(", beyond the margins")?;
+        }
+        if self.versions != Versions::New {
+            write!(f, ", versions {}", self.versions.name())?;
         }
         Ok(())
     }

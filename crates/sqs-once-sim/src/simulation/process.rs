@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep_until};
 #[derive(Clone, Debug)]
 pub(crate) struct Process {
     name: usize,
+    is_old: bool,
     shared: Arc<Shared>,
 }
 
@@ -28,9 +29,10 @@ struct State {
 }
 
 impl Process {
-    pub(crate) fn new(name: usize) -> Self {
+    pub(crate) fn new(name: usize, is_old: bool) -> Self {
         Self {
             name,
+            is_old,
             shared: Arc::default(),
         }
     }
@@ -38,6 +40,11 @@ impl Process {
     /// Its number among the processes of its schedule.
     pub(crate) fn name(&self) -> usize {
         self.name
+    }
+
+    /// Whether it claims as the version before did.
+    pub(crate) fn is_old(&self) -> bool {
+        self.is_old
     }
 
     pub(crate) fn die(&self) {

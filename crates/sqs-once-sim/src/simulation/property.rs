@@ -23,7 +23,7 @@ pub enum Property {
     StaleChangesNothing,
     /// No handler runs for a key whose completion was on record when it was admitted.
     RecordedIsOver,
-    /// A claim that was released or completed does not come back over its own end.
+    /// A claim that was released or completed does not come back.
     EndedStaysEnded,
     /// The claim of a handler that was cancelled is left to lapse: its effect may be on its way.
     CancelledLapses,
@@ -66,7 +66,7 @@ impl fmt::Display for Property {
             Self::OrderKept => "effects of a message group keep its order",
             Self::StaleChangesNothing => "a stale owner changes nothing",
             Self::RecordedIsOver => "what is on record is not handled again",
-            Self::EndedStaysEnded => "a claim does not come back over its own end",
+            Self::EndedStaysEnded => "a claim that has ended does not come back",
             Self::CancelledLapses => "what a cancelled handler had claimed is left to lapse",
             Self::OwnIsUsed => "a claim that its sender knows of is used or given back",
             Self::AnswersInTime => {

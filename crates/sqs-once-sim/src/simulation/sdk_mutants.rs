@@ -6,12 +6,14 @@ use super::mutant::Mutant;
 
 impl Mutant {
     /// Those of them that exist beneath the SDK as well, as conditions taken out of requests.
-    pub(super) const IN_REQUESTS: [Self; 9] = [
+    pub(super) const IN_REQUESTS: [Self; 11] = [
         Self::CompleteOthers,
         Self::ReleaseOthers,
         Self::ClaimCompleted,
         Self::ClaimLeased,
         Self::ClaimOwnLapsed,
+        Self::ClaimFenceAlone,
+        Self::ClaimStateAlone,
         Self::FenceStays,
         Self::CommitTwice,
         Self::CommitOverAll,
@@ -55,21 +57,20 @@ const ANYONES: &str = "(#owner = :me OR attribute_exists(#owner))";
 
 fn changed(mutant: Mutant, text: &str) -> String {
     let is_release = text == "#owner = :me AND #status = :inprogress";
-    let is_claim = text.contains("#owner <> :me");
+    // A lone claim of a key that has no item as far as it knows; its status is `:status`.
+    let is_new = text == "attribute_not_exists(#id)";
+    let over = text.strip_prefix("#fence = :seen AND ");
     let is_commit = text.starts_with("attribute_not_exists") && text.contains(MINE);
     match mutant {
         Mutant::CompleteOthers if text == MINE => ANYONES.to_owned(),
         Mutant::ReleaseOthers if is_release => text.replace(MINE, ANYONES),
-        Mutant::ClaimCompleted if is_claim => {
-            text.replace("#status = :inprogress AND #lease < :now", "#lease < :now")
+        Mutant::ClaimCompleted if is_new => format!("{text} OR #status <> :status"),
+        Mutant::ClaimLeased if is_new => format!("{text} OR #status = :status"),
+        Mutant::ClaimOwnLapsed if is_new => {
+            format!("{text} OR (#status = :status AND #owner = :me)")
         }
-        Mutant::ClaimLeased if is_claim => text.replace(
-            "#lease < :now ",
-            "(#lease < :now OR attribute_exists(#lease)) ",
-        ),
-        Mutant::ClaimOwnLapsed if is_claim => {
-            text.replace("#owner <> :me", "attribute_exists(#owner)")
-        }
+        Mutant::ClaimFenceAlone if over.is_some() => "#fence = :seen".to_owned(),
+        Mutant::ClaimStateAlone => over.unwrap_or(text).to_owned(),
         Mutant::FenceStays => text.replace(
             "if_not_exists(#fence, :before_first) + :one",
             "if_not_exists(#fence, :before_first)",

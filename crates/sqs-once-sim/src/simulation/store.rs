@@ -76,9 +76,10 @@ impl TableClient {
 impl Store for TableClient {
     fn claim<'a>(&'a self, claims: &'a [Claim]) -> StoreFuture<'a, Claimed> {
         Box::pin(async move {
-            let all = claims.to_vec();
+            let (all, is_old) = (claims.to_vec(), self.process.is_old());
             let carry_out = move |world: &World, table: &Table| {
-                all.iter().map(|claim| table.claim(world, claim)).collect()
+                let claim = |claim| table.claim(world, claim, is_old);
+                all.iter().map(claim).collect()
             };
             let what = Named("claims", || claims.iter().map(|claim| &claim.id));
             each(claims.len(), self.send(what, carry_out).await)
@@ -180,6 +181,8 @@ impl Watched {
                 let fence = item.fence.unwrap_or_default();
                 witness.told(&self.process, key, claim.owner, fence, true);
             }
+            // It is sent again, over this item.
+            Ok(Claimed::Refused(item)) if claim.finds_free(item) => {}
             Ok(Claimed::Refused(_)) => witness.counts.add(Count::Refused),
             Err(_) => {}
         }
@@ -201,7 +204,7 @@ impl Watched {
     ) -> Result<Claimed, StoreError> {
         match (self.world.mutant(), answer) {
             (Some(Mutant::BusyIsDone), Ok(Claimed::Refused(mut item))) => {
-                if item.owner != Some(claim.owner) {
+                if item.owner != Some(claim.owner) && !claim.finds_free(&item) {
                     item.status = Status::Completed;
                 }
                 Ok(Claimed::Refused(item))

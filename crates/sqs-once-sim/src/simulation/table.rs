@@ -3,7 +3,9 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use sqs_once::store::{Claim, Claimed, Committed, Item, Settled, Settlement, Settling, Status};
+use sqs_once::store::{
+    Claim, Claimed, Committed, Item, Seen, Settled, Settlement, Settling, Status,
+};
 
 use super::mutant::Mutant;
 use super::process::Process;
@@ -27,12 +29,13 @@ impl Table {
         }
     }
 
-    pub(crate) fn claim(&self, world: &World, claim: &Claim) -> Claimed {
+    /// `is_old` is the claim of a process whose version does not compare what it has seen.
+    pub(crate) fn claim(&self, world: &World, claim: &Claim, is_old: bool) -> Claimed {
         let key = key_of(&claim.id);
         let mut items = self.items();
         let before = items[key].take();
         if let Some(item) = &before
-            && !self.admits_claim(claim, item)
+            && !self.admits_claim(claim, item, is_old)
         {
             items[key].clone_from(&before);
             return Claimed::Refused(Box::new(item.clone()));
@@ -42,19 +45,25 @@ impl Table {
             after.fence = item.fence;
         }
         let fence = after.fence.unwrap_or_default();
-        world
-            .witness()
-            .changed(key, claim.owner, before.as_ref(), Some(&after), false);
+        let mut witness = world.witness();
+        if is_old {
+            witness.claims_as_before(claim.owner);
+        }
+        witness.changed(key, claim.owner, before.as_ref(), Some(&after), false);
+        drop(witness);
         items[key] = Some(after);
         Claimed::Written { fence }
     }
 
-    fn admits_claim(&self, claim: &Claim, item: &Item) -> bool {
+    fn admits_claim(&self, claim: &Claim, item: &Item, is_old: bool) -> bool {
         let has_lapsed = item.lease_until < Some(claim.now);
         match self.mutant {
             Some(Mutant::ClaimCompleted) => has_lapsed,
             Some(Mutant::ClaimLeased) => item.status == Status::InProgress,
             Some(Mutant::ClaimOwnLapsed) => item.status == Status::InProgress && has_lapsed,
+            Some(Mutant::ClaimFenceAlone) => claim.seen == Seen::Item(item.fence),
+            Some(Mutant::ClaimStateAlone) => claim.seen != Seen::Nothing && claim.finds_free(item),
+            _ if is_old => claim.finds_free(item),
             _ => claim.admitted_by(Some(item)),
         }
     }
@@ -135,10 +144,7 @@ impl Table {
         if slot.is_some() || session.is_over.load(Ordering::Relaxed) {
             return Beginning::Waits;
         }
-        if let Some(item) = item
-            .as_ref()
-            .filter(|item| !session.claim.admitted_by(Some(item)))
-        {
+        if let Some(item) = item.as_ref().filter(|item| !session.claim.finds_free(item)) {
             return Beginning::Refused(Box::new(item.clone()));
         }
         *slot = Some(Arc::clone(session));

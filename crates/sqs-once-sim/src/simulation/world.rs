@@ -109,6 +109,11 @@ impl World {
         self.options.mutant
     }
 
+    /// Whether the process of this number is of the version before.
+    pub(crate) fn is_old(&self, process: usize) -> bool {
+        self.options.versions.is_old(process, self.plan.processes)
+    }
+
     /// The store, as a process sees it.
     pub(crate) fn store(self: &Arc<Self>, process: &Process) -> Watched {
         Watched {

@@ -37,6 +37,8 @@ mutants! {
     a_release_needs_its_owner: ReleaseByAnyone in "claim-first-late" breaks STALE_OWNERS_CHANGE_NOTHING;
     a_claim_looks_at_the_status: ClaimOverCompletion in "claim-first-crash" breaks RECORDED_IS_NOT_REPEATED;
     a_claim_leaves_its_own_release_alone: ClaimOverOwnRelease in "claim-first-late" breaks NO_CLAIM_COMES_BACK;
+    a_claim_looks_at_more_than_the_fence: ClaimByFenceAlone in "claim-first-stale" breaks RECORDED_IS_NOT_REPEATED;
+    a_claim_looks_at_the_fence: ClaimByStateAlone in "claim-first-again" breaks NO_CLAIM_COMES_BACK;
     a_claim_recognises_its_own_copy: NoSelfRecognition in "claim-first-crash" breaks NO_CLAIM_REFUSES_ITSELF;
     a_lease_has_a_margin: NoLeaseMargin in "claim-first-crash" breaks ONE_LIVE_OWNER;
     a_release_leaves_the_item: ReleaseDeletes in "claim-first-late" breaks NO_CLAIM_COMES_BACK;

@@ -40,6 +40,7 @@ mod completions;
 mod foreign;
 mod records;
 mod releases;
+mod seen;
 mod slices;
 mod trial;
 
@@ -79,6 +80,7 @@ pub async fn run<F: Fixture>(fixture: &F) {
         releases::all(fixture, road).await;
         records::all(fixture, road).await;
         foreign::all(fixture, road).await;
+        seen::all(fixture, road).await;
         commits::all(fixture, road).await;
     }
     if fixture.store().atomic_writes().is_some() {

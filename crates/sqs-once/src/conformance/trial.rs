@@ -3,11 +3,11 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
-use crate::idempotency::{Admission, Completion, Refusal, on_claimed, on_completed};
+use crate::idempotency::{self, Admission, Completion, Refusal, on_claimed, on_completed};
 use crate::key::{Fingerprint, ItemId};
 use crate::random::{OsRandom, Random};
 use crate::store::{
-    Claim, Claimed, Committed, Fence, Item, Owner, Recording, Settled, Settlement, Settling,
+    Claim, Claimed, Committed, Fence, Item, Owner, Recording, Seen, Settled, Settlement, Settling,
     Status, StoreError, Writes,
 };
 use crate::time::Timestamp;
@@ -91,10 +91,27 @@ impl<'a, F: Fixture> Trial<'a, F> {
         }
     }
 
-    /// The claim must be refused, shown the item that refuses it, and change nothing.
+    /// The claim must be refused, shown the item that refuses it, and change nothing, although it has seen that item.
     pub(super) async fn is_refused(&self, claim: &Claim) -> Refusal {
+        let over = Claim {
+            seen: self.seen().await,
+            ..claim.clone()
+        };
+        self.is_not_written(&over).await;
+        self.is_not_written(claim).await
+    }
+
+    /// The key's item, as a claim sees it.
+    pub(super) async fn seen(&self) -> Seen {
+        let item = self.item().await;
+        item.map_or(Seen::Nothing, |item| Seen::Item(item.fence))
+    }
+
+    /// This very request must be refused, shown the item that refuses it, and change nothing. The item may be free for
+    /// others.
+    pub(super) async fn is_not_written(&self, claim: &Claim) -> Refusal {
         let before = self.item().await;
-        let claimed = self.send(claim).await;
+        let claimed = self.send_once(claim).await;
         self.same(
             "a refused claim changes nothing",
             &self.item().await,
@@ -189,7 +206,22 @@ impl<'a, F: Fixture> Trial<'a, F> {
         }
     }
 
+    /// Sends a claim, and once more over what refused it, as consumers do.
     pub(super) async fn send(&self, claim: &Claim) -> Claimed {
+        let store = self.fixture.store();
+        match self.road {
+            Road::Alone | Road::Atomically => {
+                self.only(idempotency::claim(store, std::slice::from_ref(claim)).await)
+            }
+            Road::InCompany => {
+                let company = claim_of(new_id(), claim.now);
+                self.last(idempotency::claim(store, &[company, claim.clone()]).await)
+            }
+        }
+    }
+
+    /// Sends a claim as it is.
+    pub(super) async fn send_once(&self, claim: &Claim) -> Claimed {
         let store = self.fixture.store();
         match self.road {
             Road::Alone | Road::Atomically => {
@@ -271,6 +303,7 @@ pub(super) fn claim_of(id: ItemId, now: Timestamp) -> Claim {
         lease_until: now + LEASE,
         expiration: now + RETENTION,
         fingerprint: Some(fingerprint("one")),
+        seen: Seen::Nothing,
     }
 }
 

@@ -88,7 +88,7 @@ impl CompletedKeys {
         let Entry { item, kept_at } = entries.get(&claim.id)?;
         // A clock that was set back prolongs nothing.
         let is_fresh = *kept_at <= now && now.since(*kept_at) < self.limits.expiry;
-        if is_fresh && !claim.admitted_by(Some(item)) {
+        if is_fresh && !claim.finds_free(item) {
             return Some(Box::new(item.clone()));
         }
         entries.pop(&claim.id);

@@ -9,16 +9,16 @@ use crate::error::Disposition;
 use crate::key::{BusinessKey, Fingerprint, ItemId, KeyCodec, KeyError, Namespace};
 use crate::random::Random;
 use crate::store::{
-    Begun, Claim, Claimed, Committed, Fence, Item, OpenTransaction, Owner, Recording, Settled,
-    Settlement, Settling, Store, StoreError, StoreErrorKind, Writes,
+    Begun, Claim, Claimed, Committed, Fence, Item, OpenTransaction, Owner, Recording, Seen,
+    Settled, Settlement, Settling, Store, StoreError, StoreErrorKind, Writes,
 };
 use crate::time::{Clock, Timestamp};
 
 use super::cache::CompletedKeys;
 use super::elsewhere::Elsewhere;
 use super::{
-    Admission, Commitment, Completion, Effect, Mode, Refusal, Work, on_claimed, on_committed,
-    on_completed, on_found,
+    Admission, Commitment, Completion, Effect, Mode, Refusal, Work, claim, on_claimed,
+    on_committed, on_completed, on_found,
 };
 
 const FIRST_PAUSE: Duration = Duration::from_millis(25);
@@ -158,6 +158,7 @@ impl Driver {
             // Never before the lease ends: the table may delete the item from then on.
             expiration: (now + self.retention).max(lease_until),
             fingerprint: fingerprint.and_then(|it| self.codec.fingerprint(it)),
+            seen: Seen::Nothing,
         }
     }
 
@@ -208,7 +209,7 @@ impl Driver {
     async fn ask(&self, claims: &[Claim]) -> Vec<Result<Admission, StoreError>> {
         match self.mode {
             Mode::ClaimFirst => {
-                let answers = all_of(claims.len(), self.store.claim(claims).await);
+                let answers = claim(&*self.store, claims).await;
                 let decide = |(answer, claim): (Result<Claimed, _>, _)| {
                     answer.map(|claimed| self.answered(claim, claimed))
                 };

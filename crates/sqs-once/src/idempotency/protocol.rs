@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::key::Fingerprint;
-use crate::store::{Claim, Claimed, Fence, Item, Owner, Settled, Status};
+use crate::store::{Claim, Claimed, Fence, Item, Owner, Seen, Settled, Status};
 use crate::time::Timestamp;
 
 /// When a record's effect is recorded, and so what is promised.
@@ -97,10 +97,19 @@ pub fn on_claimed(claim: &Claim, claimed: &Claimed) -> Admission {
     }
 }
 
+/// The claim to send instead of one that `item` refused: the key is free, and the claim takes the place of this very item.
+/// `None` where the item refuses every claim.
+pub fn on_refused(claim: &Claim, item: &Item) -> Option<Claim> {
+    claim.finds_free(item).then(|| Claim {
+        seen: Seen::Item(item.fence),
+        ..claim.clone()
+    })
+}
+
 /// What looking a key up came to, in the mode [`Mode::RecordAfter`].
 pub fn on_found(claim: &Claim, found: Option<&Item>) -> Admission {
     match found {
-        Some(item) if item.status == Status::Completed && !claim.admitted_by(found) => {
+        Some(item) if item.status == Status::Completed && !claim.finds_free(item) => {
             Admission::Refused(refusal(claim.fingerprint.as_ref(), item))
         }
         Some(Item {
@@ -117,7 +126,7 @@ pub fn on_found(claim: &Claim, found: Option<&Item>) -> Admission {
 
 /// Why a key that was just claimed must not run: what stands for it under another id, if that would refuse the claim.
 pub fn on_found_elsewhere(claim: &Claim, item: &Item) -> Option<Refusal> {
-    (!claim.admitted_by(Some(item))).then(|| refusal(claim.fingerprint.as_ref(), item))
+    (!claim.finds_free(item)).then(|| refusal(claim.fingerprint.as_ref(), item))
 }
 
 /// What a completion came to.

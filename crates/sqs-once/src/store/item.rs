@@ -129,6 +129,16 @@ impl Item {
     }
 }
 
+/// What a claim's sender knows to stand for the key, and what the claim takes the place of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Seen {
+    /// No item, as far as the sender knows.
+    #[default]
+    Nothing,
+    /// An item that was free. It has this fence; items of Powertools for AWS Lambda have none.
+    Item(Option<Fence>),
+}
+
 /// A request to own a key for a while.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
@@ -144,13 +154,23 @@ pub struct Claim {
     pub expiration: Timestamp,
     /// The payload's fingerprint, where it is checked.
     pub fingerprint: Option<Fingerprint>,
+    /// What the claim takes the place of.
+    pub seen: Seen,
 }
 
 impl Claim {
-    /// Whether this claim may be written over `existing`: there is nothing, or it is a completion
-    /// past its expiry, or a claim past its lease that is not this very claim coming late.
+    /// Whether this claim may be written over `existing`: there is nothing, or the very item that its sender saw, as
+    /// free as it was.
+    ///
+    /// Every claim raises the fence, so a claim that is carried out again, and late, changes nothing. A completion does
+    /// not raise the fence: the item must be [free](Self::finds_free) still.
     pub fn admitted_by(&self, existing: Option<&Item>) -> bool {
-        let Some(item) = existing else { return true };
+        existing.is_none_or(|item| self.seen == Seen::Item(item.fence) && self.finds_free(item))
+    }
+
+    /// Whether nobody works on `item` and nothing is on record: it is a completion past its expiry, or a claim past its
+    /// lease that is not this very claim.
+    pub fn finds_free(&self, item: &Item) -> bool {
         match (&item.status, item.lease_until) {
             (Status::Completed, _) => item.is_expired(self.now),
             (Status::InProgress, Some(lease_until)) => {

@@ -24,7 +24,9 @@ pub use dynamodb::{
 };
 use error::unquoted;
 pub use error::{StoreError, StoreErrorKind};
-pub use item::{Claim, Fence, InvalidOwner, Item, Owner, Recording, Settlement, Settling, Status};
+pub use item::{
+    Claim, Fence, InvalidOwner, Item, Owner, Recording, Seen, Settlement, Settling, Status,
+};
 pub use memory::MemoryStore;
 pub(crate) use off::OffStore;
 
@@ -62,7 +64,8 @@ pub enum Settled {
 /// entry may be sent again: a second time it changes nothing, and either is `Written` again or is
 /// refused by an item whose owner is the entry's.
 pub trait Store: Send + Sync + 'static {
-    /// Writes each claim that [`Claim::admitted_by`] allows.
+    /// Writes each claim that [`Claim::admitted_by`] allows. A claim that was refused by an item that is free is sent
+    /// again by the caller, as one that has seen that item.
     fn claim<'a>(&'a self, claims: &'a [Claim]) -> StoreFuture<'a, Claimed>;
 
     /// Writes each settlement that [`Settlement::admitted_by`] allows.

@@ -5,10 +5,11 @@ use std::time::Duration;
 use sqs_once::Timestamp;
 use sqs_once::idempotency::{
     Admission, Commitment, Completion, Refusal, on_claimed, on_committed, on_completed, on_found,
+    on_refused,
 };
 use sqs_once::key::{Fingerprint, ItemId};
 use sqs_once::store::{
-    Claim, Claimed, Fence, Item, Owner, Recording, Settled, Settlement, Settling, Status,
+    Claim, Claimed, Fence, Item, Owner, Recording, Seen, Settled, Settlement, Settling, Status,
 };
 
 const NOW: Timestamp = Timestamp::from_secs(4_102_444_800);
@@ -23,6 +24,7 @@ fn claim() -> Claim {
         lease_until: NOW + Duration::from_secs(60),
         expiration: NOW + Duration::from_secs(3600),
         fingerprint: Some(Fingerprint::of_body("mine")),
+        seen: Seen::Nothing,
     }
 }
 
@@ -100,9 +102,11 @@ fn is_expired(item: &Item) -> bool {
 fn a_claim_is_admitted_only_where_nobody_may_be_working_and_nothing_is_on_record() {
     let mut admitted = 0;
     for item in items() {
-        if !claim().admitted_by(Some(&item)) {
+        assert!(!claim().admitted_by(Some(&item)), "unseen: {item:?}");
+        let Some(over) = on_refused(&claim(), &item) else {
             continue;
-        }
+        };
+        assert!(over.admitted_by(Some(&item)), "{item:?}");
         admitted += 1;
         match item.status {
             Status::InProgress => match item.lease_until {
@@ -130,7 +134,26 @@ fn every_key_is_free_again_at_some_time_unless_it_names_no_end() {
             Status::Completed => item.expiration.is_some(),
             Status::Unknown(_) => false,
         };
-        assert_eq!(late.admitted_by(Some(&item)), ends, "{item:?}");
+        assert_eq!(late.finds_free(&item), ends, "{item:?}");
+    }
+}
+
+#[test]
+fn a_claim_over_an_item_is_admitted_by_no_item_with_another_fence_or_that_is_not_free() {
+    for seen in items() {
+        let Some(over) = on_refused(&claim(), &seen) else {
+            continue;
+        };
+        for found in items() {
+            let expected = found.fence == seen.fence && claim().finds_free(&found);
+            assert_eq!(
+                over.admitted_by(Some(&found)),
+                expected,
+                "{seen:?}, {found:?}"
+            );
+        }
+        let left = over.write(Some(&seen));
+        assert!(!over.admitted_by(Some(&left)), "a late copy: {left:?}");
     }
 }
 
@@ -309,8 +332,8 @@ fn a_release_frees_the_key_for_all_but_a_copy_of_itself() {
         owner: OTHER,
         ..claim()
     };
-    assert!(other.admitted_by(Some(&released)));
-    assert!(!claim().admitted_by(Some(&released)));
+    assert!(other.finds_free(&released));
+    assert!(!claim().finds_free(&released));
     let copy = on_claimed(&claim(), &Claimed::Refused(Box::new(released)));
     assert!(matches!(
         copy,

@@ -6,8 +6,9 @@ use aws_sdk_dynamodb::types::{AttributeValue, Put, Update};
 use proptest::collection::btree_map;
 use proptest::option;
 use proptest::prelude::*;
+use sqs_once::idempotency;
 use sqs_once::key::{Fingerprint, ItemId};
-use sqs_once::store::{Claim, DynamoDbStore, Owner, Recording, Settlement, Settling, Store};
+use sqs_once::store::{Claim, DynamoDbStore, Owner, Recording, Seen, Settlement, Settling, Store};
 use sqs_once::{Timestamp, Writes};
 
 use super::requests::KEYS;
@@ -53,6 +54,7 @@ fn claims() -> impl Strategy<Value = Vec<Claim>> {
                 lease_until,
                 expiration,
                 fingerprint,
+                seen: Seen::Nothing,
             },
         );
         claims.collect()
@@ -115,7 +117,7 @@ impl Ask {
     /// How it ends is compared beneath the store.
     pub(crate) async fn of(self, store: &DynamoDbStore) {
         match self {
-            Self::Claim(claims) => drop(store.claim(&claims).await),
+            Self::Claim(claims) => drop(idempotency::claim(store, &claims).await),
             Self::Settle(settlements) => drop(store.settle(&settlements).await),
             Self::Read(keys) => {
                 let ids: Vec<_> = keys.into_iter().map(id).collect();

@@ -1,9 +1,9 @@
 //! The store on Amazon DynamoDB: the one module that knows its SDK.
 //!
 //! A slice travels in requests of 25 statements (`BatchExecuteStatement`), each statement with a
-//! condition and a result of its own. A lone claim or settlement is one conditional `UpdateItem`. Claims
-//! whose keys turn out to have an item already are read together, consistently, and only what the item
-//! does not refuse is written by an `UpdateItem` each. A refusal that does not show the item which refused
+//! condition and a result of its own. A lone claim or settlement is one conditional `UpdateItem`. The items
+//! of claims whose keys turn out to have one already are read together, consistently. A claim over an item that was
+//! free is an `UpdateItem`, with the fence that was seen in its condition. A refusal that does not show the item which refused
 //! is followed by a consistent read as well. A commit is one `TransactWriteItems`, and a consistent read where the
 //! handler's own writes are what failed: a duplicate's do.
 
@@ -28,7 +28,7 @@ use crate::config::{self, ConfigError};
 use crate::key::ItemId;
 
 use super::{
-    AtomicWrites, Claim, Claimed, Committed, Item, Settled, Settlement, Settling, Store,
+    AtomicWrites, Claim, Claimed, Committed, Item, Seen, Settled, Settlement, Settling, Store,
     StoreError, StoreFuture,
 };
 use requests::{Requests, Retries};
@@ -120,7 +120,9 @@ impl Store for DynamoDbStore {
     fn claim<'a>(&'a self, claims: &'a [Claim]) -> StoreFuture<'a, Claimed> {
         Box::pin(async move {
             let claimed = match claims {
-                [claim] => vec![self.requests.claim_one(claim, Retries::AsConfigured).await],
+                [claim] if claim.seen == Seen::Nothing => {
+                    vec![self.requests.claim_one(claim, Retries::AsConfigured).await]
+                }
                 _ => {
                     let chunks = claims.chunks(STATEMENTS);
                     flat(chunks.map(|chunk| self.requests.claim_batch(chunk))).await

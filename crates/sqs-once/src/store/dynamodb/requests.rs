@@ -12,10 +12,12 @@ use aws_sdk_dynamodb::operation::update_item::{UpdateItemError, UpdateItemOutput
 use aws_sdk_dynamodb::types::{
     BatchStatementError, BatchStatementErrorCodeEnum, BatchStatementRequest, KeysAndAttributes,
 };
-use futures_util::future::join_all;
+use futures_util::future::{join, join_all};
 
 use crate::key::ItemId;
-use crate::store::{Claim, Claimed, Fence, Item, Settled, Settlement, StoreError, StoreErrorKind};
+use crate::store::{
+    Claim, Claimed, Fence, Item, Seen, Settled, Settlement, StoreError, StoreErrorKind,
+};
 
 use super::errors;
 use super::table::Table;
@@ -48,10 +50,11 @@ impl Requests {
         claim: &Claim,
         retries: Retries,
     ) -> Result<Claimed, StoreError> {
+        let mut claim = claim.clone();
         for _ in 0..TRIES {
             let mut request = self
                 .table
-                .claim_update(claim)
+                .claim_update(&claim)
                 .request(&self.client)
                 .customize();
             if let Retries::No = retries {
@@ -65,18 +68,34 @@ impl Requests {
                 return Ok(Claimed::Refused(Box::new(item)));
             }
             match self.read_one(&claim.id).await? {
-                Some(item) if !claim.admitted_by(Some(&item)) => {
-                    return Ok(Claimed::Refused(Box::new(item)));
-                }
-                // What refused the claim is gone or given back.
-                _ => {}
+                Some(item) => return Ok(Claimed::Refused(Box::new(item))),
+                // What refused the claim is gone.
+                None => claim.seen = Seen::Nothing,
             }
         }
         Err(without("the item that refused the claim"))
     }
 
-    /// An `INSERT` each; those whose key has an item already go on from there.
+    /// An `INSERT` for each key that has no item as far as its claim knows, and an update for each of the others.
     pub(super) async fn claim_batch(&self, claims: &[Claim]) -> Vec<Result<Claimed, StoreError>> {
+        let is_new = |claim: &&Claim| claim.seen == Seen::Nothing;
+        if claims.iter().all(|claim| is_new(&claim)) {
+            return self.insert_batch(claims).await;
+        }
+        let new: Vec<_> = claims.iter().filter(is_new).cloned().collect();
+        let over = claims.iter().filter(|claim| !is_new(claim));
+        let over = join_all(over.map(|claim| self.claim_one(claim, Retries::No)));
+        let (new, over) = join(self.insert_batch(&new), over).await;
+        let (mut new, mut over) = (new.into_iter(), over.into_iter());
+        let in_order = claims.iter().filter_map(|claim| match is_new(&claim) {
+            true => new.next(),
+            false => over.next(),
+        });
+        in_order.collect()
+    }
+
+    /// An `INSERT` each; what stands for the keys that have an item already is read.
+    async fn insert_batch(&self, claims: &[Claim]) -> Vec<Result<Claimed, StoreError>> {
         let inserts = claims
             .iter()
             .map(|claim| self.table.insert(&Anew::from(claim)));
@@ -93,22 +112,20 @@ impl Requests {
         };
         let answers: Vec<_> = claims.iter().zip(results).map(answer).collect();
         let open = open(claims, &answers);
-        filled(answers, self.claim_over(&open).await)
+        filled(answers, self.refused_batch(&open).await)
     }
 
-    /// Claims keys that have an item already. Most are duplicates, which one read tells of them all, for
-    /// less than a refused write; what the item may not refuse is written one by one.
-    async fn claim_over(&self, claims: &[&Claim]) -> Vec<Result<Claimed, StoreError>> {
+    /// Shows the items that refused claims of new keys: one read tells of them all, for less than a refused write.
+    async fn refused_batch(&self, claims: &[&Claim]) -> Vec<Result<Claimed, StoreError>> {
         let ids: Vec<_> = claims.iter().map(|claim| claim.id.clone()).collect();
         let found = self.read_batch(&ids, Retries::No).await;
         let decided = claims
             .iter()
             .zip(found)
             .map(async |(claim, found)| match found? {
-                Some(item) if !claim.admitted_by(Some(&item)) => {
-                    Ok(Claimed::Refused(Box::new(item)))
-                }
-                _ => self.claim_one(claim, Retries::No).await,
+                Some(item) => Ok(Claimed::Refused(Box::new(item))),
+                // What refused the claim is gone.
+                None => self.claim_one(claim, Retries::No).await,
             });
         join_all(decided).await
     }

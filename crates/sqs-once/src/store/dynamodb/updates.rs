@@ -9,17 +9,25 @@ use aws_sdk_dynamodb::types::{
 };
 
 use crate::key::{Fingerprint, ItemId};
-use crate::store::{Claim, Fence, Owner, Recording, Settlement, Settling};
+use crate::store::{Claim, Fence, Owner, Recording, Seen, Settlement, Settling};
 use crate::time::Timestamp;
 
 use super::table::{Attributes, COMPLETED, IN_PROGRESS, Table, expiration, number, text};
 
-/// The counterpart of `Claim::admitted_by`.
-const ADMITS_CLAIM: &str = "attribute_not_exists(#id) \
-     OR (#status = :completed AND #expiration < :now_secs) \
-     OR (#status = :inprogress AND #lease < :now \
-         AND (attribute_not_exists(#owner) OR #owner <> :me)) \
-     OR (#status = :inprogress AND attribute_not_exists(#lease) AND #expiration < :now_secs)";
+/// The counterpart of `Claim::finds_free`.
+macro_rules! free {
+    () => {
+        "((#status = :completed AND #expiration < :now_secs) \
+         OR (#status = :inprogress AND #lease < :now \
+             AND (attribute_not_exists(#owner) OR #owner <> :me)) \
+         OR (#status = :inprogress AND attribute_not_exists(#lease) AND #expiration < :now_secs))"
+    };
+}
+
+/// The counterpart of `Claim::admitted_by`, by what the claim has seen: nothing, an item, or an item without a fence.
+const ADMITS_NEW: &str = "attribute_not_exists(#id)";
+const ADMITS_OVER: &str = concat!("#fence = :seen AND ", free!());
+const ADMITS_OVER_FOREIGN: &str = concat!("attribute_not_exists(#fence) AND ", free!());
 
 /// The counterpart of `Settlement::admitted_by`, for a recording.
 const ADMITS_RECORDING: &str = "attribute_not_exists(#id) OR #status = :inprogress \
@@ -127,8 +135,16 @@ impl ItemUpdate {
 impl Table {
     /// A claim of a key that may have an item.
     pub(super) fn claim_update(&self, claim: &Claim) -> ItemUpdate {
-        self.write(&Anew::from(claim), ADMITS_CLAIM)
-            .value(":now", number(claim.now.as_millis()))
+        let anew = Anew::from(claim);
+        let over = |condition| {
+            self.write_over(&anew, condition)
+                .value(":now", number(claim.now.as_millis()))
+        };
+        match claim.seen {
+            Seen::Nothing => self.write(&anew, ADMITS_NEW).name("#id", self.id_name()),
+            Seen::Item(Some(fence)) => over(ADMITS_OVER).value(":seen", number(fence.get())),
+            Seen::Item(None) => over(ADMITS_OVER_FOREIGN),
+        }
     }
 
     /// A settlement of a key that may have an item: the counterpart of `Settlement::admitted_by`.
@@ -166,13 +182,24 @@ impl Table {
                 .value(":inprogress", text(IN_PROGRESS))
                 .value(":lapsed", number(0)),
             Settling::Record(recording) => {
-                self.write(&Anew::recording(settlement, recording), ADMITS_RECORDING)
+                let anew = Anew::recording(settlement, recording);
+                self.write_over(&anew, ADMITS_RECORDING)
+                    .name("#id", self.id_name())
             }
             Settling::Commit(recording) => self
-                .write(&Anew::recording(settlement, recording), ADMITS_COMMIT)
+                .write_over(&Anew::recording(settlement, recording), ADMITS_COMMIT)
+                .name("#id", self.id_name())
                 .name("#lease", &names.lease)
                 .value(":now", number(recording.now.as_millis())),
         }
+    }
+
+    /// A claim or a recording that looks at the item that stands there.
+    fn write_over(&self, anew: &Anew<'_>, condition: &'static str) -> ItemUpdate {
+        self.write(anew, condition)
+            .value(":inprogress", text(IN_PROGRESS))
+            .value(":completed", text(COMPLETED))
+            .value(":now_secs", number(anew.now.as_secs()))
     }
 
     /// A claim or a recording.
@@ -203,7 +230,6 @@ impl Table {
         let first = Fence::first(anew.now).get();
         let mut update = self
             .update(anew.id, anew.owner, expression, condition)
-            .name("#id", self.id_name())
             .name("#status", &names.status)
             .name("#expiration", &names.expiration)
             .name("#fence", &names.fence)
@@ -212,10 +238,7 @@ impl Table {
             .value(":status", text(anew.status))
             .value(":expiration", expiration(anew.expiration))
             .value(":before_first", number(first.saturating_sub(1)))
-            .value(":one", number(1))
-            .value(":inprogress", text(IN_PROGRESS))
-            .value(":completed", text(COMPLETED))
-            .value(":now_secs", number(anew.now.as_secs()));
+            .value(":one", number(1));
         if let Some(lease_until) = anew.lease_until {
             update = update
                 .name("#lease", &names.lease)

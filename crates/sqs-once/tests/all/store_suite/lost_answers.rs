@@ -1,7 +1,7 @@
 //! Requests that DynamoDB carried out, or not, and that nobody answered.
 
 use sqs_once::conformance::Fixture;
-use sqs_once::idempotency::{Admission, Completion, on_claimed, on_completed};
+use sqs_once::idempotency::{Admission, Completion, claim, on_claimed, on_completed};
 use sqs_once::store::{
     Claim, DynamoDbStore, Fence, Item, Settled, Settling, Store, StoreErrorKind,
 };
@@ -179,7 +179,7 @@ async fn a_key_that_had_an_item_is_claimed_with_one_attempt_since_others_wait_fo
         let claims = [rivals(&given_back), new_claims(1)].concat();
         let passing = requests[1..].iter().map(|_| Turn::Pass);
         network.wire.next(passing.chain([Turn::LoseAnswer]));
-        let mut claimed = network.store.claim(&claims).await;
+        let mut claimed = claim(&network.store, &claims).await;
         assert!(claimed.pop().unwrap().is_ok());
         let unknown = claimed.pop().unwrap().unwrap_err();
         assert_eq!(unknown.kind(), StoreErrorKind::Unanswered);

@@ -11,7 +11,7 @@ use proptest::test_runner::{Config, RngSeed, TestRunner};
 use sqs_once::conformance::Fixture;
 use sqs_once::key::{Fingerprint, ItemId};
 use sqs_once::store::{
-    Claim, Claimed, Fence, Item, Owner, Recording, Settled, Settlement, Settling, Status,
+    Claim, Claimed, Fence, Item, Owner, Recording, Seen, Settled, Settlement, Settling, Status,
 };
 use sqs_once::{MemoryStore, OsRandom, Random, Timestamp};
 
@@ -35,6 +35,15 @@ struct ClaimOf {
     lease: u64,
     retention: u64,
     fingerprint: Option<u8>,
+    seen: SeenOf,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum SeenOf {
+    Nothing,
+    /// What stands there.
+    It,
+    Another(Option<u64>),
 }
 
 #[derive(Clone, Debug)]
@@ -73,13 +82,20 @@ fn time() -> impl Strategy<Value = u64> {
 }
 
 fn claim() -> impl Strategy<Value = ClaimOf> {
-    (0..OWNERS, time(), time(), time(), option::of(0_u8..2)).prop_map(
-        |(owner, now, lease, retention, fingerprint)| ClaimOf {
+    let seen = prop_oneof![
+        2 => Just(SeenOf::Nothing),
+        4 => Just(SeenOf::It),
+        1 => option::of(1_u64..9).prop_map(SeenOf::Another),
+    ];
+    let fingerprint = option::of(0_u8..2);
+    (0..OWNERS, time(), time(), time(), fingerprint, seen).prop_map(
+        |(owner, now, lease, retention, fingerprint, seen)| ClaimOf {
             owner,
             now,
             lease,
             retention,
             fingerprint,
+            seen,
         },
     )
 }
@@ -152,10 +168,16 @@ impl History {
         ItemId::from_stored(format!("model#{:032x}{key:032x}", self.nonce))
     }
 
-    fn claim(&self, (key, claim): (u8, ClaimOf)) -> Claim {
-        let now = at(claim.now);
+    fn claim(&self, (key, claim): (u8, ClaimOf), reference: &Reference) -> Claim {
+        let (id, now) = (self.id(key), at(claim.now));
+        let standing = reference.0.get(&id);
         Claim {
-            id: self.id(key),
+            seen: match claim.seen {
+                SeenOf::Nothing => Seen::Nothing,
+                SeenOf::It => standing.map_or(Seen::Nothing, |item| Seen::Item(item.fence)),
+                SeenOf::Another(fence) => Seen::Item(fence.map(Fence::from_stored)),
+            },
+            id,
             owner: owner(claim.owner),
             now,
             lease_until: now + Duration::from_millis(claim.lease),
@@ -265,7 +287,7 @@ async fn compare<F: Fixture>(fixture: &F, steps: Vec<Step>) {
             Step::Claim(claims) => {
                 let claims: Vec<_> = claims
                     .into_iter()
-                    .map(|claim| history.claim(claim))
+                    .map(|claim| history.claim(claim, &reference))
                     .collect();
                 let found: Result<Vec<_>, _> =
                     fixture.store().claim(&claims).await.into_iter().collect();

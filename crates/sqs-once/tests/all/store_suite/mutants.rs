@@ -11,7 +11,7 @@ use sqs_once::Timestamp;
 use sqs_once::conformance::{self, Fixture};
 use sqs_once::key::ItemId;
 use sqs_once::store::{
-    Claim, Claimed, Fence, Item, Settled, Settlement, Settling, Status, Store, StoreFuture,
+    Claim, Claimed, Fence, Item, Seen, Settled, Settlement, Settling, Status, Store, StoreFuture,
 };
 
 type Items = HashMap<ItemId, Item>;
@@ -243,6 +243,25 @@ async fn a_store_that_admits_the_wrong_claims_is_found_out() {
             _ => claim.admitted_by(Some(item)),
         },
         "a late copy of a released claim",
+    )
+    .await;
+    admitting(|claim, item| claim.finds_free(item), "has seen no item").await;
+    admitting(
+        |claim, item| claim.seen != Seen::Nothing && claim.finds_free(item),
+        "a late copy of a released claim changes nothing once another has released",
+    )
+    .await;
+    admitting(
+        |claim, item| claim.seen == Seen::Item(item.fence),
+        "up to the last millisecond of its lease",
+    )
+    .await;
+    admitting(
+        |claim, item| {
+            let unfenced = matches!(claim.seen, Seen::Item(None));
+            (unfenced && claim.finds_free(item)) || claim.admitted_by(Some(item))
+        },
+        "an item without a fence from one with a fence",
     )
     .await;
     admitting(

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use sqs_once::conformance::Fixture;
-use sqs_once::idempotency::{Admission, Completion, on_claimed, on_completed};
+use sqs_once::idempotency::{Admission, Completion, claim, on_claimed, on_completed};
 use sqs_once::store::{
     Claim, Claimed, DynamoDbStore, Fence, Item, Settled, Settling, Store, StoreErrorKind,
 };
@@ -128,7 +128,7 @@ async fn a_claim_that_was_given_back_meanwhile_is_sent_again_and_granted() {
         let release = settlements(&owner, &Settling::Release);
         terse.table.store().settle(&release).await;
         terse.wire.next([refused()]);
-        let claimed = terse.store.claim(&claims).await.remove(0).unwrap();
+        let claimed = claim(&terse.store, &claims).await.remove(0).unwrap();
         let fence = Fence::first(NOW).next();
         assert_eq!(claimed, Claimed::Written { fence });
     }

@@ -1,5 +1,6 @@
 //! What a slice costs in requests.
 
+use sqs_once::idempotency::claim;
 use sqs_once::store::{Claimed, DynamoDbStore, Settled, Settling, Store};
 
 use crate::store_suite::support::{
@@ -59,6 +60,23 @@ async fn a_lone_key_takes_one_request_whether_it_is_new_or_not() {
         metered.store.claim(&claims).await;
         assert_eq!(metered.wire.seen(), ["UpdateItem"]);
         metered.store.claim(&rivals(&claims)).await;
+        assert_eq!(metered.wire.seen(), ["UpdateItem"]);
+    }
+}
+
+#[tokio::test]
+async fn a_lone_key_that_was_given_back_takes_two_requests() {
+    for metered in metered().await {
+        let claims = new_claims(1);
+        metered.store.claim(&claims).await;
+        let released = settlements(&claims, &Settling::Release);
+        metered.store.settle(&released).await;
+        metered.wire.seen();
+        let claimed = claim(&metered.store, &rivals(&claims)).await;
+        assert!(matches!(claimed[..], [Ok(Claimed::Written { .. })]));
+        assert_eq!(metered.wire.seen(), ["UpdateItem", "UpdateItem"]);
+        let duplicates = claim(&metered.store, &rivals(&claims)).await;
+        assert!(matches!(duplicates[..], [Ok(Claimed::Refused(_))]));
         assert_eq!(metered.wire.seen(), ["UpdateItem"]);
     }
 }
@@ -142,7 +160,7 @@ async fn keys_that_have_an_item_take_one_request_more_and_each_that_may_be_claim
         let released = settlements(&taken[..2], &Settling::Release);
         metered.store.settle(&released).await;
         metered.wire.seen();
-        let claimed = metered.store.claim(&rivals(&taken)).await;
+        let claimed = claim(&metered.store, &rivals(&taken)).await;
         assert!(matches!(
             claimed[..],
             [

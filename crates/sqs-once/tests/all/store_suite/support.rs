@@ -14,8 +14,8 @@ use sqs_once::conformance::Fixture;
 use sqs_once::key::{Fingerprint, ItemId};
 use sqs_once::store::TableLayout;
 use sqs_once::store::{
-    Claim, DynamoDbStore, Fence, Item, MemoryStore, Owner, Recording, Settlement, Settling, Status,
-    Store,
+    Claim, DynamoDbStore, Fence, Item, MemoryStore, Owner, Recording, Seen, Settlement, Settling,
+    Status, Store,
 };
 use sqs_once_local::{KeyAttribute, LocalDynamoDb, TableDescription};
 
@@ -306,6 +306,7 @@ pub(crate) fn new_claims(count: usize) -> Vec<Claim> {
                 lease_until: NOW + Duration::from_secs(60),
                 expiration: NOW + Duration::from_secs(3600),
                 fingerprint: None,
+                seen: Seen::Nothing,
             }
         })
         .collect()

@@ -194,10 +194,7 @@ impl Transactions for Database {
                 return Err(StoreError::new(StoreErrorKind::Throttled, "lock timeout"));
             };
             let existing = self.items().get(&claim.id);
-            if let Some(item) = existing
-                .as_ref()
-                .filter(|_| !claim.admitted_by(existing.as_ref()))
-            {
+            if let Some(item) = existing.as_ref().filter(|item| !claim.finds_free(item)) {
                 return Ok(Begun::Refused(Box::new(item.clone())));
             }
             let item = claim.write(existing.as_ref());

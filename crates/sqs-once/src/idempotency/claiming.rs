@@ -1,0 +1,47 @@
+//! Claims, taken to a store until they are decided.
+
+use crate::store::{Claim, Claimed, Store, StoreError, StoreErrorKind};
+
+use super::driver::all_of;
+use super::on_refused;
+
+/// How often a claim is sent whose key is free whenever it is refused.
+const TRIES: usize = 3;
+
+/// Asks a store for each key: for all of them as if nothing stood there, and once more for those whose item is free.
+///
+/// One answer a claim, in their order. A key that others claim and give up all the while is `Throttled`.
+pub async fn claim(store: &dyn Store, claims: &[Claim]) -> Vec<Result<Claimed, StoreError>> {
+    let mut answers = all_of(claims.len(), store.claim(claims).await);
+    for _ in 1..TRIES {
+        let (places, again) = free(claims, &answers);
+        if again.is_empty() {
+            return answers;
+        }
+        let later = all_of(again.len(), store.claim(&again).await);
+        for (place, answer) in places.into_iter().zip(later) {
+            answers[place] = answer;
+        }
+    }
+    for place in free(claims, &answers).0 {
+        answers[place] = Err(restless());
+    }
+    answers
+}
+
+/// The claims that were refused by an item that is free, each with its place, as they are to be sent again.
+fn free(claims: &[Claim], answers: &[Result<Claimed, StoreError>]) -> (Vec<usize>, Vec<Claim>) {
+    let pairs = claims.iter().zip(answers).enumerate();
+    let again = pairs.filter_map(|(place, (claim, answer))| match answer {
+        Ok(Claimed::Refused(item)) => Some((place, on_refused(claim, item)?)),
+        _ => None,
+    });
+    again.unzip()
+}
+
+fn restless() -> StoreError {
+    StoreError::new(
+        StoreErrorKind::Throttled,
+        "others claim and give up this key faster than it can be claimed",
+    )
+}
