@@ -88,6 +88,11 @@
 //! `MaximumConcurrency`. What the pool can't give within 4 s fails as throttled, and
 //! is tried again.
 //!
+//! The store waits up to 4 s for the answer to a request. A claim outside of a transaction has limits on the server as well,
+//! which end it before that: 2 s for each lock, 3 s for the statement. They are set by `SET LOCAL` in the claim's own short
+//! transaction, so nothing stays on the connection. Completions and releases have no such limit: they name their claim's owner,
+//! so a late one is still true.
+//!
 //! Lambda freezes a process between invocations, and connections may die meanwhile. One that has idled for more than a
 //! minute is not used again. A request that finds its connection dead, or has no answer after 4 s, is repeated once on a new
 //! one, which is safe: the store recognises its own claims and completions, and a transaction that was only begun has not
@@ -146,6 +151,15 @@
 //! | something that the handler has spawned still has the transaction | its session is ended; comes again |
 //! | the function is frozen or killed in the middle | the server rolls back: at once when it sees the connection close, or else when the transaction has been idle for as long as the record had left |
 //! | another delivery's transaction has the key | waits for it until shortly before the deadline; then comes again |
+//!
+//! A handler without a [`Transaction`] claims its key before it runs:
+//!
+//! | what happens | what the claim does |
+//! |---|---|
+//! | another transaction has the key's row | waits for 2 s; then the record fails as throttled, and comes again |
+//! | the caller has gone while the claim waits: its future was dropped, its connection was cut, its process was frozen or killed | the server ends the claim within 3 s of its arrival and writes nothing |
+//! | the process is frozen or killed, or loses its connection, before all of the claim was sent | the server rolls the claim back, after 2 s at the latest |
+//! | the network delivers a claim late, when its caller has gone | the claim is written; the key is free again when the claim's lease has lapsed |
 //!
 //! # Testing
 //!

@@ -10,6 +10,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join3;
 use sqs_once::Timestamp;
 use sqs_once::key::{Fingerprint, ItemId};
 use sqs_once::store::{Claim, Fence, Owner, Recording, Seen};
@@ -18,6 +19,10 @@ use tokio_postgres::{Client, Error, Row};
 
 use crate::DELETE_EXPIRED;
 use crate::rows::{COLUMNS, signed, whole_secs};
+
+/// How long a claim outside of a handler's transaction waits for another transaction. The server's answer reaches the
+/// store before the store gives up on it.
+const LONGEST_CLAIM: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
 pub(crate) struct Statements {
@@ -194,6 +199,29 @@ impl Statements {
             Seen::Nothing => None,
         });
         claim(&self.claim_over, client, claims, Some(&seen)).await
+    }
+
+    /// Writes claims in a transaction of their own and one round trip. The statements of `claim` must go out at its first
+    /// poll.
+    ///
+    /// A claim that waited for another transaction would be written when that ends, however long ago its caller has
+    /// gone. The server can't tell, so it ends the claim after [`LONGEST_CLAIM`].
+    pub(crate) async fn alone(
+        &self,
+        client: &Client,
+        claim: impl Future<Output = Result<Vec<Row>, Error>>,
+    ) -> Result<Vec<Row>, Error> {
+        // All of it is sent before the first answer. Behind a claim that fails, the COMMIT is a rollback.
+        let (begun, written, committed) = join3(
+            self.begin(client, LONGEST_CLAIM),
+            claim,
+            client.batch_execute("COMMIT"),
+        )
+        .await;
+        begun?;
+        let written = written?;
+        committed?;
+        Ok(written)
     }
 
     /// Writes the recordings that their rows allow, and gives the id of each. No id may be there twice.

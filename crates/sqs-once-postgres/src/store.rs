@@ -126,11 +126,14 @@ impl PostgresStore {
                 .connections
                 .request(ANSWER_TIMEOUT, |connection| async move {
                     let answer = async {
-                        // A row that a claim has seen may be gone.
-                        let written = match round {
-                            0 => claim(statements, &connection, claims).await?,
-                            _ => statements.insert(&connection, claims).await?,
+                        let claim = async {
+                            match round {
+                                0 => claim(statements, &connection, claims).await,
+                                // The row that a claim has seen is gone.
+                                _ => statements.insert(&connection, claims).await,
+                            }
                         };
+                        let written = statements.alone(&connection, claim).await?;
                         let refused = refused(claims.iter().map(|claim| &claim.id), &written);
                         let found = self.found(&connection, &refused).await?;
                         Ok::<_, Failure>((written, found))

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+mod abandoned;
 mod conformance;
 mod crashes;
 mod errors;

@@ -19,6 +19,8 @@ struct State {
     loses_commit: AtomicBool,
     /// The next COMMIT is lost on its way, and its connection with it.
     loses_before_commit: AtomicBool,
+    /// The next COMMIT never arrives, and its connection stays open for the server.
+    withholds_commit: AtomicBool,
     /// Connections of this number and below are forgotten: nothing comes through, and nobody is told.
     forgotten: AtomicUsize,
     connections: AtomicUsize,
@@ -69,6 +71,10 @@ impl Relay {
         self.state.loses_before_commit.store(true, Ordering::SeqCst);
     }
 
+    pub(crate) fn withhold_the_next_commit(&self) {
+        self.state.withholds_commit.store(true, Ordering::SeqCst);
+    }
+
     pub(crate) fn forget_the_connections_there_are(&self) {
         let connections = self.state.connections.load(Ordering::SeqCst);
         self.state.forgotten.store(connections, Ordering::SeqCst);
@@ -90,7 +96,12 @@ async fn hand_on(client: TcpStream, server: SocketAddr, state: Arc<State>, numbe
             if server_spoke.swap(false, Ordering::SeqCst) {
                 state.turns.fetch_add(1, Ordering::SeqCst);
             }
-            if contains(&said, COMMIT) {
+            if let Some(at) = position(&said, COMMIT) {
+                if state.withholds_commit.swap(false, Ordering::SeqCst) {
+                    // A message's kind and length stand before its text.
+                    say(&mut to_server, &said[..at - 5]).await;
+                    std::future::pending::<()>().await;
+                }
                 if state.loses_before_commit.swap(false, Ordering::SeqCst) {
                     return;
                 }
@@ -136,5 +147,9 @@ async fn say(to: &mut (impl AsyncWrite + Unpin), said: &[u8]) {
 }
 
 fn contains(said: &[u8], what: &[u8]) -> bool {
-    said.windows(what.len()).any(|window| window == what)
+    position(said, what).is_some()
+}
+
+fn position(said: &[u8], what: &[u8]) -> Option<usize> {
+    said.windows(what.len()).position(|window| window == what)
 }

@@ -1,0 +1,110 @@
+//! Claims whose caller has gone: while they waited for another transaction, or before all of them was sent.
+
+use std::time::Duration;
+
+use sqs_once::store::{Claim, Claimed, Store, StoreErrorKind};
+use sqs_once_postgres::PostgresStore;
+use tokio::time::timeout;
+use tokio_postgres::Client;
+
+use crate::relay::Relay;
+use crate::support::{Database, connect, new_claims};
+
+/// How another transaction holds a key.
+const HOLDS: [&str; 2] = [
+    // Nothing is committed of the key.
+    "INSERT INTO processed_events (id, status) VALUES ($1, 'COMPLETED')",
+    // Its row is there, and may be claimed.
+    "UPDATE processed_events SET in_progress_expiration = 0 WHERE id = $1",
+];
+
+/// How many sessions of the database wait for a lock.
+async fn waiting(client: &Client) -> i64 {
+    let count = "SELECT count(*) FROM pg_stat_activity
+        WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    client.query_one(count, &[]).await.unwrap().get(0)
+}
+
+/// Returns once so many sessions wait.
+async fn until_waiting(client: &Client, sessions: i64) {
+    let as_many = async { while waiting(client).await != sessions {} };
+    let ended = timeout(Duration::from_secs(60), as_many).await;
+    ended.unwrap_or_else(|_| panic!("there are never {sessions} sessions that wait for a lock"));
+}
+
+/// A database in which another transaction holds the key of a claim.
+async fn held(hold: &str) -> (Database, Client, Claim) {
+    let database = Database::new().await;
+    let claim = new_claims(1).remove(0);
+    let lapsed = "INSERT INTO processed_events (id, status, in_progress_expiration, fence)
+        SELECT $1, 'INPROGRESS', 1, 1 WHERE $2";
+    let is_there = hold.starts_with("UPDATE");
+    let id = claim.id.as_str();
+    let client = &database.client;
+    client.execute(lapsed, &[&id, &is_there]).await.unwrap();
+    let other = connect(&database.url).await;
+    other.batch_execute("BEGIN").await.unwrap();
+    assert_eq!(other.execute(hold, &[&id]).await.unwrap(), 1);
+    (database, other, claim)
+}
+
+/// Whether a row names the claim's owner.
+async fn is_claimed(database: &Database, claim: &Claim) -> bool {
+    let owned = "SELECT count(*) FROM processed_events WHERE owner = $1";
+    let owner = claim.owner.to_string();
+    let owned = database.client.query_one(owned, &[&owner]).await;
+    owned.unwrap().get::<_, i64>(0) > 0
+}
+
+#[tokio::test]
+async fn a_claim_that_was_dropped_while_it_waited_is_not_written_when_the_lock_is_released() {
+    for hold in HOLDS {
+        let (database, other, claim) = held(hold).await;
+        let (store, claims) = (database.store.clone(), [claim.clone()]);
+        let dropped = tokio::spawn(async move { store.claim(&claims).await });
+        until_waiting(&database.client, 1).await;
+        dropped.abort();
+        // Only the server is left to end it.
+        until_waiting(&database.client, 0).await;
+        other.batch_execute("ROLLBACK").await.unwrap();
+        assert!(!is_claimed(&database, &claim).await, "{hold}");
+    }
+}
+
+#[tokio::test]
+async fn a_claim_that_waits_too_long_is_answered_and_not_written_later() {
+    for hold in HOLDS {
+        let (database, other, claim) = held(hold).await;
+        let claims = [claim.clone()];
+        let error = database.store.claim(&claims).await.remove(0).unwrap_err();
+        // The server says why, before the store gives the connection up.
+        assert_eq!(error.kind(), StoreErrorKind::Throttled, "{error}");
+        assert_eq!(waiting(&database.client).await, 0, "{hold}");
+        other.batch_execute("ROLLBACK").await.unwrap();
+        assert!(!is_claimed(&database, &claim).await, "{hold}");
+
+        // The connection went back, and with it nothing that was set for the claim before.
+        let again = database.store.claim(&claims).await.remove(0).unwrap();
+        assert!(matches!(again, Claimed::Written { .. }), "{again:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_claim_of_which_the_commit_never_arrives_is_rolled_back_by_the_server() {
+    let database = Database::new().await;
+    let relay = Relay::before(&database.url).await;
+    let frozen = PostgresStore::from_url(&relay.url(&database.url)).unwrap();
+    let claims = new_claims(1);
+    relay.withhold_the_next_commit();
+    let error = frozen.claim(&claims).await.remove(0).unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Unanswered, "{error}");
+    assert!(!is_claimed(&database, &claims[0]).await);
+
+    // Its connection is still open, and the key is free.
+    let rival = Claim {
+        id: claims[0].id.clone(),
+        ..new_claims(1).remove(0)
+    };
+    let claimed = database.store.claim(&[rival]).await.remove(0).unwrap();
+    assert!(matches!(claimed, Claimed::Written { .. }), "{claimed:?}");
+}
