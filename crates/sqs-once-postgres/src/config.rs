@@ -1,19 +1,23 @@
 //! Where the database is, from a connection string or the environment: checked at the start.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use percent_encoding::percent_decode_str;
 use thiserror::Error;
 use tokio_postgres::Config;
+use tokio_postgres::config::Host;
+
+use crate::iam::Tokens;
 
 const URL: &str = "SQS_ONCE_POSTGRES_URL";
 const USUAL_URL: &str = "DATABASE_URL";
 const ROOT_CERT: &str = "PGSSLROOTCERT";
 const CONCURRENCY: &str = "SQS_ONCE_CONCURRENCY";
 
-const EXPECTED_URL: &str = "`postgresql://USER:PASSWORD@HOST/DATABASE?sslmode=require` (with `%40` for an `@` in the \
-     password, and so on), or `host=… user=… password=… dbname=…`";
+const EXPECTED_URL: &str = "`postgresql://USER:PASSWORD@HOST/DATABASE` (with `%40` for an `@` in the password, and so on), \
+     `postgresql://USER@HOST/DATABASE?auth=iam`, or `host=… user=… password=… dbname=…`";
 
 /// A consumer runs as many handlers at once, and each may have a transaction open.
 pub(crate) const DEFAULT_CONNECTIONS: usize = 10;
@@ -51,7 +55,7 @@ impl ConfigError {
 }
 
 /// Looks an environment variable up.
-type Env<'a> = dyn Fn(&str) -> Option<String> + 'a;
+pub(crate) type Env<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
 /// The process's own environment. An empty variable counts as unset.
 pub(crate) fn process_env(name: &str) -> Option<String> {
@@ -65,6 +69,8 @@ pub(crate) struct Settings {
     /// The certificates to trust in place of the system's, as PEM.
     pub(crate) root_cert: Option<PathBuf>,
     pub(crate) connections: usize,
+    /// Where the database takes them for passwords.
+    pub(crate) tokens: Option<Tokens>,
 }
 
 impl Settings {
@@ -83,29 +89,38 @@ impl Settings {
                 ConfigError::new(CONCURRENCY, problem, "a whole number from 1")
             })?,
         };
-        let settings = Self::from_string(setting, url.trim())?;
+        let root_cert = env(ROOT_CERT).map(PathBuf::from);
+        let settings = Self::from_string(setting, url.trim(), root_cert, env)?;
         Ok(Self {
-            root_cert: settings
-                .root_cert
-                .or_else(|| env(ROOT_CERT).map(PathBuf::from)),
             connections,
             ..settings
         })
     }
 
-    /// Reads a connection string that stood in `setting`.
-    pub(crate) fn from_string(setting: &str, text: &str) -> Result<Self, ConfigError> {
-        let (text, root_cert) = without_root_cert(text);
+    /// Reads a connection string that stood in `setting`. It may name a root certificate that goes before `root_cert`.
+    pub(crate) fn from_string(
+        setting: &str,
+        text: &str,
+        root_cert: Option<PathBuf>,
+        env: &Env<'_>,
+    ) -> Result<Self, ConfigError> {
+        let own = Own::out_of(text);
+        let root_cert = own.root_cert.or(root_cert);
         // The parser's own error may quote what it did not understand, and that may be the password.
         let malformed = |problem: &str| ConfigError::new(setting, problem, EXPECTED_URL);
-        let mut config: Config = text
-            .parse()
-            .map_err(|_| malformed("is no connection string of PostgreSQL"))?;
+        let parsed = |text: &str| -> Result<Config, _> {
+            let config = text.parse();
+            config.map_err(|_| malformed("is no connection string of PostgreSQL"))
+        };
+        let mut config = parsed(&own.rest)?;
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
             return Err(malformed("names no host"));
         }
         if config.get_user().is_none() {
             return Err(malformed("names no user"));
+        }
+        if root_cert.is_some() || !is_local(&config) {
+            config = parsed(&preferring(&own.rest, "sslmode=require"))?;
         }
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(CONNECT_TIMEOUT);
@@ -113,34 +128,89 @@ impl Settings {
         if config.get_application_name().is_none() {
             config.application_name("sqs-once");
         }
+        let tokens = match own.auth {
+            None => None,
+            Some("iam") => Some(Tokens::new(setting, &config, env)?),
+            Some(_) => return Err(malformed("has an `auth` that is not `iam`")),
+        };
         Ok(Self {
             config,
             root_cert,
             connections: DEFAULT_CONNECTIONS,
+            tokens,
         })
     }
 }
 
-/// Takes out of a URL what libpq knows and the driver does not: `sslrootcert`, and the modes of `sslmode`
-/// that verify, which here is what `require` does.
-fn without_root_cert(text: &str) -> (String, Option<PathBuf>) {
-    let mut root_cert = None;
+/// A URL up to its parameters, and these; of `key=value` pairs nothing.
+fn parts(text: &str) -> Option<(&str, &str)> {
     let is_url = text.starts_with("postgresql://") || text.starts_with("postgres://");
-    let Some((address, parameters)) = text.split_once('?').filter(|_| is_url) else {
-        return (text.to_owned(), None);
-    };
-    let mut kept = Vec::new();
-    for parameter in parameters.split('&') {
-        match parameter.split_once('=') {
-            Some(("sslrootcert", path)) => {
-                let path = percent_decode_str(path).decode_utf8_lossy();
-                root_cert = Some(PathBuf::from(path.into_owned()));
-            }
-            Some(("sslmode", "verify-ca" | "verify-full")) => kept.push("sslmode=require"),
-            _ => kept.push(parameter),
-        }
+    // A password may have a question mark.
+    let host = text.find('@').unwrap_or_default();
+    let address = host + text[host..].find('?').unwrap_or(text.len() - host);
+    let parameters = text.get(address + 1..).unwrap_or_default();
+    is_url.then(|| (&text[..address], parameters))
+}
+
+/// The connection string with a parameter that any other of its name goes before.
+fn preferring(text: &str, parameter: &str) -> String {
+    match parts(text) {
+        Some((address, parameters)) => format!("{address}?{parameter}&{parameters}"),
+        None => format!("{parameter} {text}"),
     }
-    (format!("{address}?{}", kept.join("&")), root_cert)
+}
+
+/// Whether all that is said to the database stays on this machine.
+fn is_local(config: &Config) -> bool {
+    let addresses = config.get_hostaddrs();
+    if !addresses.is_empty() {
+        return addresses.iter().all(|address| address.is_loopback());
+    }
+    config.get_hosts().iter().all(|host| match host {
+        Host::Tcp(name) => {
+            let address: Option<IpAddr> = name.parse().ok();
+            name == "localhost" || address.is_some_and(|address| address.is_loopback())
+        }
+        #[cfg(unix)]
+        Host::Unix(_) => true,
+    })
+}
+
+/// The parameters of a URL that are not the driver's.
+struct Own<'a> {
+    root_cert: Option<PathBuf>,
+    auth: Option<&'a str>,
+    /// The URL without them.
+    rest: String,
+}
+
+impl<'a> Own<'a> {
+    /// Takes out of a URL the parameters that libpq knows and the driver does not, and `auth`, which is this crate's. The modes
+    /// of `sslmode` that verify become `require`, which verifies here.
+    fn out_of(text: &'a str) -> Self {
+        let mut own = Self {
+            root_cert: None,
+            auth: None,
+            rest: text.to_owned(),
+        };
+        let Some((address, parameters)) = parts(text) else {
+            return own;
+        };
+        let mut kept = Vec::new();
+        for parameter in parameters.split('&') {
+            match parameter.split_once('=') {
+                Some(("sslrootcert", path)) => {
+                    let path = percent_decode_str(path).decode_utf8_lossy();
+                    own.root_cert = Some(PathBuf::from(path.into_owned()));
+                }
+                Some(("auth", value)) => own.auth = Some(value),
+                Some(("sslmode", "verify-ca" | "verify-full")) => kept.push("sslmode=require"),
+                _ => kept.push(parameter),
+            }
+        }
+        own.rest = format!("{address}?{}", kept.join("&"));
+        own
+    }
 }
 
 #[cfg(test)]
@@ -188,6 +258,7 @@ mod tests {
             "db",
             "postgresql://u@db/x?sslmode=allow",
             "postgresql://u@db/x?pool=7",
+            "postgresql://u@db/x?auth=password",
         ] {
             let error = refused([("DATABASE_URL", url)]);
             assert_eq!(error.setting(), "DATABASE_URL", "{url}");
@@ -223,9 +294,68 @@ mod tests {
         let variable = ("PGSSLROOTCERT", "other.pem");
         let settings = from([("DATABASE_URL", "host=db user=u"), variable]).unwrap();
         assert_eq!(settings.root_cert, Some("other.pem".into()));
-        assert_eq!(settings.config.get_ssl_mode(), SslMode::Prefer);
+        assert_eq!(settings.config.get_ssl_mode(), SslMode::Require);
         let settings = from([("DATABASE_URL", url), variable]).unwrap();
         assert_eq!(settings.root_cert, Some("/var/task/rds.pem".into()));
+    }
+
+    fn mode(url: &str) -> SslMode {
+        let settings = from([("DATABASE_URL", url)]).unwrap();
+        settings.config.get_ssl_mode()
+    }
+
+    #[test]
+    fn other_machines_are_asked_for_tls_unless_the_connection_string_says_otherwise() {
+        for url in [
+            "postgresql://u:p@db/x",
+            "postgresql://u:p?@db",
+            "postgresql://u:p@db/x?",
+            "postgresql://u:p@db/x?connect_timeout=3",
+            "postgresql://u@127.0.0.1,db/x",
+            "postgresql://u@localhost.example/x",
+            "postgresql://u@/x?host=db",
+            "host=db user=u",
+            "host=127.0.0.1 hostaddr=10.0.0.7 user=u",
+            "host=db user=u password='sslmode=disable'",
+        ] {
+            assert_eq!(mode(url), SslMode::Require, "{url}");
+        }
+        for (url, expected) in [
+            ("postgresql://u:p@db/x?sslmode=disable", SslMode::Disable),
+            ("postgresql://u@db?a=b&sslmode=prefer", SslMode::Prefer),
+            ("host=db sslmode=disable user=u", SslMode::Disable),
+        ] {
+            let url = url.replace("a=b", "connect_timeout=3");
+            assert_eq!(mode(&url), expected, "{url}");
+        }
+    }
+
+    #[test]
+    fn this_machine_is_asked_for_tls_where_a_root_certificate_is_named() {
+        for url in [
+            "postgresql://u@127.0.0.1/x",
+            "postgresql://u@127.8.7.6:5433/x",
+            "postgresql://u@[::1]/x",
+            "postgresql://u@localhost/x",
+            "host=/var/run/postgresql user=u",
+            "host=db hostaddr=127.0.0.1 user=u",
+        ] {
+            assert_eq!(mode(url), SslMode::Prefer, "{url}");
+        }
+        let url = "postgresql://u@127.0.0.1/x?sslrootcert=ca.pem";
+        assert_eq!(mode(url), SslMode::Require);
+        assert_eq!(mode(&format!("{url}&sslmode=prefer")), SslMode::Prefer);
+    }
+
+    #[test]
+    fn a_password_with_a_question_mark_stays_whole() {
+        for url in [
+            "postgresql://u:a?b@db/x",
+            "postgresql://u:a?b@db/x?sslmode=require",
+        ] {
+            let settings = from([("DATABASE_URL", url)]).unwrap();
+            assert_eq!(settings.config.get_password(), Some(&b"a?b"[..]), "{url}");
+        }
     }
 
     #[test]

@@ -16,6 +16,11 @@ pub(crate) fn request(error: Error) -> StoreError {
         if message.contains("invalid peer certificate") {
             message.push_str("; name the authority to trust by `sslrootcert` or PGSSLROOTCERT");
         }
+        if message.contains("server does not support TLS") {
+            message.push_str(
+                "; a database on another machine needs it, unless `sslmode=disable` says otherwise",
+            );
+        }
         let error_of = match kind {
             StoreErrorKind::Unanswered => unanswered(message),
             kind => StoreError::new(kind, message),
@@ -103,7 +108,8 @@ fn by_code(code: &SqlState) -> (StoreErrorKind, Option<&'static str>) {
     {
         return fixed(
             Kind::AccessDenied,
-            "check user, password and database of the connection string",
+            "check user, password and database of the connection string; with `auth=iam`, that the function's role has \
+             rds-db:connect and the user rds_iam",
         );
     }
     if *code == SqlState::UNDEFINED_TABLE || *code == SqlState::INVALID_SCHEMA_NAME {

@@ -59,26 +59,61 @@
 //!
 //! | variable | default | meaning |
 //! |---|---|---|
-//! | `SQS_ONCE_POSTGRES_URL` | `DATABASE_URL` | the database: `postgresql://USER:PASSWORD@HOST/DATABASE?sslmode=require`, or `key=value` pairs |
+//! | `SQS_ONCE_POSTGRES_URL` | `DATABASE_URL` | the database: `postgresql://USER@HOST/DATABASE?auth=iam`, `postgresql://USER:PASSWORD@HOST/DATABASE`, or `key=value` pairs |
 //! | `PGSSLROOTCERT` | the system's | a file (PEM) with the certificates to trust; `sslrootcert` in the URL goes before it |
 //! | `SQS_ONCE_CONCURRENCY` | `10` | how many connections there may be: the consumer, which reads it too, runs as many handlers at once |
 //!
 //! A consumer whose concurrency is set in its code, `.concurrency(16)` or `concurrency = 16`, does not tell the store:
 //! [`.connections(16)`](PostgresStore::connections) on the store does.
 //!
-//! A password that changes, such as the tokens of RDS's IAM authentication, which last 15 minutes, wants a pool of your own
-//! that asks for it whenever it opens a connection: [`PostgresStore::new`] with deadpool's
-//! [`Manager::from_connect`](deadpool_postgres::Manager::from_connect).
-//!
 //! # TLS
 //!
-//! `sslmode` in the connection string says when: `prefer`, the default, where the server offers it; `require` always;
-//! `disable` never. Wherever there is TLS, the server's certificate and name are verified, so that `require` is what libpq
-//! calls `verify-full` (which is understood as well). Set `require`: who can answer in the server's place can also say that
-//! it has no TLS.
+//! The store asks for TLS and verifies the server's certificate and name, as libpq does with `sslmode=verify-full`. One
+//! exception is the default for a database on the same machine, by a loopback address, `localhost` or a Unix socket:
+//! there TLS is used if the server offers it. Naming a root certificate ends that exception.
 //!
-//! The certificates of Amazon RDS come from an authority of its own that no system trusts. Put AWS's bundle into the
-//! package and name it: `sslrootcert=/var/task/global-bundle.pem`. RDS Proxy has certificates of a public authority.
+//! | `sslmode` in the connection string | TLS |
+//! |---|---|
+//! | none | required and verified; on the same machine, without a root certificate, as `prefer` |
+//! | `require`, `verify-ca`, `verify-full` | required and verified |
+//! | `prefer` | verified if the server offers it; an attacker in the server's place can say that it does not |
+//! | `disable` | none |
+//!
+//! The certificates of Amazon RDS and Aurora come from authorities that no system trusts. Download AWS's bundle from
+//! `https://truststore.pki.rds.amazonaws.com/global/global-bundle.pem`, ship it with the function, and name it:
+//!
+//! - in a layer, whose files are in `/opt`: `sslrootcert=/opt/global-bundle.pem`. The template of
+//!   `cargo sqs-once new --postgres` has such a layer.
+//! - beside `bootstrap` in the package, whose files are in `/var/task`: `sslrootcert=/var/task/global-bundle.pem`.
+//!   `cargo lambda deploy --include global-bundle.pem` puts it there.
+//!
+//! A function whose file is missing or empty does not start. When AWS announces new authorities, deploy the new bundle before the
+//! database's certificate changes. RDS Proxy has certificates of AWS Certificate Manager, which systems trust: it needs no bundle.
+//!
+//! # Passwords, and none
+//!
+//! Everyone who may read a function's configuration can read a password in its environment. IAM database authentication needs none:
+//!
+//! ```text
+//! DATABASE_URL=postgresql://orders@orders.cluster-abc.eu-central-1.rds.amazonaws.com/orders?auth=iam&sslrootcert=/opt/global-bundle.pem
+//! ```
+//!
+//! `auth=iam` signs a token for each new connection, with the credentials that Lambda puts into the environment
+//! (`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`) and for the region in `AWS_REGION`. No request is sent for
+//! it. RDS accepts a token for 15 minutes; a connection that is open stays open. The parameter is this crate's: libpq and
+//! `psql` refuse it.
+//!
+//! | who | needs |
+//! |---|---|
+//! | the database | IAM authentication enabled |
+//! | its user | `CREATE USER orders; GRANT rds_iam TO orders;` |
+//! | the function's role | `rds-db:connect` on `arn:aws:rds-db:REGION:ACCOUNT:dbuser:RESOURCE/orders`, where `RESOURCE` is `db-…` of an instance, `cluster-…` of an Aurora cluster, `prx-…` of a proxy |
+//! | the connection string | the host's name as RDS gave it, not an alias: the token names it; one host; no password |
+//!
+//! A token never goes out without TLS: the store refuses `auth=iam` with `sslmode=disable` or `prefer`.
+//!
+//! A password that changes otherwise wants a pool of your own that asks for it whenever it opens a connection:
+//! [`PostgresStore::new`] with deadpool's [`Manager::from_connect`](deadpool_postgres::Manager::from_connect).
 //!
 //! # Connections
 //!
@@ -206,6 +241,7 @@
 mod config;
 mod errors;
 mod expired;
+mod iam;
 mod pool;
 mod rows;
 mod statements;

@@ -5,8 +5,8 @@ use std::ops::Deref;
 use std::time::Duration;
 
 use deadpool_postgres::{
-    ClientWrapper, Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime,
-    TimeoutType,
+    ClientWrapper, ConfigConnectImpl, Manager, ManagerConfig, Object, Pool, PoolError,
+    RecyclingMethod, Runtime, TimeoutType,
 };
 use sqs_once::store::StoreError;
 use tokio::time::timeout;
@@ -14,6 +14,7 @@ use tokio_postgres::{Config, Error};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::config::{ConfigError, Settings};
+use crate::iam::{ByToken, Tokens};
 use crate::{errors, tls};
 
 /// How long a request waits for a free connection and for a new one.
@@ -37,14 +38,19 @@ pub(crate) struct Connections {
 struct Made {
     config: Config,
     tls: MakeRustlsConnect,
+    tokens: Option<Tokens>,
 }
 
 impl Connections {
     pub(crate) fn open(settings: Settings) -> Result<Self, ConfigError> {
         let mode = settings.config.get_ssl_mode();
         let tls = tls::connector(mode, settings.root_cert.as_deref())?;
-        let config = settings.config;
-        Ok(Self::of_ours(Made { config, tls }, settings.connections))
+        let made = Made {
+            config: settings.config,
+            tls,
+            tokens: settings.tokens,
+        };
+        Ok(Self::of_ours(made, settings.connections))
     }
 
     pub(crate) fn of(pool: Pool) -> Self {
@@ -56,7 +62,12 @@ impl Connections {
         let recycling = ManagerConfig {
             recycling_method: RecyclingMethod::Fast,
         };
-        let manager = Manager::from_config(made.config.clone(), made.tls.clone(), recycling);
+        let (config, tls) = (made.config.clone(), made.tls.clone());
+        let connect = ConfigConnectImpl { tls };
+        let manager = match made.tokens.clone() {
+            Some(tokens) => Manager::from_connect(config, ByToken { tokens, connect }, recycling),
+            None => Manager::from_connect(config, connect, recycling),
+        };
         let pool = Pool::builder(manager)
             .max_size(connections)
             .runtime(Runtime::Tokio1)

@@ -20,8 +20,8 @@ use tokio_postgres::{Client, Error, Row};
 use crate::DELETE_EXPIRED;
 use crate::rows::{COLUMNS, signed, whole_secs};
 
-/// How long a claim outside of a handler's transaction waits for another transaction. The server's answer reaches the
-/// store before the store gives up on it.
+/// How long a claim outside of a handler's transaction waits for another transaction. Two seconds less than the store waits
+/// for its answer: the server answers first.
 const LONGEST_CLAIM: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]

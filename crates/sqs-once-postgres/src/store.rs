@@ -53,8 +53,8 @@ pub struct PostgresStore {
 
 impl PostgresStore {
     /// Uses the database that the environment variable `SQS_ONCE_POSTGRES_URL` names, or else
-    /// `DATABASE_URL`, with as many connections as `SQS_ONCE_CONCURRENCY` says. TLS is up to `sslmode` in the
-    /// connection string; see the [crate's documentation](crate#tls).
+    /// `DATABASE_URL`, with as many connections as `SQS_ONCE_CONCURRENCY` says. A database on another machine is asked
+    /// for TLS unless the connection string says otherwise; see the [crate's documentation](crate#tls).
     ///
     /// # Errors
     /// [`ConfigError`] when a variable is missing or malformed, or when the file of root certificates can't
@@ -64,12 +64,20 @@ impl PostgresStore {
         Self::open(Settings::from_env(&config::process_env)?)
     }
 
-    /// Uses the database that a connection string names: a URL, or `key=value` pairs as libpq has them.
+    /// Uses the database that a connection string names: a URL, or `key=value` pairs as libpq has them. A URL may say
+    /// [`auth=iam`](crate#passwords-and-none).
     ///
     /// # Errors
-    /// [`ConfigError`] when it is malformed, or when the file of root certificates can't be read.
+    /// [`ConfigError`] when it is malformed, when the file of root certificates can't be read, or when it says `auth=iam` and
+    /// the environment has no AWS credentials or region.
     pub fn from_url(url: &str) -> Result<Self, ConfigError> {
-        Self::open(Settings::from_string("the connection string", url)?)
+        let setting = "the connection string";
+        Self::open(Settings::from_string(
+            setting,
+            url,
+            None,
+            &config::process_env,
+        )?)
     }
 
     /// Uses a pool of your own, and whatever it says about timeouts, TLS and the number of connections.

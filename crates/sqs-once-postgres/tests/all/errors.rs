@@ -193,6 +193,13 @@ async fn certificates_are_verified_against_the_authority_that_was_named() {
         "{error_of_name}"
     );
 
+    let error_of_default = error(format!("{database}?sslrootcert={authority}")).await;
+    assert_eq!(
+        error_of_default.kind(),
+        StoreErrorKind::TableNotFound,
+        "{error_of_default}"
+    );
+
     let error = error(format!("{database}?sslmode=disable")).await;
     assert_eq!(error.kind(), StoreErrorKind::AccessDenied, "{error}");
 }
@@ -202,7 +209,19 @@ async fn a_server_without_tls_is_refused_where_it_is_required() {
     let url = server().create_database();
     let error = refusal_at(&format!("{url}?sslmode=require")).await;
     assert_eq!(error.kind(), StoreErrorKind::Other, "{error}");
-    assert!(error.to_string().contains("TLS"), "{error}");
+    assert!(error.to_string().contains("sslmode=disable"), "{error}");
+}
+
+#[tokio::test]
+async fn where_a_root_certificate_is_named_a_server_without_tls_is_refused() {
+    let with_tls = Server::start_with_tls();
+    let authority = with_tls.authority().unwrap().display();
+    let url = format!("{}?sslrootcert={authority}", server().create_database());
+    let error = refusal_at(&url).await;
+    assert_eq!(error.kind(), StoreErrorKind::Other, "{error}");
+    // It comes to the database, which is empty.
+    let error = refusal_at(&format!("{url}&sslmode=disable")).await;
+    assert_eq!(error.kind(), StoreErrorKind::TableNotFound, "{error}");
 }
 
 #[test]

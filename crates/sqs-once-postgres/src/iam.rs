@@ -1,0 +1,300 @@
+//! Passwords of RDS's IAM database authentication: tokens that are signed here, one for each connection.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use aws_credential_types::Credentials;
+use aws_sigv4::http_request::{
+    SignableBody, SignableRequest, SignatureLocation, SigningSettings, sign,
+};
+use aws_sigv4::sign::v4::SigningParams;
+use deadpool_postgres::{ConfigConnectImpl, Connect};
+use futures_util::future::BoxFuture;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use sqs_once::{Clock, SystemClock};
+use tokio::task::JoinHandle;
+use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::{Client, Config, Error};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use crate::config::{ConfigError, Env};
+
+/// How long RDS accepts a token. A connection that is open by then stays open.
+const LIFETIME: Duration = Duration::from_secs(15 * 60);
+const DEFAULT_PORT: u16 = 5432;
+const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+
+const EXPECTED: &str = "with `auth=iam`: one host by the name that RDS gave it, a user, no password, and no `sslmode` \
+     but `require`, `verify-ca` or `verify-full`";
+
+/// Signs tokens for one user of one database.
+#[derive(Clone)]
+pub(crate) struct Tokens {
+    credentials: Credentials,
+    region: String,
+    host: String,
+    port: u16,
+    user: String,
+    clock: Arc<dyn Clock>,
+}
+
+impl Tokens {
+    /// For the database of a connection string that stood in `setting`, by the credentials that Lambda puts into the
+    /// environment.
+    pub(crate) fn new(setting: &str, config: &Config, env: &Env<'_>) -> Result<Self, ConfigError> {
+        let refused = |problem: &str| ConfigError::new(setting, problem, EXPECTED);
+        if config.get_password().is_some() {
+            return Err(refused("has a password"));
+        }
+        if config.get_ssl_mode() != SslMode::Require {
+            return Err(refused("would send a token without TLS"));
+        }
+        let [Host::Tcp(host)] = config.get_hosts() else {
+            return Err(refused("names no host, or several"));
+        };
+        let variable = |name: &str| {
+            let expected = "what Lambda sets, since the connection string says `auth=iam`";
+            env(name).ok_or_else(|| ConfigError::new(name, "is not set", expected))
+        };
+        let credentials = Credentials::new(
+            variable("AWS_ACCESS_KEY_ID")?,
+            variable("AWS_SECRET_ACCESS_KEY")?,
+            env("AWS_SESSION_TOKEN"),
+            None,
+            "environment",
+        );
+        let tokens = Self {
+            credentials,
+            region: variable("AWS_REGION")?,
+            host: host.clone(),
+            port: config.get_ports().first().copied().unwrap_or(DEFAULT_PORT),
+            user: config.get_user().unwrap_or_default().to_owned(),
+            clock: Arc::new(SystemClock),
+        };
+        // What can't be signed for now can't be later.
+        match tokens.token() {
+            Some(_) => Ok(tokens),
+            None => Err(refused("names no host that can be signed for")),
+        }
+    }
+
+    /// A token for a connection that is opened now: a signed URL without its scheme.
+    fn token(&self) -> Option<String> {
+        let Self { host, port, .. } = self;
+        let user = encoded(&self.user);
+        let mut token = format!("{host}:{port}/?Action=connect&DBUser={user}");
+        let identity = self.credentials.clone().into();
+        let mut settings = SigningSettings::default();
+        settings.expires_in = Some(LIFETIME);
+        settings.signature_location = SignatureLocation::QueryParams;
+        let now = Duration::from_millis(self.clock.now().as_millis());
+        let params = SigningParams::builder()
+            .identity(&identity)
+            .region(&self.region)
+            .name("rds-db")
+            .time(SystemTime::UNIX_EPOCH + now)
+            .settings(settings)
+            .build()
+            .ok()?;
+        let url = format!("https://{token}");
+        let body = SignableBody::Bytes(&[]);
+        let request = SignableRequest::new("GET", &url, std::iter::empty(), body).ok()?;
+        let (signed, _) = sign(request, &params.into()).ok()?.into_parts();
+        for (name, value) in signed.params() {
+            token.push_str(&format!("&{name}={}", encoded(value)));
+        }
+        Some(token)
+    }
+}
+
+fn encoded(text: &str) -> impl std::fmt::Display {
+    utf8_percent_encode(text, UNRESERVED)
+}
+
+/// Opens connections whose password is a new token each.
+pub(crate) struct ByToken {
+    pub(crate) tokens: Tokens,
+    pub(crate) connect: ConfigConnectImpl<MakeRustlsConnect>,
+}
+
+impl Connect for ByToken {
+    fn connect(&self, config: &Config) -> BoxFuture<'_, Result<(Client, JoinHandle<()>), Error>> {
+        let mut config = config.clone();
+        // Signing worked at the start. If it does not now, the server refuses the empty password.
+        config.password(self.tokens.token().unwrap_or_default());
+        self.connect.connect(&config)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use postgres_for_tests::Server;
+    use sqs_once::Timestamp;
+    use sqs_once::store::StoreErrorKind;
+    use tokio_postgres::NoTls;
+
+    use super::*;
+    use crate::config::Settings;
+    use crate::pool::Connections;
+
+    /// A clock that stands still until it is set.
+    #[derive(Default)]
+    struct Stopped(AtomicU64);
+
+    impl Stopped {
+        fn set(&self, at: Timestamp) {
+            self.0.store(at.as_millis(), Ordering::SeqCst);
+        }
+    }
+
+    impl Clock for Stopped {
+        fn now(&self) -> Timestamp {
+            Timestamp::from_millis(self.0.load(Ordering::SeqCst))
+        }
+    }
+
+    fn settings(url: &str, variables: &[(&str, &str)]) -> Result<Settings, ConfigError> {
+        let env = |name: &str| {
+            let found = variables.iter().find(|(variable, _)| *variable == name);
+            found.map(|(_, value)| (*value).to_owned())
+        };
+        Settings::from_string("DATABASE_URL", url, None, &env)
+    }
+
+    const KEYS: [(&str, &str); 3] = [
+        ("AWS_ACCESS_KEY_ID", "akid"),
+        ("AWS_SECRET_ACCESS_KEY", "secret"),
+        ("AWS_REGION", "us-east-1"),
+    ];
+
+    fn tokens(url: &str, variables: &[(&str, &str)]) -> (Tokens, Arc<Stopped>) {
+        let clock = Arc::new(Stopped::default());
+        let tokens = settings(url, variables).unwrap().tokens.unwrap();
+        let tokens = Tokens {
+            clock: clock.clone(),
+            ..tokens
+        };
+        (tokens, clock)
+    }
+
+    /// The test `signing_works` of the AWS SDK for Rust (aws-sdk-rds, `auth_token.rs`).
+    #[test]
+    fn a_token_is_that_of_the_sdk_for_rust() {
+        let url = "postgresql://peccy@prod-instance.us-east-1.rds.amazonaws.com:3306/x?auth=iam";
+        let (tokens, clock) = tokens(url, &KEYS);
+        clock.set(Timestamp::from_secs(1_724_709_600));
+        let expected = "prod-instance.us-east-1.rds.amazonaws.com:3306/?Action=connect&DBUser=peccy\
+             &X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=akid%2F20240826%2Fus-east-1%2Frds-db%2Faws4_request\
+             &X-Amz-Date=20240826T220000Z&X-Amz-Expires=900&X-Amz-SignedHeaders=host\
+             &X-Amz-Signature=dd0cba843009474347af724090233265628ace491ea17ce3eb3da098b983ad89";
+        assert_eq!(tokens.token().unwrap(), expected);
+    }
+
+    /// The test `test_generate_db_auth_token` of botocore, which has its parameters in another order.
+    #[test]
+    fn a_token_has_the_signature_of_the_sdk_for_python() {
+        let url =
+            "postgresql://someusername@prod-instance.us-east-1.rds.amazonaws.com:3306/x?auth=iam";
+        let keys = [KEYS[0], ("AWS_SECRET_ACCESS_KEY", "skid"), KEYS[2]];
+        let (tokens, clock) = tokens(url, &keys);
+        clock.set(Timestamp::from_secs(1_478_540_373));
+        let token = tokens.token().unwrap();
+        assert!(token.contains("&X-Amz-Date=20161107T173933Z&"), "{token}");
+        let signature =
+            "&X-Amz-Signature=d1138cdbc0ca63eec012ec0fc6c2267e03642168f5884a7795320d4c18374c61";
+        assert!(token.ends_with(signature), "{token}");
+    }
+
+    /// What botocore 1.43.106 makes of the same, at that moment.
+    #[test]
+    fn a_token_has_the_session_of_lambda_and_what_is_in_names_is_escaped() {
+        let url = "postgresql://a%20b%26c@db.example/x?auth=iam";
+        let secrets = [
+            ("AWS_SECRET_ACCESS_KEY", "skid"),
+            ("AWS_SESSION_TOKEN", "a/b+c=="),
+        ];
+        let (tokens, clock) = tokens(url, &[&secrets[..], &KEYS].concat());
+        clock.set(Timestamp::from_secs(1_795_409_534));
+        let token = tokens.token().unwrap();
+        for part in [
+            "db.example:5432/?Action=connect&DBUser=a%20b%26c&",
+            "&X-Amz-Date=20261123T045214Z&",
+            "&X-Amz-Security-Token=a%2Fb%2Bc%3D%3D",
+            "&X-Amz-Signature=5f462e2d9972ec72fe009683302d499f6e7fed58fed7b83023b07085f5687c42",
+        ] {
+            assert!(token.contains(part), "{token}");
+        }
+    }
+
+    #[test]
+    fn a_token_goes_to_one_host_by_its_name_and_never_without_tls() {
+        for url in [
+            "postgresql://u:secret@db/x?auth=iam",
+            "postgresql://u@db/x?auth=iam&sslmode=disable",
+            "postgresql://u@db/x?auth=iam&sslmode=prefer",
+            "postgresql://u@localhost/x?auth=iam",
+            "postgresql://u@db,other/x?auth=iam",
+            "postgresql://u@/x?auth=iam&hostaddr=10.0.0.7",
+        ] {
+            let error = settings(url, &KEYS).err().unwrap();
+            assert_eq!(error.setting(), "DATABASE_URL", "{url}");
+            assert!(error.to_string().contains("auth=iam"), "{error}");
+            assert!(!error.to_string().contains("secret"), "{error}");
+        }
+    }
+
+    #[test]
+    fn without_credentials_or_region_a_function_does_not_start() {
+        for missing in 0..KEYS.len() {
+            let mut keys = KEYS.to_vec();
+            let (name, _) = keys.remove(missing);
+            let error = settings("postgresql://u@db/x?auth=iam", &keys).err();
+            assert_eq!(error.unwrap().setting(), name);
+        }
+    }
+
+    #[tokio::test]
+    async fn each_new_connection_has_a_new_token() {
+        let server = Server::start_with_tls();
+        let database = server.create_database();
+        // The one database that takes connections without TLS.
+        let admin = database.rsplit_once('/').unwrap().0.to_owned() + "/template1";
+        let (admin, connection) = tokio_postgres::connect(&admin, NoTls).await.unwrap();
+        tokio::spawn(connection);
+        let role = "CREATE ROLE orders LOGIN";
+        admin.batch_execute(role).await.unwrap();
+
+        let (_, place) = database.split_once('@').unwrap();
+        let authority = server.authority().unwrap().display();
+        let url = format!("postgresql://orders@{place}?auth=iam&sslrootcert={authority}");
+        let (tokens, clock) = tokens(&url, &KEYS);
+        let connections = Connections::open(Settings {
+            tokens: Some(tokens.clone()),
+            ..settings(&url, &KEYS).unwrap()
+        });
+        let connections = connections.unwrap();
+        // The server takes the token of this moment and no other, as RDS takes none that is older than 15 minutes.
+        let accept = async |at| {
+            clock.set(at);
+            let token = tokens.token().unwrap();
+            let accept = format!("ALTER ROLE orders PASSWORD '{token}'");
+            admin.batch_execute(&accept).await.unwrap();
+        };
+        let first = Timestamp::from_secs(1_724_709_600);
+        let later = first + Duration::from_secs(16 * 60);
+        for at in [first, later] {
+            accept(at).await;
+            drop(connections.get().await.unwrap());
+        }
+        clock.set(first);
+        let error = connections.get().await.unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::AccessDenied, "{error}");
+        assert!(error.to_string().contains("rds-db:connect"), "{error}");
+    }
+}
