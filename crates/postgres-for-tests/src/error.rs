@@ -27,6 +27,10 @@ pub(crate) enum Error {
          enter the project's directory", binary = binary.display()
     )]
     Root { binary: PathBuf },
+    #[error(
+        "the variable {0} does not name PgBouncer's program: `python3 .ci/pgbouncer.py` fetches one"
+    )]
+    NoPgBouncer(&'static str),
     #[error("{program} can't be run")]
     Spawn { program: String, source: io::Error },
     #[error("{program} ended with {status}:\n{output}")]
@@ -39,7 +43,7 @@ pub(crate) enum Error {
     File { path: PathBuf, source: io::Error },
     #[error("PostgreSQL ended before it accepted connections; its log:\n{log}")]
     Ended { log: String },
-    #[error("PostgreSQL does not accept connections after {seconds} s; its log:\n{log}")]
+    #[error("no connections are accepted after {seconds} s; its log:\n{log}")]
     NotReady { seconds: u64, log: String },
     #[error(
         "no free port between {} and {} on 127.0.0.1",

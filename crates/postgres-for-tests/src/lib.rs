@@ -28,6 +28,7 @@
 mod error;
 mod guardian;
 mod install;
+mod pgbouncer;
 mod port;
 mod processes;
 mod run;
@@ -35,4 +36,5 @@ mod server;
 mod tls;
 mod unprivileged;
 
+pub use pgbouncer::PgBouncer;
 pub use server::Server;

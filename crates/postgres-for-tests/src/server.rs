@@ -147,6 +147,15 @@ impl Server {
         self.guardian.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Where and how PgBouncer connects.
+    pub(crate) fn for_pgbouncer(&self) -> String {
+        let Self { password, port, .. } = self;
+        format!(
+            "host=127.0.0.1 port={} user=postgres password={password}",
+            port.number
+        )
+    }
+
     fn url(&self, database: &str) -> String {
         let Self { password, port, .. } = self;
         format!(

@@ -141,22 +141,34 @@
 //! another `search_path`, name the table's schema by [`PostgresStore::schema`]; where it is another `ROLE`, that role needs
 //! `SELECT` and `UPDATE` on the table too. Otherwise every such record fails, and nothing of it is committed.
 //!
-//! ## RDS Proxy and PgBouncer
-//!
-//! The store itself leaves nothing on a connection that outlives a transaction, neither a prepared statement nor a setting,
-//! so that proxies can share connections between transactions: PgBouncer in transaction mode, and RDS Proxy without
-//! *pinning* them. (Neither is part of our tests.) It sends `SET LOCAL`, but only inside of a transaction, for which the
-//! proxy keeps the connection anyway.
-//!
-//! A handler's own statements may pin. A plain `tx.execute("…", …)` prepares its statement under a name, which RDS Proxy
-//! can follow since it supports PostgreSQL's extended query protocol, and PgBouncer since 1.21 with
-//! `max_prepared_statements`; [`execute_typed`](tokio_postgres::Client::execute_typed) and
-//! [`query_typed`](tokio_postgres::Client::query_typed) use no name, and one round trip where the others take two. `SET`,
-//! temporary tables, cursors, `LISTEN`, sequences by `nextval` and locks of the session pin. The metric
-//! `DatabaseConnectionsCurrentlySessionPinned` tells.
+//! ## PgBouncer and RDS Proxy
 //!
 //! With a proxy, many small functions share few connections. A transaction still has one of the database's for as long as
 //! it is open, so keep calls to other services out of it where you can.
+//!
+//! The store leaves nothing on a connection that outlives a transaction: its statements have no names, and its settings are `SET
+//! LOCAL`. A proxy can therefore give each transaction another connection.
+//!
+//! *PgBouncer in transaction pooling* is tested: the conformance suite, handlers with a [`Transaction`], abandoned claims, and that no
+//! setting reaches the next client, with `max_prepared_statements` of 0 and of 100 (`python3 .ci/pgbouncer.py`, PgBouncer 1.24). It
+//! needs no `ignore_startup_parameters`. A handler's plain `tx.execute("…", …)` prepares its statement under a name, for which
+//! PgBouncer needs a `max_prepared_statements` above 0 (1.21 or later).
+//! [`execute_typed`](tokio_postgres::Client::execute_typed) and [`query_typed`](tokio_postgres::Client::query_typed) use no name
+//! and take one round trip where the others take two. A claim that waits for a free connection leaves
+//! PgBouncer's queue when the store stops waiting, after 4 s.
+//!
+//! *RDS Proxy* is not tested; this is what AWS documents:
+//!
+//! | about | RDS Proxy |
+//! |---|---|
+//! | certificates | of AWS Certificate Manager, which systems trust: the default `sslmode` verifies them, without a bundle |
+//! | IAM authentication | needs TLS, and a token for the proxy's own endpoint: `auth=iam` with that host, and `rds-db:connect` on `prx-…` |
+//! | start-up parameters | `options` in the connection string is refused: name the schema by [`PostgresStore::schema`], not by `search_path` |
+//! | pinning | `SET` pins a session to its connection. AWS's user guide does not tell `SET LOCAL` apart; the guide of its agent toolkit says that it pins until the transaction ends, for which the proxy keeps the connection anyway |
+//! | pinning by handlers | `PREPARE`, temporary tables, cursors, `LISTEN`, `nextval` and locks of the session pin; statements with names may |
+//!
+//! A pinned session is correct, and shares its connection with no other. The metric `DatabaseConnectionsCurrentlySessionPinned`
+//! counts them: watch it when you introduce the proxy.
 //!
 //! # What it costs
 //!

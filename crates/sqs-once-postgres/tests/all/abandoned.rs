@@ -11,7 +11,7 @@ use crate::relay::Relay;
 use crate::support::{Database, connect, new_claims};
 
 /// How another transaction holds a key.
-const HOLDS: [&str; 2] = [
+pub(crate) const HOLDS: [&str; 2] = [
     // Nothing is committed of the key.
     "INSERT INTO processed_events (id, status) VALUES ($1, 'COMPLETED')",
     // Its row is there, and may be claimed.
@@ -26,14 +26,14 @@ async fn waiting(client: &Client) -> i64 {
 }
 
 /// Returns once so many sessions wait.
-async fn until_waiting(client: &Client, sessions: i64) {
+pub(crate) async fn until_waiting(client: &Client, sessions: i64) {
     let as_many = async { while waiting(client).await != sessions {} };
     let ended = timeout(Duration::from_secs(60), as_many).await;
     ended.unwrap_or_else(|_| panic!("there are never {sessions} sessions that wait for a lock"));
 }
 
 /// A database in which another transaction holds the key of a claim.
-async fn held(hold: &str) -> (Database, Client, Claim) {
+pub(crate) async fn held(hold: &str) -> (Database, Client, Claim) {
     let database = Database::new().await;
     let claim = new_claims(1).remove(0);
     let lapsed = "INSERT INTO processed_events (id, status, in_progress_expiration, fence)
@@ -49,7 +49,7 @@ async fn held(hold: &str) -> (Database, Client, Claim) {
 }
 
 /// Whether a row names the claim's owner.
-async fn is_claimed(database: &Database, claim: &Claim) -> bool {
+pub(crate) async fn is_claimed(database: &Database, claim: &Claim) -> bool {
     let owned = "SELECT count(*) FROM processed_events WHERE owner = $1";
     let owner = claim.owner.to_string();
     let owned = database.client.query_one(owned, &[&owner]).await;

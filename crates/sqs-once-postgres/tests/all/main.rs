@@ -10,6 +10,7 @@ mod exactly_once;
 mod expired;
 mod model;
 mod orders;
+mod pgbouncer;
 mod relay;
 mod room;
 mod round_trips;

@@ -1,0 +1,124 @@
+//! A PgBouncer between a test and its server.
+
+use crate::error::{Error, file, or_panic};
+use crate::install::Installation;
+use crate::port::Port;
+use crate::server::Server;
+use crate::unprivileged::Unprivileged;
+use std::fs::{self, Permissions};
+use std::io::Write;
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// Names the program. Nothing here fetches it: `.ci/pgbouncer.py` does.
+const PROGRAM: &str = "PGBOUNCER";
+
+const START_LIMIT: Duration = Duration::from_secs(60);
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// Ends the program when its own input ends: when the test process closes it, and when that process dies.
+const GUARDIAN: &str = r#""$@" <&- & read -r _; kill -KILL $!; wait"#;
+
+/// A PgBouncer in transaction pooling, in front of a [`Server`]. Dropped, it ends.
+pub struct PgBouncer {
+    guardian: Child,
+    port: Port,
+    _folder: TempDir,
+}
+
+impl PgBouncer {
+    /// Starts the program that the variable `PGBOUNCER` names, and waits until it accepts connections. `connections` is how many
+    /// it opens to the server, `prepared` its `max_prepared_statements`.
+    ///
+    /// # Panics
+    /// If the variable is not set, or the program does not start.
+    #[must_use]
+    #[track_caller]
+    pub fn before(server: &Server, connections: u32, prepared: u32) -> Self {
+        or_panic(Self::try_before(server, connections, prepared))
+    }
+
+    /// The same database by way of this.
+    #[must_use]
+    pub fn url(&self, url: &str) -> String {
+        let (user, place) = url.split_once('@').unwrap_or(("postgresql://", url));
+        let database = place.split_once('/').map_or("", |(_, database)| database);
+        format!("{user}@127.0.0.1:{}/{database}", self.port.number)
+    }
+
+    fn try_before(server: &Server, connections: u32, prepared: u32) -> Result<Self, Error> {
+        let program = std::env::var_os(PROGRAM).ok_or(Error::NoPgBouncer(PROGRAM))?;
+        let program = Path::new(&program);
+        let port = Port::take(&Installation::ready()?.ports())?;
+        let folder = tempfile::tempdir().map_err(file(std::env::temp_dir()))?;
+        let user = Unprivileged::find(folder.path(), program)?;
+        let log = folder.path().join("log");
+        let settings = [
+            "[databases]".to_owned(),
+            format!("* = {}", server.for_pgbouncer()),
+            "[pgbouncer]".to_owned(),
+            "listen_addr = 127.0.0.1".to_owned(),
+            format!("listen_port = {}", port.number),
+            "unix_socket_dir =".to_owned(),
+            "auth_type = any".to_owned(),
+            "pool_mode = transaction".to_owned(),
+            "max_client_conn = 1000".to_owned(),
+            format!("default_pool_size = {connections}"),
+            format!("max_prepared_statements = {prepared}"),
+            format!("logfile = {}", log.display()),
+        ];
+        let path = folder.path().join("pgbouncer.ini");
+        fs::write(&path, settings.join("\n")).map_err(file(&path))?;
+        // It may run as another user.
+        let open = fs::set_permissions(folder.path(), Permissions::from_mode(0o777));
+        open.map_err(file(folder.path()))?;
+
+        let command = user.command(program);
+        let guardian = Command::new("sh")
+            .args(["-c", GUARDIAN, "guardian"])
+            .arg(command.get_program())
+            .args(command.get_args())
+            .args(["-q".as_ref(), path.as_os_str()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn()
+            .map_err(|source| Error::Spawn {
+                program: "sh".to_owned(),
+                source,
+            })?;
+        let bouncer = Self {
+            guardian,
+            port,
+            _folder: folder,
+        };
+        let started = Instant::now();
+        while TcpStream::connect(("127.0.0.1", bouncer.port.number)).is_err() {
+            if started.elapsed() > START_LIMIT {
+                let log = fs::read_to_string(&log).unwrap_or_default();
+                let seconds = START_LIMIT.as_secs();
+                return Err(Error::NotReady { seconds, log });
+            }
+            thread::sleep(PAUSE);
+        }
+        Ok(bouncer)
+    }
+}
+
+impl Drop for PgBouncer {
+    fn drop(&mut self) {
+        if let Some(mut orders) = self.guardian.stdin.take() {
+            // Its end says the same.
+            let _ = orders.write_all(b"end\n");
+        }
+        // It can only fail if somebody else has waited for it, and then it has ended.
+        let _ = self.guardian.wait();
+    }
+}

@@ -1,0 +1,171 @@
+//! The store by way of PgBouncer in transaction pooling, where each transaction may get another connection. `.ci/pgbouncer.py`
+//! fetches PgBouncer and runs these.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use postgres_for_tests::PgBouncer;
+use sqs_once::conformance;
+use sqs_once::store::{Begun, Claimed, Store, StoreErrorKind, Transactions};
+use sqs_once::{Consumer, HandlerError};
+use sqs_once_postgres::{PostgresStore, Transaction};
+use tokio_postgres::types::Type;
+
+use crate::abandoned::{HOLDS, held, is_claimed, until_waiting};
+use crate::orders::{Order, Orders, insert, invoke};
+use crate::support::{Database, completion, connect, new_claims, server, settlement};
+
+/// `max_prepared_statements`: PgBouncer keeps no prepared statement of a client, or some.
+const PREPARED: [u32; 2] = [0, 100];
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const ACKNOWLEDGED: [&str; 0] = [];
+
+impl Database {
+    /// The same database for a store behind PgBouncer.
+    fn behind(self, bouncer: &PgBouncer) -> Self {
+        let url = bouncer.url(&self.url);
+        let store = PostgresStore::from_url(&url).unwrap();
+        Self { url, store, ..self }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs PgBouncer"]
+async fn the_store_keeps_every_promise_behind_pgbouncer() {
+    for prepared in PREPARED {
+        for connections in [1, 4] {
+            let bouncer = PgBouncer::before(server(), connections, prepared);
+            conformance::run(&Database::new().await.behind(&bouncer)).await;
+        }
+    }
+}
+
+/// The effect, by a statement without a name.
+async fn insert_unnamed(order: &Order, tx: &Transaction) -> Result<(), HandlerError> {
+    let insert = "INSERT INTO orders (id) VALUES ($1)";
+    let done = tx.execute_typed(insert, &[(&order.id, Type::TEXT)]).await?;
+    assert_eq!(done, 1);
+    Ok(())
+}
+
+/// Handles orders twice over, of which every other one fails at first, with fewer connections than handlers.
+async fn handle_all(orders: &Orders, consumer: &Consumer, fails: &AtomicBool) {
+    let names: Vec<_> = (0..30).map(|n| format!("o-{n:02}")).collect();
+    let names: Vec<_> = names.iter().map(String::as_str).collect();
+    fails.store(true, Ordering::SeqCst);
+    let failed = invoke(consumer, &names).await;
+    assert_eq!(failed.len(), 15, "{failed:?}");
+    fails.store(false, Ordering::SeqCst);
+    // Two deliveries of everything at the same time.
+    let (one, other) = tokio::join!(invoke(consumer, &names), invoke(consumer, &names));
+    assert_eq!([one, other], [ACKNOWLEDGED; 2]);
+    let counts = "SELECT count(*), count(DISTINCT id),
+            (SELECT count(*) FROM processed_events WHERE status = 'COMPLETED')
+        FROM orders";
+    let counts = orders.database.client.query_one(counts, &[]).await.unwrap();
+    let counts = [0, 1, 2].map(|column| counts.get::<_, i64>(column));
+    assert_eq!(counts, [30; 3]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs PgBouncer"]
+async fn effects_and_their_records_commit_together_behind_pgbouncer() {
+    for prepared in PREPARED {
+        for connections in [1, 4] {
+            let bouncer = PgBouncer::before(server(), connections, prepared);
+            let orders = Orders::new().await;
+            let url = bouncer.url(&orders.database.url);
+            let fails = Arc::new(AtomicBool::new(false));
+            let failing = Arc::clone(&fails);
+            let consumer = orders.consumer_at(&url, move |order, tx| {
+                let failing = Arc::clone(&failing);
+                async move {
+                    // Named statements are for a PgBouncer that keeps them.
+                    match prepared {
+                        0 => insert_unnamed(&order, &tx).await?,
+                        _ => insert(&order, &tx).await?,
+                    }
+                    let is_odd = order.id.ends_with(['1', '3', '5', '7', '9']);
+                    if is_odd && failing.load(Ordering::SeqCst) {
+                        return Err(HandlerError::retry("not yet"));
+                    }
+                    Ok(())
+                }
+            });
+            handle_all(&orders, &consumer, &fails).await;
+        }
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs PgBouncer"]
+async fn no_setting_stays_on_a_connection_that_others_get_next() {
+    let bouncer = PgBouncer::before(server(), 1, 0);
+    let database = Database::new().await.behind(&bouncer);
+    let (store, claims) = (&database.store, new_claims(3));
+    let claimed = store.claim(&claims[..1]).await.remove(0);
+    assert!(
+        matches!(claimed, Ok(Claimed::Written { .. })),
+        "{claimed:?}"
+    );
+    store.settle(&[settlement(&claims[0], completion())]).await;
+    for (claim, commits) in [(&claims[1], true), (&claims[2], false)] {
+        let begun = store.begin(claim, PATIENCE).await.unwrap();
+        let Begun::Open { transaction, .. } = begun else {
+            panic!("a new key was refused");
+        };
+        if commits {
+            let completion = settlement(claim, completion());
+            transaction.commit(completion).await.unwrap();
+        }
+    }
+    let other = connect(&database.url).await;
+    for setting in [
+        "lock_timeout",
+        "statement_timeout",
+        "idle_in_transaction_session_timeout",
+    ] {
+        let current = "SELECT current_setting($1)";
+        let rows = other.query_typed(current, &[(&setting, Type::TEXT)]).await;
+        let found: String = rows.unwrap()[0].get(0);
+        assert_eq!(found, "0", "{setting}");
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs PgBouncer"]
+async fn a_claim_that_was_dropped_while_it_waited_behind_pgbouncer_is_not_written_later() {
+    for hold in HOLDS {
+        let bouncer = PgBouncer::before(server(), 4, 0);
+        let (database, other, claim) = held(hold).await;
+        let database = database.behind(&bouncer);
+        let (store, claims) = (database.store.clone(), [claim.clone()]);
+        let dropped = tokio::spawn(async move { store.claim(&claims).await });
+        until_waiting(&database.client, 1).await;
+        dropped.abort();
+        until_waiting(&database.client, 0).await;
+        other.batch_execute("ROLLBACK").await.unwrap();
+        assert!(!is_claimed(&database, &claim).await, "{hold}");
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs PgBouncer"]
+async fn a_claim_that_was_given_up_in_the_queue_of_pgbouncer_is_not_written_later() {
+    let bouncer = PgBouncer::before(server(), 1, 0);
+    let database = Database::new().await.behind(&bouncer);
+    let busy = connect(&database.url).await;
+    busy.batch_execute("BEGIN").await.unwrap();
+    let claim = new_claims(1).remove(0);
+    let store = &database.store;
+    let error = store.claim(std::slice::from_ref(&claim)).await.remove(0);
+    assert_eq!(error.unwrap_err().kind(), StoreErrorKind::Unanswered);
+    busy.batch_execute("ROLLBACK").await.unwrap();
+    // A request that comes later is answered later.
+    let next = connect(&database.url).await;
+    next.simple_query("SELECT 1").await.unwrap();
+    assert!(!is_claimed(&database, &claim).await);
+}
