@@ -21,6 +21,9 @@ SOURCES = {"sqs": [], "sns": ["--sns"]}
 EFFECTS = {"elsewhere": [], "dynamodb": ["--transactional"], "postgres": ["--postgres"]}
 VARIANTS = {f"new-{'-'.join(choices)}": choices for choices in itertools.product(QUEUES, SOURCES, EFFECTS)}
 ENV = {**os.environ, **LOOPBACK_ONLY_ENV}
+DATABASE_USER = (
+    "arn:${AWS::Partition}:rds-db:${AWS::Region}:${AWS::AccountId}:dbuser:${DatabaseResourceId}/${DatabaseUser}"
+)
 # The projects are built where this workspace is, but what comes out of it, and the local database with it, is their own.
 PROJECT_ENV = {"CARGO_BUILD_BUILD_DIR": str(TARGET), "CARGO_TARGET_DIR": str(FOLDER / "target")}
 
@@ -151,6 +154,14 @@ def check(name, template):
     if tables:
         assert tables["IdempotencyTable"]["TimeToLiveSpecification"] == {"AttributeName": "expiration", "Enabled": True}
         assert all(table["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"] for table in tables.values())
+    if effect == "postgres":
+        (layer,) = of_type(template, "Lambda::LayerVersion")
+        assert function["Layers"] == [{"Ref": layer}]
+        url = function["Environment"]["Variables"]["DATABASE_URL"]["Fn::Sub"]
+        assert url.startswith("postgresql://${DatabaseUser}@${DatabaseHost}/"), "a password in the environment"
+        assert url.endswith("?auth=iam&sslrootcert=/opt/global-bundle.pem")
+    else:
+        assert "Layers" not in function
     # The permissions to join a network are of those who name one.
     policies = only(template, "IAM::Role")[1]["Policies"]
     assert [policy.get("Fn::If", [None])[0] for policy in policies[1:]] == (["HasVpc"] if effect == "postgres" else [])
@@ -164,7 +175,7 @@ def check(name, template):
                 arn("OrdersTable"): {"dynamodb:PutItem"},
                 arn("StockTable"): {"dynamodb:UpdateItem"},
             },
-            "postgres": {},
+            "postgres": {json.dumps({"Fn::Sub": DATABASE_USER}): {"rds-db:connect"}},
         }[effect],
         arn("Queue"): POLLING,
         arn("DeadLetterQueue"): {"sqs:SendMessage"},

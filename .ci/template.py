@@ -24,6 +24,8 @@ def transform(path="template.yaml"):
         if resource["Type"] == "AWS::Serverless::Function":
             # `sam package` would have uploaded it.
             resource["Properties"]["CodeUri"] = "s3://bucket/function.zip"
+        elif resource["Type"] == "AWS::Serverless::LayerVersion":
+            resource["Properties"]["ContentUri"] = "s3://bucket/layer.zip"
     return sam.transform(template, {"AWS::Region": AWS_ENV["AWS_REGION"]}, NoManagedPolicies())
 
 

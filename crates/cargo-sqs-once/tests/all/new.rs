@@ -207,6 +207,50 @@ fn the_migration_is_the_schema_of_the_store() {
 }
 
 #[test]
+fn no_password_of_a_database_is_in_the_functions_environment() {
+    let files = Folder::new().make(&["payments", "--postgres"]);
+    let template = &files["template.yaml"];
+    let template = &Yaml::load_from_str(template).unwrap()[0];
+    let at = |names: &[&str]| {
+        let found = names
+            .iter()
+            .try_fold(template, |yaml, name| yaml.as_mapping_get(name));
+        found.unwrap_or_else(|| panic!("the template has no {names:?}"))
+    };
+    let variables = [
+        "Resources",
+        "Function",
+        "Properties",
+        "Environment",
+        "Variables",
+    ];
+    for (name, value) in at(&variables).as_mapping().unwrap() {
+        let value = format!("{value:?}");
+        for way in ["secretsmanager", "PASSWORD", "Password", "Secret"] {
+            assert!(!value.contains(way), "{name:?}: {value}");
+        }
+    }
+    let url = at(&[&variables[..], &["DATABASE_URL"]].concat());
+    let url = format!("{url:?}");
+    assert!(
+        url.contains("${DatabaseUser}@${DatabaseHost}/${DatabaseName}?auth=iam"),
+        "{url}"
+    );
+
+    // The name of the file that the template refers to, and how to come by it.
+    assert!(url.contains("sslrootcert=/opt/global-bundle.pem"), "{url}");
+    let layer = at(&[
+        "Resources",
+        "DatabaseCertificates",
+        "Properties",
+        "ContentUri",
+    ]);
+    assert_eq!(layer.as_str(), Some("certificates"));
+    let fetch = "--output certificates/global-bundle.pem https://truststore.pki.rds.amazonaws.com/";
+    assert!(files["README.md"].contains(fetch));
+}
+
+#[test]
 fn a_name_that_fits_nowhere_is_wrong_usage() {
     let folder = Folder::new();
     let too_long = "a".repeat(61);

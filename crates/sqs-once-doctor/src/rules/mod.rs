@@ -51,6 +51,7 @@ const DYNAMODB_TTL: &str =
 const IAM: &str = "https://docs.aws.amazon.com/lambda/latest/dg/lambda-intro-execution-role.html";
 const LAMBDA_TIMEOUT: &str =
     "https://docs.aws.amazon.com/lambda/latest/dg/configuration-timeout.html";
+const VARIABLES: &str = "https://docs.aws.amazon.com/lambda/latest/dg/configuration-envvars.html";
 const PANIC: &str = "https://doc.rust-lang.org/cargo/reference/profiles.html#panic";
 
 /// All rules.
@@ -190,6 +191,14 @@ pub static RULES: &[Rule] = &[
         why: "Nothing starts within the margin before the deadline, so every message fails.",
         url: LAMBDA_TIMEOUT,
         check: settings::deadline_margin,
+    },
+    Rule {
+        id: "password-in-environment",
+        severity: Severity::Warning,
+        title: "A database's password is in the function's environment",
+        why: "Everyone who may read the function's configuration can read it, and it stays in templates, deployments and their history.",
+        url: VARIABLES,
+        check: settings::password,
     },
     Rule {
         id: "ttl-missing",

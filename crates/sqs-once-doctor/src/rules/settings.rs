@@ -128,6 +128,68 @@ pub(super) fn deadline_margin(deployment: &Deployment) -> Vec<Problem> {
         .collect()
 }
 
+pub(super) fn password(deployment: &Deployment) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let functions = deployment.consuming_functions();
+    for function in functions.filter(|function| function.uses_sqs_once()) {
+        for (name, field) in &function.environment {
+            let place = match field {
+                Field::Known(value, place) if name == PASSWORD || has_password(value) => place,
+                // By whatever name it is looked up, it is there once the function is deployed.
+                Field::Unknown if name == PASSWORD => &function.site.place,
+                _ => continue,
+            };
+            let (field, variable) = match name == PASSWORD {
+                true => (&Field::Missing, "DATABASE_URL"),
+                false => (field, name.as_str()),
+            };
+            const TOKEN: &str = "postgresql://USER@HOST/DATABASE?auth=iam";
+            problems.push(Problem {
+                place: place.clone(),
+                message: format!(
+                    "The function {} has a password in {name}.",
+                    function.site.id
+                ),
+                // The user and the permission are for somebody to make.
+                remedy: Remedy::set(
+                    field,
+                    &function.site,
+                    &["Environment", "Variables", variable],
+                    TOKEN,
+                    format!("{variable} = \"{TOKEN}\""),
+                )
+                .by_hand(),
+            });
+        }
+    }
+    problems
+}
+
+const PASSWORD: &str = "PGPASSWORD";
+
+/// Whether this is a connection string of PostgreSQL with a password, as a URL or as `key=value` pairs.
+fn has_password(text: &str) -> bool {
+    let url = ["postgresql://", "postgres://"]
+        .iter()
+        .find_map(|scheme| text.strip_prefix(scheme));
+    match url {
+        Some(url) => {
+            let user = url
+                .split_once('@')
+                .and_then(|(user, _)| user.split_once(':'));
+            let parameters = url.split_once('?').map_or("", |(_, parameters)| parameters);
+            let mut parameters = parameters.split('&');
+            user.is_some_and(|(_, password)| !password.is_empty())
+                || parameters.any(|one| one.starts_with("password="))
+        }
+        None => {
+            let pairs = || text.split_whitespace();
+            pairs().any(|pair| pair.starts_with("host="))
+                && pairs().any(|pair| pair.starts_with("password="))
+        }
+    }
+}
+
 /// The consuming functions that have a variable with such a value.
 fn variable<'a>(
     deployment: &'a Deployment,
