@@ -1,5 +1,7 @@
 //! The arguments that say which AWS account and which table is meant.
 
+use std::path::PathBuf;
+
 use clap::Args;
 
 /// Which account. Credentials are those that the AWS CLI finds.
@@ -24,6 +26,15 @@ pub(crate) struct TableArgs {
     /// The consumer's namespace: in the table, what stands before the `#` [default: SQS_ONCE_NAMESPACE]
     #[arg(long, value_name = "NAME", help_heading = "Table")]
     pub(crate) namespace: Option<String>,
+
+    /// A file with the secret that hashes the consumer's keys, if one does; a line break at its end does not count
+    #[arg(
+        long,
+        value_name = "PATH",
+        help_heading = "Table",
+        hide_short_help = true
+    )]
+    pub(crate) key_secret_file: Option<PathBuf>,
 
     /// The table's partition key, if the consumer's `TableLayout` names another
     #[arg(

@@ -2,8 +2,9 @@
 
 use super::args::Attribute;
 use super::{AccountArgs, TableArgs};
+use sqs_once::ConfigError;
 use sqs_once::aws_sdk_dynamodb::Client;
-use sqs_once::key::{InvalidNamespace, Namespace};
+use sqs_once::key::{InvalidNamespace, KeySecret, Namespace};
 use sqs_once::store::{DynamoDbStore, LayoutError, TableLayout};
 use sqs_once_operate::{DeadLetters, Keys, sdk_config};
 
@@ -16,6 +17,13 @@ pub(crate) enum ConnectError {
     Layout(#[from] LayoutError),
     #[error(transparent)]
     Namespace(#[from] InvalidNamespace),
+    #[error("the file of --key-secret-file, {path}, can't be read")]
+    SecretFile {
+        path: String,
+        source: std::io::Error,
+    },
+    #[error(transparent)]
+    Secret(#[from] ConfigError),
     #[error(transparent)]
     Operate(#[from] sqs_once_operate::Error),
 }
@@ -65,7 +73,19 @@ fn table(args: &TableArgs) -> Option<String> {
 pub(crate) fn namespace(args: &TableArgs) -> Result<Option<Namespace>, ConnectError> {
     let name = args.namespace.clone();
     let name = name.or_else(|| variable("SQS_ONCE_NAMESPACE"));
-    Ok(name.map(Namespace::new).transpose()?)
+    let Some(namespace) = name.map(Namespace::new).transpose()? else {
+        return Ok(None);
+    };
+    let Some(path) = &args.key_secret_file else {
+        return Ok(Some(namespace));
+    };
+    let secret = std::fs::read(path).map_err(|source| ConnectError::SecretFile {
+        path: path.display().to_string(),
+        source,
+    })?;
+    let secret = secret.strip_suffix(b"\n").unwrap_or(&secret);
+    let secret = secret.strip_suffix(b"\r").unwrap_or(secret);
+    Ok(Some(namespace.key_secret(KeySecret::new(secret)?)))
 }
 
 fn layout(args: &TableArgs) -> TableLayout {

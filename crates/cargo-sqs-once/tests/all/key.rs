@@ -3,7 +3,7 @@
 use crate::support::{AtTerminal, Run, command, dynamodb};
 use serde_json::{Value, json};
 use sqs_once::BusinessKey;
-use sqs_once::key::Namespace;
+use sqs_once::key::{KeySecret, Namespace};
 use sqs_once_local::LocalDynamoDb;
 use std::process::{Command, Stdio};
 use std::time::SystemTime;
@@ -453,4 +453,52 @@ fn every_help_ends_with_examples() {
             assert!(examples.contains("cargo sqs-once key "), "{examples}");
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_is_hashed_with_a_secret_is_found_with_the_secret_alone() {
+    let secret = "the secret of these tests";
+    let keyed = Namespace::new("payments").unwrap();
+    let keyed = keyed.key_secret(KeySecret::new(secret).unwrap());
+    let order = keyed.item_id(&BusinessKey::of("order-42").unwrap());
+    let table = Table::with([completed(order.as_str())]).await;
+    let run = table.key(&["show", "order-42"]);
+    assert!(!run.stdout.contains(order.as_str()), "{}", run.stdout);
+
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    for text in [
+        secret.to_owned(),
+        format!("{secret}\n"),
+        format!("{secret}\r\n"),
+    ] {
+        let run = table.key(&[
+            "show",
+            "--key-secret-file",
+            &file("secret", &text),
+            "order-42",
+        ]);
+        run.assert_done();
+        assert!(run.stdout.contains(order.as_str()), "{}", run.stdout);
+    }
+    let run = table.key(&[
+        "show",
+        "--key-secret-file",
+        &file("short", "hunter2"),
+        "order-42",
+    ]);
+    assert!(run.stderr.contains("a secret of 7 bytes"), "{}", run.stderr);
+    assert!(!run.stderr.contains("hunter2"), "{}", run.stderr);
+    let nowhere = folder.path().join("nowhere");
+    let run = table.key(&[
+        "show",
+        "--key-secret-file",
+        nowhere.to_str().unwrap(),
+        "order-42",
+    ]);
+    assert!(run.stderr.contains("--key-secret-file"), "{}", run.stderr);
 }

@@ -1,4 +1,4 @@
-//! Two versions of a consumer on one table, each with a namespace of its own, while the second takes over: simulated
+//! Two versions of a consumer on one table, each with a namespace or a secret of its own, while the second takes over: simulated
 //! schedules in which requests are slow, lost or late, answers are lost and processes die, over seeds. The first that fails is
 //! printed.
 
@@ -9,7 +9,7 @@ use std::time::Duration;
 use aws_lambda_events::event::sqs::{SqsEvent, SqsMessage};
 use lambda_runtime::{Context, LambdaEvent};
 use serde_json::{Value, json};
-use sqs_once::key::{ItemId, Namespace};
+use sqs_once::key::{ItemId, KeySecret, Namespace};
 use sqs_once::store::{
     Claim, Claimed, Item, Settled, Settlement, Settling, StoreError, StoreErrorKind, StoreFuture,
 };
@@ -20,7 +20,38 @@ use tower_service::Service;
 const SEEDS: u64 = 800;
 const KEYS: u64 = 3;
 const TIMEOUT: Duration = Duration::from_secs(6);
-const VERSIONS: [(&str, &str); 2] = [("old", "new"), ("new", "old")];
+
+/// Where a version keeps its keys.
+#[derive(Clone, Copy, Debug)]
+struct Ids {
+    namespace: &'static str,
+    secret: Option<u8>,
+}
+
+impl Ids {
+    const fn new(namespace: &'static str, secret: Option<u8>) -> Self {
+        Self { namespace, secret }
+    }
+
+    fn secret(self) -> Option<KeySecret> {
+        self.secret.map(|byte| KeySecret::new([byte; 32]).unwrap())
+    }
+
+    fn namespace(self) -> Namespace {
+        let namespace = Namespace::new(self.namespace).unwrap();
+        match self.secret() {
+            Some(secret) => namespace.key_secret(secret),
+            None => namespace,
+        }
+    }
+}
+
+/// What two versions differ in: the namespace, that one has a secret, or the secret.
+const CHANGES: [[Ids; 2]; 3] = [
+    [Ids::new("old", None), Ids::new("new", None)],
+    [Ids::new("old", None), Ids::new("old", Some(7))],
+    [Ids::new("old", Some(7)), Ids::new("old", Some(8))],
+];
 
 /// Chance that a seed decides.
 #[derive(Clone, Debug)]
@@ -68,6 +99,7 @@ struct Told {
 
 #[derive(Clone)]
 struct World {
+    versions: [Ids; 2],
     dice: Dice,
     memory: MemoryStore,
     watch: Watch,
@@ -113,7 +145,8 @@ impl Store for Remote {
     fn claim<'a>(&'a self, claims: &'a [Claim]) -> StoreFuture<'a, Claimed> {
         Box::pin(async move {
             if self.world.looks_first {
-                let items = ids().map(|id| (id.clone(), self.world.memory.get(&id)));
+                let items =
+                    ids(self.world.versions).map(|id| (id.clone(), self.world.memory.get(&id)));
                 self.seen_first.lock().unwrap().extend(items);
             }
             if self.world.is_troubled() && self.world.dice.below(10) == 0 {
@@ -164,11 +197,11 @@ impl Store for Remote {
 }
 
 /// Every id that is in the table.
-fn ids() -> impl Iterator<Item = ItemId> {
-    VERSIONS.into_iter().flat_map(|(namespace, _)| {
+fn ids(versions: [Ids; 2]) -> impl Iterator<Item = ItemId> {
+    versions.into_iter().flat_map(|version| {
         (0..KEYS).map(move |key| {
             let key = BusinessKey::of(&format!("k{key}")).unwrap();
-            Namespace::new(namespace).unwrap().item_id(&key)
+            version.namespace().item_id(&key)
         })
     })
 }
@@ -176,6 +209,7 @@ fn ids() -> impl Iterator<Item = ItemId> {
 impl World {
     fn new(seed: u64, looks_first: bool) -> Self {
         Self {
+            versions: CHANGES[seed as usize % CHANGES.len()],
             dice: Dice(Arc::new(Mutex::new(seed))),
             memory: MemoryStore::new(),
             watch: Watch(Instant::now()),
@@ -189,7 +223,8 @@ impl World {
         *self.troubled.lock().unwrap()
     }
 
-    fn consumer(&self, (own, other): (&str, &str)) -> Consumer {
+    fn consumer(&self, version: usize) -> Consumer {
+        let (own, other) = (self.versions[version], self.versions[1 - version]);
         let (told, dice) = (Arc::clone(&self.told), self.dice.clone());
         let remote = Remote {
             world: self.clone(),
@@ -199,11 +234,16 @@ impl World {
             0 => InProgress::ReturnToQueue,
             _ => InProgress::Wait(Duration::from_secs(2)),
         };
-        sqs_once::consumer::<Value>()
-            .key(|order: &Value| order["id"].as_str().map(str::to_owned))
-            .namespace(own)
+        let consumer = sqs_once::consumer::<Value>();
+        let consumer = consumer.key(|order: &Value| order["id"].as_str().map(str::to_owned));
+        let consumer = match own.secret() {
+            Some(secret) => consumer.key_secret(secret),
+            None => consumer,
+        };
+        consumer
+            .namespace(own.namespace)
             .in_progress(in_progress)
-            .also_read(Namespace::new(other).unwrap())
+            .also_read(other.namespace())
             .store(remote)
             .clock(self.watch.clone())
             .random(self.dice.clone())
@@ -227,7 +267,7 @@ impl World {
     }
 
     /// One delivery of messages to one version, in a process that may die before its handlers start.
-    async fn deliver(&self, version: (&str, &str), keys: Vec<u64>, dies_after: Option<Duration>) {
+    async fn deliver(&self, version: usize, keys: Vec<u64>, dies_after: Option<Duration>) {
         let mut consumer = self.consumer(version);
         let mut event = SqsEvent::default();
         event.records = keys
@@ -264,7 +304,7 @@ impl World {
         let deliveries = (0..2 + self.dice.below(8)).map(|_| {
             let world = self.clone();
             let dice = &world.dice;
-            let version = VERSIONS[dice.below(2) as usize];
+            let version = dice.below(2) as usize;
             let keys = (0..KEYS).filter(|_| dice.below(2) == 0).collect();
             let starts_after = dice.millis(3000);
             let dies_after = (dice.below(4) == 0).then(|| dice.millis(600));
@@ -278,7 +318,7 @@ impl World {
         }
         *self.troubled.lock().unwrap() = false;
         sleep(TIMEOUT * 2).await;
-        for version in VERSIONS {
+        for version in [0, 1] {
             self.deliver(version, (0..KEYS).collect(), None).await;
         }
         let told = self.told.lock().unwrap();
