@@ -12,8 +12,8 @@ use super::{Fingerprint, HexDigest};
 
 /// A secret for the hash of keys and fingerprints: HMAC-SHA-256 instead of SHA-256.
 ///
-/// Without one, whoever reads the table, the logs or the dead-letter queue can guess keys that are easy to enumerate, such
-/// as order numbers, and compare hashes. [`Consumer::key_secret`](crate::Consumer::key_secret) sets it.
+/// Without one, a reader of the table, the logs or the dead-letter queue can guess keys that are easy to enumerate, such as
+/// order numbers, and compare hashes. [`Consumer::key_secret`](crate::Consumer::key_secret) sets it.
 ///
 /// ```
 /// use sqs_once::BusinessKey;

@@ -12,7 +12,7 @@ use super::{Envelope, EnvelopeError, Opened};
 /// [`Message::attribute`] and as a [`MessageAttribute`](crate::MessageAttribute) key. What SNS says of
 /// the message is [`SnsMeta`]. A message whose own attribute has another value than the envelope's is terminal.
 ///
-/// **An envelope proves nothing.** Whoever may send to the queue can write one, with any topic and any attributes.
+/// **An envelope proves nothing.** Everyone who may send to the queue can write one, with any topic and any attributes.
 ///
 /// A body that is no SNS envelope is the payload itself: that is what arrives where the subscription has
 /// *raw message delivery* on, with the attributes as the message's own. So a subscription can be
