@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sqs_once::store::{Claim, Claimed, Store, StoreErrorKind};
+use sqs_once::store::{Claim, Claimed, Fence, Seen, Store, StoreErrorKind};
 use sqs_once_postgres::PostgresStore;
 use tokio::time::timeout;
 use tokio_postgres::Client;
@@ -35,10 +35,13 @@ pub(crate) async fn until_waiting(client: &Client, sessions: i64) {
 /// A database in which another transaction holds the key of a claim.
 pub(crate) async fn held(hold: &str) -> (Database, Client, Claim) {
     let database = Database::new().await;
-    let claim = new_claims(1).remove(0);
+    let mut claim = new_claims(1).remove(0);
     let lapsed = "INSERT INTO processed_events (id, status, in_progress_expiration, fence)
         SELECT $1, 'INPROGRESS', 1, 1 WHERE $2";
     let is_there = hold.starts_with("UPDATE");
+    if is_there {
+        claim.seen = Seen::Item(Some(Fence::from_stored(1)));
+    }
     let id = claim.id.as_str();
     let client = &database.client;
     client.execute(lapsed, &[&id, &is_there]).await.unwrap();
