@@ -27,8 +27,14 @@ impl<Phase> Consumer<Phase> {
     /// | `sqs-once-error-chain` | the error and its causes, at most 16 KiB; absent when it says no more than the reason |
     ///
     /// SQS takes 10 attributes and 1 MiB a message. Where there is no room for all of them, they are left
-    /// out from the table's end, the reason last; reason and chain are shortened first. Characters that
-    /// SQS refuses become `U+FFFD`. A message that comes back from the dead-letter queue and fails again
+    /// out from the table's end, the reason last; reason and chain are shortened first. A message that has
+    /// 10 attributes of its own gets none of these: the log line of its record has the reason. A queue whose
+    /// `MaximumMessageSize` is too small for the message with these attributes gets it without them.
+    ///
+    /// The queue that a message came from is refused: the record fails, with the reason in the log, and the
+    /// consumer does not start where `queue_url` or `SQS_ONCE_QUEUE_URL` names that same queue.
+    ///
+    /// Characters that SQS refuses become `U+FFFD`. A message that comes back from the dead-letter queue and fails again
     /// has these attributes of its last move only. A message whose body can't be read at all is not sent:
     /// only redrive can move it whole.
     ///

@@ -109,7 +109,7 @@ fn added(message: &Message, cause: &Cause, function: Option<&str>) -> [Added; 7]
 
 /// The message's own attributes, as they came. What an earlier move added is about that move, and
 /// gives way.
-fn original(message: &Message) -> Result<Attributes, Box<dyn Error + Send + Sync>> {
+pub(super) fn original(message: &Message) -> Result<Attributes, Box<dyn Error + Send + Sync>> {
     let own = message
         .attributes()
         .filter(|(name, _)| !name.starts_with(PREFIX));

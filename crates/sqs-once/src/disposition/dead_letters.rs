@@ -4,13 +4,15 @@ use std::collections::HashMap;
 use std::error::Error;
 
 use aws_sdk_sqs::Client;
+use aws_sdk_sqs::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_sqs::operation::send_message::SendMessageError;
 use aws_sdk_sqs::types::{MessageSystemAttributeNameForSends, MessageSystemAttributeValue};
 use futures_util::future::BoxFuture;
 
 use crate::config::process_env;
 use crate::record::Message;
 
-use super::attributes::attributes;
+use super::attributes::{attributes, original};
 use super::sqs::said;
 use super::{Cause, DeadLetters};
 
@@ -29,6 +31,18 @@ impl DeadLetterQueue {
             function: process_env("AWS_LAMBDA_FUNCTION_NAME"),
         }
     }
+
+    /// Whether the message came from this very queue.
+    fn is_source_of(&self, message: &Message) -> bool {
+        let mut parts = message.queue_arn().unwrap_or_default().split(':').skip(3);
+        let (Some(region), Some(account), Some(name)) = (parts.next(), parts.next(), parts.next())
+        else {
+            return false;
+        };
+        // The SDK asks its own region, whatever the URL's host says.
+        let own = self.client.config().region();
+        own.is_none_or(|own| own.as_ref() == region) && place(&self.url) == Some((account, name))
+    }
 }
 
 impl DeadLetters for DeadLetterQueue {
@@ -39,15 +53,17 @@ impl DeadLetters for DeadLetterQueue {
         cause: &'a Cause,
     ) -> BoxFuture<'a, Result<(), Box<dyn Error + Send + Sync>>> {
         Box::pin(async move {
-            let body = body(message)?;
+            if self.is_source_of(message) {
+                return Err(ITSELF.into());
+            }
             let is_fifo = self.url.ends_with(".fifo");
             let group = message.group_id();
             let trace = message.system_attribute("AWSTraceHeader");
-            self.client
+            let request = self
+                .client
                 .send_message()
                 .queue_url(&self.url)
-                .message_body(body)
-                .set_message_attributes(Some(attributes(message, cause, self.function.as_deref())?))
+                .message_body(body(message)?)
                 .set_message_system_attributes(trace.map(trace_header).transpose()?)
                 .set_message_group_id(match group {
                     None if is_fifo => Some(message.id().to_owned()),
@@ -55,13 +71,37 @@ impl DeadLetters for DeadLetterQueue {
                 })
                 // The same message may be sent again when an answer is lost; within five minutes a
                 // FIFO queue keeps only one of them.
-                .set_message_deduplication_id(is_fifo.then(|| message.id().to_owned()))
-                .send()
-                .await
-                .map_err(|error| said(&error, "sqs:SendMessage"))?;
+                .set_message_deduplication_id(is_fifo.then(|| message.id().to_owned()));
+            let own = original(message)?;
+            let whole = attributes(message, cause, self.function.as_deref())?;
+            let adds = whole.len() > own.len();
+            let with = |attributes| request.clone().set_message_attributes(Some(attributes));
+            let mut sent = with(whole).send().await;
+            // The queue's own `MaximumMessageSize` may leave less room than SQS does.
+            if adds && sent.as_ref().is_err_and(is_invalid) {
+                sent = with(own).send().await;
+            }
+            sent.map_err(|error| said(&error, "sqs:SendMessage"))?;
             Ok(())
         })
     }
+}
+
+const ITSELF: &str = "SQS_ONCE_DLQ_URL, or the code's `dead_letter_queue`, names the queue that the message came from: \
+                      a copy there would come back for ever";
+
+/// What SQS answers of a message that is too long, and of other things that are wrong with one.
+fn is_invalid(error: &SdkError<SendMessageError>) -> bool {
+    error
+        .code()
+        .is_some_and(|code| code.contains("InvalidParameterValue"))
+}
+
+/// Account and name of the queue at a URL: the end of its path.
+pub(super) fn place(url: &str) -> Option<(&str, &str)> {
+    let (rest, name) = url.trim_end_matches('/').rsplit_once('/')?;
+    let (_, account) = rest.rsplit_once('/')?;
+    Some((account, name))
 }
 
 /// The body, without which there is nothing to send.

@@ -2,15 +2,20 @@
 
 use std::sync::Arc;
 
-#[cfg(feature = "sqs")]
-use crate::config::process_env;
 use crate::config::{ConfigError, EnvSettings};
+#[cfg(feature = "sqs")]
+use crate::config::{process_env, unusable};
 use crate::random::Random;
 use crate::time::Clock;
 
 use super::{AfterDeadLetter, DeadLetters, Visibility};
 #[cfg(feature = "sqs")]
-use super::{Backoff, dead_letters::DeadLetterQueue, sqs, visibility::SourceQueue};
+use super::{
+    Backoff,
+    dead_letters::{DeadLetterQueue, place},
+    sqs,
+    visibility::SourceQueue,
+};
 
 /// What the code sets; `None` leaves it to the environment.
 #[derive(Clone, Default)]
@@ -48,6 +53,18 @@ impl DispositionSettings {
     ) -> Result<Disposition, ConfigError> {
         let dead_letter_queue = self.dead_letter_queue.as_ref().or(env.dlq_url.as_ref());
         let queue = self.queue.as_ref().or(env.queue_url.as_ref());
+        if let (Some(dead_letters), Some(source)) = (dead_letter_queue, queue)
+            && place(dead_letters) == place(source)
+        {
+            return Err(unusable(
+                match self.dead_letter_queue {
+                    Some(_) => "the consumer's dead_letter_queue",
+                    None => "SQS_ONCE_DLQ_URL",
+                },
+                "is the consumer's own queue, to which its terminal messages would come back for ever",
+                "the URL of another queue",
+            ));
+        }
         #[cfg(feature = "testing")]
         if self.is_isolated && self.client.is_none() {
             let queues = Arc::new(super::isolated::Queues::new(self.backoff, random));

@@ -262,6 +262,87 @@ async fn a_message_with_ten_attributes_is_moved_as_it_is_and_one_with_nine_gets_
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_queue_that_takes_less_than_sqs_does_gets_the_message_without_what_is_added() {
+    // What SQS answers of a message above the queue's `MaximumMessageSize`, in both of its protocols' words.
+    for code in [
+        "InvalidParameterValue",
+        "com.amazon.coral.service#InvalidParameterValueException",
+    ] {
+        let (bench, sqs) = (Bench::new(), Sqs::turns([Turn::Refuse(code)]));
+        let consumer = refusing(&bench, &sqs, DLQ, no_such_card);
+        let mut record = order("o-1");
+        record["messageAttributes"] = json!({ "tenant": string("seven") });
+        assert!(bench.invoke(&consumer, event([record])).await.is_empty());
+        let [with, without] = sqs.asked("SendMessage").try_into().unwrap();
+        assert_eq!(text(&with, "sqs-once-reason"), Some("no such card"));
+        let tenant = json!({ "tenant": { "DataType": "String", "StringValue": "seven" } });
+        assert_eq!(without["MessageAttributes"], tenant);
+        assert_eq!(without["MessageBody"], with["MessageBody"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_its_dead_letter_queue_never_takes_stays_in_its_own() {
+    for (own, requests) in [(0, 2), (10, 1)] {
+        let (bench, sqs) = (
+            Bench::new(),
+            Sqs::always(Turn::Refuse("InvalidParameterValue")),
+        );
+        let consumer = refusing(&bench, &sqs, DLQ, no_such_card);
+        let mut record = order("o-1");
+        let names = (0..own).map(|at| (format!("own-{at}"), string("x")));
+        record["messageAttributes"] = Value::Object(names.collect());
+        assert_eq!(bench.invoke(&consumer, event([record])).await, ["m-0"]);
+        // Nothing was added to one with ten attributes, so that nothing can be left out.
+        assert_eq!(sqs.asked("SendMessage").len(), requests);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_is_never_sent_to_the_queue_that_it_came_from() {
+    for (url, is_refused) in [
+        (
+            "https://sqs.eu-central-1.amazonaws.com/123456789012/orders",
+            true,
+        ),
+        (
+            "https://eu-central-1.queue.amazonaws.com/123456789012/orders/",
+            true,
+        ),
+        ("http://localhost:4566/123456789012/orders", true),
+        // The SDK asks the function's own region, whatever the host says.
+        (
+            "https://sqs.us-east-1.amazonaws.com/123456789012/orders",
+            true,
+        ),
+        (
+            "https://sqs.eu-central-1.amazonaws.com/999999999999/orders",
+            false,
+        ),
+        (DLQ, false),
+    ] {
+        let (bench, sqs) = (Bench::new(), Sqs::default());
+        let consumer = refusing(&bench, &sqs, url, no_such_card);
+        let failed = bench.invoke(&consumer, event([order("o-1")])).await;
+        assert_eq!(failed.len(), usize::from(is_refused), "{url}");
+        assert_eq!(sqs.requests().is_empty(), is_refused, "{url}");
+        let said = "names the queue that the message came from";
+        assert_eq!(bench.log.all().contains(said), is_refused, "{url}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_consumer_whose_dead_letter_queue_is_its_own_queue_does_not_start() {
+    let (bench, sqs) = (Bench::new(), Sqs::default());
+    let own = "https://sqs.eu-central-1.amazonaws.com/123456789012/orders";
+    let consumer = refusing(&bench, &sqs, own, no_such_card).queue_url(own);
+    let error = bench.try_invoke(&consumer, event([order("o-1")])).await;
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("the consumer's own queue"), "{error}");
+    assert!(sqs.requests().is_empty());
+}
+
 /// An order whose body has just so many bytes.
 fn order_of(size: usize) -> Value {
     let empty = json!({ "id": "o-1", "note": "" }).to_string();
