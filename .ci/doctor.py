@@ -1,6 +1,9 @@
 """Holds the doctor to cfn-lint, to SARIF's schema, and to templates that others published."""
 
+import base64
+import hashlib
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -19,14 +22,24 @@ EXPECTED = ROOT / ".ci" / "doctor-public.txt"
 
 # What cfn-lint sees as well, of two resources that stand side by side.
 SEEN_BY_CFN_LINT = {"fifo-with-standard-dead-letter-queue", "visibility-timeout-below-function-timeout"}
-SARIF_SCHEMA = "@microsoft/jest-sarif@1.0.0-beta.0"
+# Packages of npm, with the hash that npm gives each: `npm view PACKAGE dist.integrity`.
+SARIF_SCHEMA = (
+    "@microsoft/jest-sarif@1.0.0-beta.0",
+    "sha512-A1fOhPd6Ic5iDk4F9YPw1qNB4XF+7+IviR7xl8r2F6QzQkx5cpY9LsGk2rExiFIEcBbjpVnSmwWGBukASkiQ9A==",
+)
 # What the AWS CDK makes of AWS's own patterns for queues.
 PATTERNS = (
-    "@aws-solutions-constructs/aws-sqs-lambda@2.104.0",
-    "@aws-solutions-constructs/aws-lambda-sqs-lambda@2.103.0",
+    (
+        "@aws-solutions-constructs/aws-sqs-lambda@2.104.0",
+        "sha512-CYK/MQv1qlcasUx3qYrbqU+IIpyn+ES1I84C1M7YDlysYftFJVYh1pe6e6FtTIK3DKig1UOWczSzM/Z0XJlkRw==",
+    ),
+    (
+        "@aws-solutions-constructs/aws-lambda-sqs-lambda@2.103.0",
+        "sha512-wW9ow224uKPmNIhkiFQEQOIfPHQHFWar7QMwuCvqTo18Bvats0uqvOljliFH20SWAjVOqPxt/sW+a66g3gEBrg==",
+    ),
 )
 # A linter's own templates: whatever people have reported.
-LINTER = "cfn-lint==1.53.3"
+LINTER = "cfn-lint"
 
 
 def doctor(*arguments):
@@ -36,22 +49,28 @@ def doctor(*arguments):
     return run.returncode, run.stdout, run.stderr
 
 
-def npm(package):
+def npm(package, integrity):
     """A package's files."""
     folder = OUT / package.replace("/", "-")
     folder.mkdir()
     command = ["npm", "pack", "--silent", "--pack-destination", folder, package]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    (archive,) = folder.iterdir()
+    found = "sha512-" + base64.b64encode(hashlib.sha512(archive.read_bytes()).digest()).decode()
+    assert found == integrity, f"{package} is {found}"
     return unpack(folder)
 
 
-def sdist(requirement):
-    """A Python package's source, with its tests."""
-    folder = OUT / requirement
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:"]
+def sdist(name):
+    """A Python package's source, with its tests, of the version and with a hash that .ci/requirements.txt has."""
+    folder = OUT / name
+    folder.mkdir()
+    pinned = (ROOT / ".ci" / "requirements.txt").read_text()
+    only = OUT / f"{name}.txt"
+    only.write_text(re.search(rf"^{name}==(.*\\\n)*.*\n", pinned, re.MULTILINE)[0])
     # Only what builds it comes as a wheel.
-    command[-1] = requirement.partition("==")[0]
-    subprocess.run([*command, "--dest", folder, requirement], check=True)
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", name]
+    subprocess.run([*command, "--require-hashes", "--dest", folder, "--requirement", only], check=True)
     return unpack(folder)
 
 
@@ -111,7 +130,7 @@ def cfn_lint(templates):
 
 def sarif():
     """SARIF by its schema, for a template and for a Terraform plan."""
-    schema = json.loads((npm(SARIF_SCHEMA) / "package/lib/schemas/sarif-2.1.0-rtm.5.json").read_text())
+    schema = json.loads((npm(*SARIF_SCHEMA) / "package/lib/schemas/sarif-2.1.0-rtm.5.json").read_text())
     validator = jsonschema.validators.validator_for(schema)(schema)
     plan = RULES.parent / "plans" / "bad.json"
     results = 0
@@ -127,7 +146,7 @@ def sarif():
 def public_templates():
     """Templates of other people: the doctor ends with each, and finds what was judged to be there by hand."""
     lines, examined, refused = [], 0, 0
-    for folder in (*map(npm, PATTERNS), sdist(LINTER)):
+    for folder in (*(npm(*pattern) for pattern in PATTERNS), sdist(LINTER)):
         snapshots = [it for it in folder.rglob("*.template.json") if "DeployAssert" not in it.name]
         fixtures = [it for it in folder.rglob("*") if "fixtures/templates" in str(it) and it.suffix in (".yaml", ".yml", ".json")]
         for template in sorted({*snapshots, *fixtures}):

@@ -1,0 +1,114 @@
+"""Holds the crates of both lock files to the RustSec advisory database: as it is now, or else to the snapshot of it.
+
+`python3 .ci/advisories.py --snapshot CLONE` writes the snapshot from a clone of https://github.com/rustsec/advisory-db.
+"""
+
+import datetime
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+OUT = ROOT / "target" / "ci" / "advisories"
+SNAPSHOT = ROOT / ".ci" / "advisories.json"
+DATABASE = "https://github.com/RustSec/advisory-db"
+MANIFESTS = ("Cargo.toml", "fuzz/Cargo.toml")
+# An older snapshot has missed too much to go unmentioned.
+OLD = datetime.timedelta(days=30)
+
+
+def git(folder, *arguments):
+    command = ["git", "-c", "user.name=ci", "-c", "user.email=ci@localhost", "-c", "commit.gpgsign=false", *arguments]
+    return subprocess.run(command, cwd=folder, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def write_snapshot(clone):
+    """The advisories of the crates that are used, and which crates these are."""
+    paths = git(clone, "ls-tree", "-r", "--name-only", "HEAD", "crates/").splitlines()
+    snapshot = {
+        "commit": git(clone, "rev-parse", "HEAD").strip(),
+        "date": git(clone, "log", "-1", "--format=%cI").strip(),
+        "advisories": {path: git(clone, "show", f"HEAD:{path}") for path in paths if crate(path) in used()},
+        "crates": sorted(used()),
+    }
+    SNAPSHOT.write_text(json.dumps(snapshot, indent=1) + "\n")
+    print(f"{len(snapshot['advisories'])} advisories of {snapshot['date']}")
+
+
+def crate(path):
+    return path.split("/")[1]
+
+
+def used():
+    """The crates of both lock files."""
+    locks = ((ROOT / manifest).with_suffix(".lock").read_text() for manifest in MANIFESTS)
+    lines = (line for lock in locks for line in lock.splitlines())
+    return {line.removeprefix('name = "').rstrip('"') for line in lines if line.startswith('name = "')}
+
+
+def unpack():
+    """The snapshot as a git repository, which is what cargo-deny fetches; its URL, or None where there is no snapshot."""
+    if not SNAPSHOT.exists():
+        return None
+    snapshot = json.loads(SNAPSHOT.read_text())
+    age = datetime.datetime.now(datetime.timezone.utc) - datetime.datetime.fromisoformat(snapshot["date"])
+    print(f"the snapshot of {snapshot['date']}, {age.days} days old, commit {snapshot['commit']}")
+    if age > OLD:
+        print(f"WARNING: the snapshot is older than {OLD.days} days: later advisories are NOT CHECKED")
+    if unseen := used() - set(snapshot["crates"]):
+        print("WARNING: NOT CHECKED, since they are newer than the snapshot:", *sorted(unseen))
+    repository = OUT / "snapshot"
+    for path, text in snapshot["advisories"].items():
+        file = repository / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    git(repository, "init", "--quiet", "--initial-branch=main")
+    git(repository, "add", ".")
+    git(repository, "commit", "--quiet", "--message=The snapshot")
+    return repository.as_uri()
+
+
+def configured():
+    """deny.toml, with a folder of its own for the database: what others have fetched is not to be the snapshot."""
+    path = OUT / "deny.toml"
+    # [advisories] is its last section.
+    path.write_text((ROOT / "deny.toml").read_text() + f'db-path = "{OUT / "databases"}"\n')
+    return path
+
+
+def deny(manifest, config, *arguments, env=None):
+    command = ["cargo", "deny", "--manifest-path", ROOT / manifest, "--config", config, *arguments]
+    return subprocess.run(command, cwd=ROOT, env=os.environ | (env or {}), timeout=120).returncode == 0
+
+
+def fetch(config, url=None):
+    """Fetches the database, from another URL if there is one: cargo-deny itself takes none of a file."""
+    instead = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": f"url.{url}.insteadOf", "GIT_CONFIG_VALUE_0": DATABASE}
+    try:
+        return deny(MANIFESTS[0], config, "fetch", "db", env=instead if url else None)
+    except subprocess.TimeoutExpired:
+        return False
+
+
+def main():
+    if sys.argv[1:2] == ["--snapshot"]:
+        return write_snapshot(Path(sys.argv[2]))
+    shutil.rmtree(OUT, ignore_errors=True)
+    OUT.mkdir(parents=True)
+    config = ROOT / "deny.toml"
+    if not fetch(config):
+        url = unpack()
+        if url is None:
+            print("NOT CHECKED: the advisory database can't be reached from here, and there is no snapshot of it")
+            return
+        config = configured()
+        assert fetch(config, url), "the snapshot can't be read"
+    for manifest in MANIFESTS:
+        assert deny(manifest, config, "--offline", "check", "advisories"), manifest
+
+
+if __name__ == "__main__":
+    main()
