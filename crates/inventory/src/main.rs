@@ -9,7 +9,9 @@ mod tests;
 
 use std::time::SystemTime;
 
-use sqs_once::{Disposition, Error, HandlerError, ResultExt, State, Writes};
+use sqs_once::{
+    Consumer, Disposition, Error, HandlerError, PayloadMismatch, ResultExt, State, Writes,
+};
 
 use order::{OrderPlaced, OutboxMessage};
 use tables::Tables;
@@ -29,8 +31,15 @@ async fn reserve(order: OrderPlaced, State(tables): State<Tables>) -> Result<Wri
     Ok(writes)
 }
 
+/// An order under the key of another one is no duplicate: it fails, and ends in the dead-letter queue.
+fn consumer(tables: Tables) -> Consumer {
+    reserve::consumer()
+        .state(tables)
+        .payload_mismatch(PayloadMismatch::Reject)
+}
+
 #[tokio::main]
 async fn main() -> Result<(), Error> {
     let tables = Tables::from_env()?;
-    sqs_once::run(reserve::consumer().state(tables)).await
+    sqs_once::run(consumer(tables)).await
 }

@@ -7,7 +7,9 @@ mod payments;
 #[cfg(test)]
 mod tests;
 
-use sqs_once::{Error, HandlerError, IdempotencyToken, ResultExt, State};
+use sqs_once::{
+    Consumer, Error, HandlerError, IdempotencyToken, PayloadMismatch, ResultExt, State,
+};
 
 use order::OrderPlaced;
 use payments::Payments;
@@ -23,8 +25,15 @@ async fn charge(
     payments.charge(&order, &token).await
 }
 
+/// An order under the key of another one is no duplicate: it fails, and ends in the dead-letter queue.
+fn consumer(payments: Payments) -> Consumer {
+    charge::consumer()
+        .state(payments)
+        .payload_mismatch(PayloadMismatch::Reject)
+}
+
 #[tokio::main]
 async fn main() -> Result<(), Error> {
     let payments = Payments::from_env()?;
-    sqs_once::run(charge::consumer().state(payments)).await
+    sqs_once::run(consumer(payments)).await
 }

@@ -12,7 +12,7 @@ use axum::routing::post;
 use sqs_once::store::StoreErrorKind;
 use sqs_once::testing::{Bench, Event, Operation, Record};
 
-use crate::charge;
+use crate::consumer;
 use crate::order::OrderPlaced;
 use crate::payments::Payments;
 
@@ -42,7 +42,7 @@ impl Service {
         let url = format!("http://{}", listener.local_addr().unwrap());
         tokio::spawn(async move { axum::serve(listener, routes).await });
         let payments = Payments::at(&url).unwrap();
-        let bench = Bench::new(charge::consumer().state(payments));
+        let bench = Bench::new(consumer(payments));
         (service, bench)
     }
 
@@ -116,6 +116,19 @@ async fn a_charge_that_is_repeated_after_a_crash_carries_the_same_idempotency_ke
     let charges = service.charges();
     assert_eq!(charges.len(), 2);
     assert_eq!(charges[0], charges[1]);
+}
+
+#[tokio::test]
+async fn another_order_under_a_known_key_fails_and_is_not_charged() {
+    let (service, bench) = Service::with_bench().await;
+    bench.run(Event::of([&order("o-1001", 1299)])).await;
+    let other = Record::json(&order("o-1001", 1)).message_id("another");
+    bench
+        .run(Event::of([other]))
+        .await
+        .assert_failed("another")
+        .assert_retried(["another"]);
+    assert_eq!(service.charges().len(), 1);
 }
 
 #[tokio::test]

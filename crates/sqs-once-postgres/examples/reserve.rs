@@ -4,7 +4,7 @@
 //! the one of `schema/v1.sql`, and `SQS_ONCE_POSTGRES_URL`.
 
 use serde::Deserialize;
-use sqs_once::{Error, HandlerError};
+use sqs_once::{Error, HandlerError, PayloadMismatch};
 use sqs_once_postgres::{PostgresStore, Transaction, without_values};
 
 #[derive(Deserialize)]
@@ -31,5 +31,8 @@ async fn reserve(order: OrderPlaced, tx: Transaction) -> Result<(), HandlerError
 
 #[tokio::main]
 async fn main() -> Result<(), Error> {
-    sqs_once::run(reserve::consumer().store(PostgresStore::from_env()?)).await
+    let consumer = reserve::consumer()
+        .store(PostgresStore::from_env()?)
+        .payload_mismatch(PayloadMismatch::Reject);
+    sqs_once::run(consumer).await
 }

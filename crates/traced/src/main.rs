@@ -8,7 +8,7 @@ use opentelemetry_otlp::{MetricExporter, Protocol, SpanExporter, WithExportConfi
 use opentelemetry_sdk::metrics::SdkMeterProvider;
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use serde::Deserialize;
-use sqs_once::{Error, HandlerError, Metrics};
+use sqs_once::{Error, HandlerError, Metrics, PayloadMismatch};
 
 #[derive(Deserialize)]
 struct OrderPlaced {
@@ -76,6 +76,7 @@ impl Telemetry {
 async fn main() -> Result<(), Error> {
     let telemetry = Telemetry::set_up()?;
     let consumer = ship::consumer()
+        .payload_mismatch(PayloadMismatch::Reject)
         .metrics(Metrics::OpenTelemetry)
         .after_answer(move || telemetry.flush());
     sqs_once::run(consumer).await
