@@ -101,6 +101,7 @@ def check_both(template, table_name):
     assert dlq["MessageRetentionPeriod"] == 14 * 24 * 3600
     assert queue["MessageRetentionPeriod"] < dlq["MessageRetentionPeriod"]
     assert all(queue["SqsManagedSseEnabled"] is True for queue in queues.values())
+    check_transport(template)
 
     # The tables.
     assert table["KeySchema"] == [{"AttributeName": "id", "KeyType": "HASH"}]
@@ -109,6 +110,7 @@ def check_both(template, table_name):
     assert table["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
     for name, one in of_type(template, "DynamoDB::Table").items():
         assert one["BillingMode"] == "PAY_PER_REQUEST", name
+        assert one["DeletionProtectionEnabled"] is True, name
     for name in (*of_type(template, "DynamoDB::Table"), dlq_name):
         for policy in ("DeletionPolicy", "UpdateReplacePolicy"):
             assert resources[name].get(policy) == "Retain", f"{name} must have {policy}: Retain"
@@ -116,6 +118,18 @@ def check_both(template, table_name):
     assert "ManagedPolicyArns" not in role
     assert group["RetentionInDays"] > 0
     return table_name, queue_name, dlq_name, group_name
+
+
+def check_transport(template):
+    """Asserts that each queue denies what is not encrypted; gives the policy's other statements."""
+    names = list(of_type(template, "SQS::Queue"))
+    policy = only(template, "SQS::QueuePolicy")[1]
+    assert policy["Queues"] == [{"Ref": name} for name in names]
+    denied, *others = policy["PolicyDocument"]["Statement"]
+    assert (denied["Effect"], denied["Principal"], denied["Action"]) == ("Deny", "*", "sqs:*")
+    assert denied["Resource"] == [{"Fn::GetAtt": [name, "Arn"]} for name in names]
+    assert denied["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+    return others
 
 
 POLLING = {"sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ChangeMessageVisibility"}

@@ -237,6 +237,8 @@ pub struct Table {
     pub ttl_attribute: Field<String>,
     /// Whether TTL is on.
     pub ttl_is_enabled: Field<bool>,
+    /// `DeletionProtectionEnabled`.
+    pub is_protected: Field<bool>,
 }
 
 /// A CloudWatch alarm.

@@ -48,6 +48,7 @@ const SQS_ENCRYPTION: &str = "https://docs.aws.amazon.com/AWSSimpleQueueService/
 const SQS_KMS: &str = "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-key-management.html";
 const DYNAMODB_TTL: &str =
     "https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/TTL.html";
+const DYNAMODB_PROTECTION: &str = "https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/WorkingWithTables.Basics.html";
 const IAM: &str = "https://docs.aws.amazon.com/lambda/latest/dg/lambda-intro-execution-role.html";
 const LAMBDA_TIMEOUT: &str =
     "https://docs.aws.amazon.com/lambda/latest/dg/configuration-timeout.html";
@@ -215,6 +216,14 @@ pub static RULES: &[Rule] = &[
         why: "Items say in `expiration` until when they count: with another attribute DynamoDB deletes none of them, or by something that is no such time.",
         url: DYNAMODB_TTL,
         check: table::ttl_attribute,
+    },
+    Rule {
+        id: "table-not-protected",
+        severity: Severity::Warning,
+        title: "The idempotency table has no deletion protection",
+        why: "Whoever deletes the table by mistake deletes what is on record: every message that comes back has its effect again.",
+        url: DYNAMODB_PROTECTION,
+        check: table::unprotected,
     },
     Rule {
         id: "permission-missing",

@@ -79,3 +79,30 @@ pub(super) fn ttl_attribute(deployment: &Deployment) -> Vec<Problem> {
         })
         .collect()
 }
+
+/// Any layout's: whatever a table's keys are called, its loss repeats what they stand for.
+pub(super) fn unprotected(deployment: &Deployment) -> Vec<Problem> {
+    deployment
+        .key_tables()
+        .map(|(table, _)| table)
+        .filter(|table| table.is_protected.or(false) == Some(false))
+        .map(|table| Problem {
+            place: table
+                .is_protected
+                .place()
+                .unwrap_or(&table.site.place)
+                .clone(),
+            message: format!(
+                "The idempotency table {} can be deleted by one request.",
+                table.site.id
+            ),
+            remedy: Remedy::set(
+                &table.is_protected,
+                &table.site,
+                &["DeletionProtectionEnabled"],
+                true,
+                "deletion_protection_enabled = true",
+            ),
+        })
+        .collect()
+}

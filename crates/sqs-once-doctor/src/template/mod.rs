@@ -336,6 +336,7 @@ impl<'a> Template<'a> {
             has_sort_key: key("RANGE").is_some(),
             ttl_attribute: self.text(&resource, &["TimeToLiveSpecification", "AttributeName"]),
             ttl_is_enabled: self.flag(&resource, &["TimeToLiveSpecification", "Enabled"]),
+            is_protected: self.flag(&resource, &["DeletionProtectionEnabled"]),
             site: resource.site,
         }
     }

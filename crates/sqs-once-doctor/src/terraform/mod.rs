@@ -278,6 +278,7 @@ impl Reader<'_> {
                 other => other,
             },
             ttl_is_enabled: self.flag(&["ttl", "enabled"]),
+            is_protected: self.flag(&["deletion_protection_enabled"]),
         }
     }
 
