@@ -11,7 +11,7 @@ import tomllib
 
 from local import AWS_ENV, LOOPBACK_ONLY_ENV, OUT, ROOT, TARGET, built
 from shared import add_shared
-from template import POLLING, arn, check_own_metrics, granted, of_type, only, transform
+from template import POLLING, arn, check_own_metrics, check_transport, granted, of_type, only, transform
 
 FOLDER = OUT / "new"
 TEMPLATE = ROOT / "crates" / "cargo-sqs-once" / "template"
@@ -140,10 +140,11 @@ def check(name, template):
         subscription = only(template, "SNS::Subscription")[1]
         assert subscription["Endpoint"] == {"Fn::GetAtt": ["Queue", "Arn"]}
         assert not subscription["RawMessageDelivery"], "the function opens the envelope"
-        (statement,) = only(template, "SQS::QueuePolicy")[1]["PolicyDocument"]["Statement"]
+        (statement,) = check_transport(template)
         assert statement["Condition"] == {"ArnEquals": {"aws:SourceArn": {"Ref": "Topic"}}}
     else:
         assert not of_type(template, "SNS::Topic")
+        assert not check_transport(template)
 
     tables = of_type(template, "DynamoDB::Table")
     assert set(tables) == {
@@ -154,6 +155,7 @@ def check(name, template):
     if tables:
         assert tables["IdempotencyTable"]["TimeToLiveSpecification"] == {"AttributeName": "expiration", "Enabled": True}
         assert all(table["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"] for table in tables.values())
+        assert all(table["DeletionProtectionEnabled"] is True for table in tables.values())
     if effect == "postgres":
         (layer,) = of_type(template, "Lambda::LayerVersion")
         assert function["Layers"] == [{"Ref": layer}]
@@ -165,6 +167,10 @@ def check(name, template):
     # The permissions to join a network are of those who name one.
     policies = only(template, "IAM::Role")[1]["Policies"]
     assert [policy.get("Fn::If", [None])[0] for policy in policies[1:]] == (["HasVpc"] if effect == "postgres" else [])
+    for policy in policies[1:]:
+        allowed, denied = policy["Fn::If"][1]["PolicyDocument"]["Statement"]
+        assert denied["Effect"] == "Deny" and denied["Action"] == allowed["Action"]
+        assert denied["Condition"] == {"Null": {"lambda:SourceFunctionArn": "false"}}
     del policies[1:]
     claims = {"dynamodb:PartiQLInsert", "dynamodb:PartiQLUpdate", "dynamodb:UpdateItem", "dynamodb:BatchGetItem"}
     assert granted(template) == {

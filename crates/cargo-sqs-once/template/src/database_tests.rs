@@ -10,8 +10,8 @@ use sqs_once_postgres::PostgresStore;
 use sqs_once_postgres::deadpool_postgres::tokio_postgres::{Client, NoTls, connect};
 use tower_service::Service;
 
+use crate::consumer;
 use crate::order::OrderPlaced;
-use crate::reserve;
 
 /// One test's schema, with the tables in it.
 struct Database {
@@ -45,7 +45,7 @@ impl Database {
     /// The message ids that go back to the queue.
     async fn run(&self, event: Event) -> Vec<String> {
         let store = PostgresStore::from_url(&self.url).unwrap();
-        let mut consumer = reserve::consumer().store(store);
+        let mut consumer = consumer(store);
         let mut context = Context::default();
         context.deadline = SystemClock.now().as_millis() + 30_000;
         let event = serde_json::from_str(event.as_json()).unwrap();

@@ -24,22 +24,26 @@ mod warehouse;
 
 {% if effect == "postgres" -%}
 {%- if source == "sns" -%}
-use sqs_once::{Error, HandlerError, ResultExt, Sns};
+use sqs_once::{Consumer, Error, HandlerError, PayloadMismatch, ResultExt, Sns};
 {%- else -%}
-use sqs_once::{Error, HandlerError, ResultExt};
+use sqs_once::{Consumer, Error, HandlerError, PayloadMismatch, ResultExt};
 {%- endif %}
 use sqs_once_postgres::{PostgresStore, Transaction, without_values};
 {%- elsif effect == "dynamodb" -%}
 {%- if source == "sns" -%}
-use sqs_once::{Error, HandlerError, ResultExt, Sns, State, Writes};
+use sqs_once::{Consumer, Error, HandlerError, PayloadMismatch, ResultExt, Sns, State, Writes};
 {%- else -%}
-use sqs_once::{Error, HandlerError, ResultExt, State, Writes};
+use sqs_once::{Consumer, Error, HandlerError, PayloadMismatch, ResultExt, State, Writes};
 {%- endif %}
 {%- else -%}
 {%- if source == "sns" -%}
-use sqs_once::{Error, HandlerError, IdempotencyToken, ResultExt, Sns, State};
+use sqs_once::{
+    Consumer, Error, HandlerError, IdempotencyToken, PayloadMismatch, ResultExt, Sns, State,
+};
 {%- else -%}
-use sqs_once::{Error, HandlerError, IdempotencyToken, ResultExt, State};
+use sqs_once::{
+    Consumer, Error, HandlerError, IdempotencyToken, PayloadMismatch, ResultExt, State,
+};
 {%- endif %}
 {%- endif %}
 
@@ -79,10 +83,17 @@ async fn reserve(order: OrderPlaced, tx: Transaction) -> Result<(), HandlerError
     Ok(())
 }
 
+/// An order under the key of another one is no duplicate: it fails, and ends in the dead-letter queue.
+fn consumer(store: PostgresStore) -> Consumer {
+    reserve::consumer()
+        .store(store)
+        .payload_mismatch(PayloadMismatch::Reject)
+}
+
 #[tokio::main]
 async fn main() -> Result<(), Error> {
     let store = PostgresStore::from_env()?; // DATABASE_URL
-    sqs_once::run(reserve::consumer().store(store)).await
+    sqs_once::run(consumer(store)).await
 }
 {%- elsif effect == "dynamodb" -%}
 /// Keeps one order and reserves its pieces: both, and the record of its key, in one transaction, or nothing.
@@ -94,10 +105,17 @@ async fn reserve(order: OrderPlaced, State(tables): State<Tables>) -> Result<Wri
         .update(tables.reserve(&order)?))
 }
 
+/// An order under the key of another one is no duplicate: it fails, and ends in the dead-letter queue.
+fn consumer(tables: Tables) -> Consumer {
+    reserve::consumer()
+        .state(tables)
+        .payload_mismatch(PayloadMismatch::Reject)
+}
+
 #[tokio::main]
 async fn main() -> Result<(), Error> {
     let tables = Tables::from_env()?;
-    sqs_once::run(reserve::consumer().state(tables)).await
+    sqs_once::run(consumer(tables)).await
 }
 {%- else -%}
 /// Has one order shipped.
@@ -111,8 +129,15 @@ async fn ship(
     warehouse.ship(&order, &token).await
 }
 
+/// An order under the key of another one is no duplicate: it fails, and ends in the dead-letter queue.
+fn consumer(warehouse: Warehouse) -> Consumer {
+    ship::consumer()
+        .state(warehouse)
+        .payload_mismatch(PayloadMismatch::Reject)
+}
+
 #[tokio::main]
 async fn main() -> Result<(), Error> {
-    sqs_once::run(ship::consumer().state(Warehouse::default())).await
+    sqs_once::run(consumer(Warehouse::default())).await
 }
 {%- endif %}

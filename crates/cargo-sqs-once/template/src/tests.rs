@@ -8,12 +8,11 @@ use serde_json::json;
 {% endif -%}
 use sqs_once::testing::{Bench, Event, Record};
 
+use crate::consumer;
 use crate::order::OrderPlaced;
 {%- if effect == "dynamodb" %}
-use crate::reserve;
 use crate::tables::Tables;
 {%- else %}
-use crate::ship;
 use crate::warehouse::Warehouse;
 {%- endif %}
 
@@ -54,7 +53,7 @@ fn bench() -> Bench {
         orders: "orders".to_owned(),
         stock: "stock".to_owned(),
     };
-    Bench::new(reserve::consumer().state(tables))
+    Bench::new(consumer(tables))
 }
 
 #[tokio::test]
@@ -77,6 +76,25 @@ async fn an_order_that_comes_twice_is_reserved_once() {
     assert_eq!(writes.len(), 2);
     assert_eq!(writes[0].put().unwrap().table_name(), "orders");
     assert_eq!(writes[1].update().unwrap().table_name(), "stock");
+}
+
+#[tokio::test]
+async fn another_order_under_a_known_key_fails() {
+    let (bench, warehouse) = bench();
+    let first = order("o-1");
+    let other = OrderPlaced {
+        pieces: 7,
+        ..order("o-1")
+    };
+    let event = Event::of([message(&first)]);
+    bench.run(event).await.assert_processed("m-1");
+    let another = message(&other).message_id("another");
+    bench
+        .run(Event::of([another]))
+        .await
+        .assert_failed("another")
+        .assert_retried(["another"]);
+    assert_eq!(shipped(&warehouse).len(), 1);
 }
 
 #[tokio::test]
@@ -126,6 +144,25 @@ async fn the_sample_event_is_two_orders_and_one_of_them_again() {
 }
 
 #[tokio::test]
+async fn another_order_under_a_known_key_fails() {
+    let bench = bench();
+    let first = order("o-1");
+    let other = OrderPlaced {
+        pieces: 7,
+        ..order("o-1")
+    };
+    let event = Event::of([message(&first)]);
+    bench.run(event).await.assert_processed("m-1");
+    let another = message(&other).message_id("another");
+    bench
+        .run(Event::of([another]))
+        .await
+        .assert_failed("another")
+        .assert_retried(["another"]);
+    assert_eq!(bench.store().writes().len(), 2);
+}
+
+#[tokio::test]
 async fn of_the_invalid_samples_only_the_first_is_an_order() {
     let bench = bench();
     let sample = Event::from_json(include_str!("../events/invalid.json"));
@@ -136,8 +173,7 @@ async fn of_the_invalid_samples_only_the_first_is_an_order() {
 {%- else -%}
 fn bench() -> (Bench, Warehouse) {
     let warehouse = Warehouse::default();
-    let consumer = ship::consumer().state(warehouse.clone());
-    (Bench::new(consumer), warehouse)
+    (Bench::new(consumer(warehouse.clone())), warehouse)
 }
 
 /// The tokens of all shipments.

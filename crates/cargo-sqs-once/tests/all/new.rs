@@ -88,6 +88,29 @@ fn resource_types(template: &str) -> Vec<String> {
         .collect()
 }
 
+/// Whether a workflow takes every action by its commit, and every tool, image and machine by its version.
+fn assert_pinned(workflow: &str) {
+    Yaml::load_from_str(workflow).unwrap();
+    let after = |name| {
+        let values = workflow
+            .lines()
+            .filter_map(move |line| line.split_once(name));
+        values.map(|(_, value)| value.trim())
+    };
+    for action in after("uses: ") {
+        let (_, commit) = action.split_once('@').unwrap();
+        let commit = commit.split(' ').next().unwrap();
+        let is_hash = commit.len() == 40 && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
+        assert!(is_hash, "{action}");
+    }
+    for tool in after("pip install ").flat_map(|tools| tools.split(' ')) {
+        assert!(tool.contains("=="), "{tool}");
+    }
+    for moving in ["latest", "rustup update", "stable"] {
+        assert!(!workflow.contains(moving), "{moving}");
+    }
+}
+
 #[test]
 fn every_variant_is_a_whole_project() {
     let folder = Folder::new();
@@ -113,7 +136,7 @@ fn every_variant_is_a_whole_project() {
             assert!(!content.starts_with('\n'), "{name}: {file}");
             assert!(!content.contains("\n\n\n"), "{name}: {file} has holes");
         }
-        Yaml::load_from_str(&files[".github/workflows/ci.yml"]).unwrap();
+        assert_pinned(&files[".github/workflows/ci.yml"]);
         let manifest: toml::Table = files["Cargo.toml"].parse().unwrap();
         assert_eq!(manifest["package"]["name"].as_str(), Some(&*name));
         assert_eq!(
