@@ -3,17 +3,18 @@
 //! Expired items are never deleted here: the engine sweeps only when asked to, and DynamoDB itself
 //! may keep an expired item for days, so code has to cope with them anyway.
 
+mod engine;
+
+use crate::guard::{Port, Server};
 use crate::table::{KeyAttribute, KeyType, TableDescription};
 use dynoxide::{Database, DynoxideError};
+use engine::Engine;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::fs::{File, TryLockError};
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use tokio::net::TcpListener;
-use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
+use std::sync::Arc;
 
 /// A DynamoDB inside this process, served over HTTP on 127.0.0.1.
 ///
@@ -21,10 +22,10 @@ use tokio::task::JoinHandle;
 /// it holds is lost then, unless it was opened with [`LocalDynamoDb::open`].
 pub struct LocalDynamoDb {
     database: Database,
-    address: SocketAddr,
-    // Dropping the sender is what stops the server.
-    stop: oneshot::Sender<()>,
-    server: JoinHandle<()>,
+    engine: Arc<Engine>,
+    server: Server,
+    // One process at a time: the engine's conditional writes are atomic within a process only.
+    lock: Option<File>,
 }
 
 impl LocalDynamoDb {
@@ -84,42 +85,28 @@ impl LocalDynamoDb {
     }
 
     async fn serve(database: Database, lock: Option<File>) -> Result<Self, DynamoDbError> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
-            .await
-            .map_err(DynamoDbError::Listen)?;
-        let address = listener.local_addr().map_err(DynamoDbError::Listen)?;
-        let (stop, stopped) = oneshot::channel::<()>();
-        let served = database.clone();
-        let server = tokio::spawn(async move {
-            // One process at a time: the engine's conditional writes are atomic within a process
-            // only. The lock is held for as long as the server has the database open.
-            let _lock = lock;
-            let shutdown = async {
-                // Err is the sender being dropped: the only way it ever ends.
-                let _ = stopped.await;
-            };
-            // It fails only if there is no runtime left to serve on.
-            let _ = dynoxide::server::serve_with_shutdown(listener, served, shutdown).await;
-        });
+        let port = Port::take(0).await.map_err(DynamoDbError::Listen)?;
+        let engine = Engine::new(database.clone());
+        let server = port.serve(engine::routes(&engine), engine::LARGEST_REQUEST);
         Ok(Self {
             database,
-            address,
-            stop,
+            engine,
             server,
+            lock,
         })
     }
 
     /// Stops serving, and waits for requests under way: the database can then be opened again.
     pub async fn stop(self) {
         drop(self.database);
-        drop(self.stop);
-        // The task ends by itself; that it could panic or be cancelled changes nothing here.
-        let _ = self.server.await;
+        self.server.stop().await;
+        self.engine.stop().await;
+        drop(self.lock);
     }
 
     /// The endpoint to give to an AWS SDK, such as `http://127.0.0.1:40001`.
     pub fn endpoint(&self) -> String {
-        format!("http://{}", self.address)
+        format!("http://{}", self.server.address())
     }
 
     /// Creates `table`, or accepts the one that exists under its name if the keys are the same.

@@ -3,13 +3,13 @@
 mod act;
 mod apply;
 mod apply_queue;
-mod guard;
 mod html;
 mod kept;
 mod limits;
 mod message;
 mod server;
 mod story;
+mod token;
 mod view;
 
 pub use limits::Limits;

@@ -1,13 +1,14 @@
 //! The page's server on loopback.
 
 use super::act::{self, ActError, Done};
-use super::guard::{Guard, Refused};
 use super::html;
 use super::story::Story;
+use super::token::Token;
+use crate::guard::{Port, Server};
 use crate::queue::LocalSqs;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{Path, Query, Request, State};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::{get, post};
@@ -15,22 +16,22 @@ use axum::{Json, Router};
 use serde::Deserialize;
 use serde_json::json;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
-use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
-use uuid::Uuid;
 
 /// How long a request waits for something to happen.
 const WAIT: Duration = Duration::from_secs(20);
+
+/// A message is 1 MiB at most, and JSON may write each of its bytes as six.
+const LARGEST_REQUEST: usize = 8 * 1024 * 1024;
 
 /// A [`Story`] as a web page on 127.0.0.1, which shows it as it goes on.
 ///
 /// With a [`LocalSqs`] the page has buttons to send a message, to have one delivered twice, and to move what is in
 /// the dead-letter queue back.
 ///
-/// It is for the browsers of this machine: a request under another name than `127.0.0.1` or `localhost` is refused,
+/// It is for the browsers of this machine: a request under another name than `localhost` or a loopback address is refused,
 /// one from another site too, and what changes anything must show the token that is in the page. It stops when it is
 /// dropped.
 ///
@@ -51,8 +52,7 @@ const WAIT: Duration = Duration::from_secs(20);
 /// # }
 /// ```
 pub struct Page {
-    address: SocketAddr,
-    server: JoinHandle<()>,
+    server: Server,
 }
 
 /// The page can't be served.
@@ -73,7 +73,7 @@ pub enum PageError {
 struct Shared {
     story: Story,
     sqs: Option<Arc<LocalSqs>>,
-    guard: Guard,
+    token: Token,
 }
 
 impl Page {
@@ -86,12 +86,10 @@ impl Page {
         sqs: Option<Arc<LocalSqs>>,
         port: u16,
     ) -> Result<Self, PageError> {
-        let listen = |source| PageError::Listen { port, source };
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await;
-        let listener = listener.map_err(listen)?;
-        let address = listener.local_addr().map_err(listen)?;
-        let guard = Guard::new(address.port(), Uuid::new_v4().simple().to_string());
-        let shared = Arc::new(Shared { story, sqs, guard });
+        let taken = Port::take(port).await;
+        let taken = taken.map_err(|source| PageError::Listen { port, source })?;
+        let token = Token::new();
+        let shared = Arc::new(Shared { story, sqs, token });
         let routes = Router::new()
             .route("/", get(page))
             .route("/story", get(story_since))
@@ -100,60 +98,35 @@ impl Page {
             .route("/send", post(send))
             .route("/duplicate", post(duplicate))
             .route("/redrive", post(redrive))
-            .layer(middleware::from_fn_with_state(Arc::clone(&shared), admit))
+            .layer(middleware::from_fn_with_state(Arc::clone(&shared), may_act))
             .with_state(shared);
-        let server = tokio::spawn(async move {
-            // It never returns: it tries failed accepts again.
-            let _ = axum::serve(listener, routes).await;
-        });
-        Ok(Self { address, server })
+        let server = taken.serve(routes, LARGEST_REQUEST);
+        Ok(Self { server })
     }
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.server.address()
     }
 
     /// What to open in a browser, such as `http://127.0.0.1:40001/`.
     pub fn url(&self) -> String {
-        format!("http://{}/", self.address)
+        format!("http://{}/", self.address())
     }
 }
 
-impl Drop for Page {
-    fn drop(&mut self) {
-        self.server.abort();
-    }
-}
-
-/// What holds for every request and every answer.
-async fn admit(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
+/// That what changes anything comes from a page which this server gave out.
+async fn may_act(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
     let acts = request.method() == axum::http::Method::POST;
-    let headers = request.headers();
-    let admitted = shared.guard.admit(headers);
-    let admitted = admitted.and_then(|()| match acts {
-        true => shared.guard.may_act(headers),
-        false => Ok(()),
-    });
-    let mut response = match admitted {
-        Ok(()) => next.run(request).await,
-        Err(refused) => refused.into_response(),
-    };
-    let headers = response.headers_mut();
-    for (name, value) in [
-        (header::CACHE_CONTROL, "no-store"),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (header::X_FRAME_OPTIONS, "DENY"),
-        (header::REFERRER_POLICY, "no-referrer"),
-        (
-            header::HeaderName::from_static("cross-origin-resource-policy"),
-            "same-origin",
-        ),
-    ] {
-        headers.insert(name, HeaderValue::from_static(value));
+    if acts && !shared.token.is_in(request.headers()) {
+        let said = "the token is not this page's: load the page anew";
+        return Refused(StatusCode::FORBIDDEN, said).into_response();
     }
-    response
+    next.run(request).await
 }
+
+/// Why a request is refused.
+struct Refused(StatusCode, &'static str);
 
 impl IntoResponse for Refused {
     fn into_response(self) -> Response {
@@ -163,7 +136,7 @@ impl IntoResponse for Refused {
 }
 
 async fn page(State(shared): State<Arc<Shared>>) -> Response {
-    let page = html::live(shared.guard.token(), shared.sqs.is_some());
+    let page = html::live(shared.token.as_str(), shared.sqs.is_some());
     let policy = format!("{}; frame-ancestors 'none'", page.policy);
     let headers = [(header::CONTENT_SECURITY_POLICY, policy)];
     (headers, Html(page.text)).into_response()

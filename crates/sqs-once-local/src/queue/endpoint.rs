@@ -1,13 +1,12 @@
 //! The queues, served as SQS on loopback.
 
 use super::Queues;
-use super::api::{Api, router};
+use super::api::{Api, LARGEST_REQUEST, router};
 use crate::ACCOUNT_ID;
+use crate::guard::{Port, Server};
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
 
 /// SQS on 127.0.0.1, in the JSON protocol of the SDKs and the AWS CLI: messages are sent, received, hidden, deleted and
 /// moved out of a dead-letter queue, one by one or in batches. What makes or changes a queue is refused.
@@ -16,9 +15,8 @@ use tokio::task::JoinHandle;
 ///
 /// It stops when it is dropped.
 pub struct LocalSqs {
-    address: SocketAddr,
     queues: Arc<Mutex<Queues>>,
-    server: JoinHandle<()>,
+    server: Server,
 }
 
 impl LocalSqs {
@@ -35,29 +33,21 @@ impl LocalSqs {
     /// # Errors
     /// If the port can't be had.
     pub async fn start_on(port: u16, queues: Queues) -> io::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
-        let address = listener.local_addr()?;
+        let port = Port::take(port).await?;
         let queues = Arc::new(Mutex::new(queues));
-        let service = router(Api::new(Arc::clone(&queues), address));
-        let server = tokio::spawn(async move {
-            // It never returns: it tries failed accepts again.
-            let _ = axum::serve(listener, service).await;
-        });
-        Ok(Self {
-            address,
-            queues,
-            server,
-        })
+        let routes = router(Api::new(Arc::clone(&queues), port.address()));
+        let server = port.serve(routes, LARGEST_REQUEST);
+        Ok(Self { queues, server })
     }
 
     /// The endpoint to give to an AWS SDK, such as `http://127.0.0.1:40001`.
     pub fn endpoint(&self) -> String {
-        format!("http://{}", self.address)
+        format!("http://{}", self.server.address())
     }
 
     /// A queue's URL.
     pub fn url(&self, queue: &str) -> String {
-        url(self.address, queue)
+        url(self.server.address(), queue)
     }
 
     /// The queues, to be looked at or changed. Nobody else gets at them as long as the guard lives.
@@ -67,12 +57,6 @@ impl LocalSqs {
 
     pub(super) fn shared(&self) -> Arc<Mutex<Queues>> {
         Arc::clone(&self.queues)
-    }
-}
-
-impl Drop for LocalSqs {
-    fn drop(&mut self) {
-        self.server.abort();
     }
 }
 

@@ -5,15 +5,14 @@ mod routes;
 
 pub use error::{FunctionError, InvokeError};
 
+use crate::guard::{Port, Server};
 use axum::body::Bytes;
 use std::collections::HashMap;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 /// How long Lambda lets a function initialise before it gives up: 10 s.
@@ -24,10 +23,9 @@ const INIT_LIMIT: Duration = Duration::from_secs(10);
 /// It also answers the two Extensions API calls that a runtime makes to be told of its shutdown
 /// (register, next event); no extension is ever sent an event.
 pub struct RuntimeApi {
-    address: SocketAddr,
     shared: Arc<Shared>,
     init_limit: Duration,
-    server: JoinHandle<()>,
+    server: Server,
 }
 
 type Answer = Result<Bytes, InvokeError>;
@@ -68,8 +66,7 @@ impl RuntimeApi {
     /// # Errors
     /// If no loopback port could be had.
     pub async fn start(function_name: &str) -> io::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-        let address = listener.local_addr()?;
+        let port = Port::take(0).await?;
         let (pending, queue) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
             function_name: function_name.to_owned(),
@@ -79,13 +76,8 @@ impl RuntimeApi {
             init_error: watch::Sender::new(None),
             asking: watch::Sender::new(0),
         });
-        let app = routes::router(shared.clone());
-        let server = tokio::spawn(async move {
-            // axum::serve never returns: it retries failed accepts itself.
-            let _ = axum::serve(listener, app).await;
-        });
+        let server = port.serve(routes::router(shared.clone()), routes::ANSWER_LIMIT);
         Ok(Self {
-            address,
             shared,
             init_limit: INIT_LIMIT,
             server,
@@ -101,7 +93,7 @@ impl RuntimeApi {
 
     /// Where it listens: the value of `AWS_LAMBDA_RUNTIME_API`.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.server.address()
     }
 
     /// Sends an event to the function and waits for its answer, which is returned as it came.
@@ -194,12 +186,6 @@ impl RuntimeApi {
             // The sender lives in `shared` as well.
             None => std::future::pending().await,
         }
-    }
-}
-
-impl Drop for RuntimeApi {
-    fn drop(&mut self) {
-        self.server.abort();
     }
 }
 

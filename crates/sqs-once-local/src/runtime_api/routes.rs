@@ -4,7 +4,7 @@ use super::{Answer, FunctionError, InvokeError, Shared};
 use crate::{ACCOUNT_ID, REGION};
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
-use axum::extract::{DefaultBodyLimit, Path, State};
+use axum::extract::{Path, State};
 use axum::http::{HeaderName, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -15,7 +15,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use uuid::Uuid;
 
 /// The largest answer that Lambda accepts: 6 MB and a little for the envelope.
-const ANSWER_LIMIT: usize = 6 * 1024 * 1024 + 100;
+pub(super) const ANSWER_LIMIT: usize = 6 * 1024 * 1024 + 100;
 
 pub(super) fn router(shared: Arc<Shared>) -> Router {
     let runtime = Router::new()
@@ -29,7 +29,6 @@ pub(super) fn router(shared: Arc<Shared>) -> Router {
     Router::new()
         .nest("/2018-06-01/runtime", runtime)
         .nest("/2020-01-01/extension", extensions)
-        .layer(DefaultBodyLimit::max(ANSWER_LIMIT))
         .with_state(shared)
 }
 

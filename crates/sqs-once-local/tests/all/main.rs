@@ -6,6 +6,7 @@ mod dev;
 mod dynamodb;
 mod event;
 mod function;
+mod guard;
 mod mapping;
 mod page;
 mod queue;

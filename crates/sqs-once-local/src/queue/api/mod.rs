@@ -3,11 +3,11 @@
 mod attributes;
 mod batch;
 mod delete;
-mod guard;
 mod message_attributes;
 mod move_task;
 mod names;
 mod parameters;
+mod protocol;
 mod receive;
 mod refused;
 mod send;
@@ -18,8 +18,8 @@ use super::endpoint::{lock, url};
 use crate::happening::Happening;
 use axum::Router;
 use axum::body::Bytes;
+use axum::extract::State;
 use axum::extract::rejection::BytesRejection;
-use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{HeaderMap, HeaderValue, Method, header};
 use axum::response::{IntoResponse, Response};
 use move_task::MoveTasks;
@@ -32,7 +32,7 @@ use tokio::sync::Notify;
 use uuid::Uuid;
 
 /// A batch is 1 MiB at most, and JSON may write each of its bytes as six.
-const LARGEST_REQUEST: usize = 8 * 1024 * 1024;
+pub(super) const LARGEST_REQUEST: usize = 8 * 1024 * 1024;
 
 const JSON: &str = "application/x-amz-json-1.0";
 
@@ -77,10 +77,7 @@ impl Api {
 }
 
 pub(super) fn router(api: Arc<Api>) -> Router {
-    Router::new()
-        .fallback(respond)
-        .layer(DefaultBodyLimit::max(LARGEST_REQUEST))
-        .with_state(api)
+    Router::new().fallback(respond).with_state(api)
 }
 
 async fn respond(
@@ -89,7 +86,7 @@ async fn respond(
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Response {
-    let answer = match guard::check(&method, &headers) {
+    let answer = match protocol::check(&method, &headers) {
         Ok(()) => answer(&api, &headers, body).await,
         Err(refused) => Err(refused),
     };

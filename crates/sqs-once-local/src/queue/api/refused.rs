@@ -26,10 +26,6 @@ impl Refused {
         Self { status, ..self }
     }
 
-    pub(super) fn forbidden(said: &str) -> Self {
-        Self::new("AccessDenied", said).with_status(StatusCode::FORBIDDEN)
-    }
-
     pub(super) fn missing(parameter: &str) -> Self {
         let said = format!("The request must contain the parameter {parameter}.");
         Self::new("MissingParameter", said)

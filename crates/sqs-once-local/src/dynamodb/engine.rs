@@ -1,0 +1,154 @@
+//! The way to the embedded engine, whose HTTP server answers every page of every site.
+//!
+//! That server takes nothing but a listener of its own, and so can't be put behind the guard. It gets one that lives for one
+//! connection: this process connects, asks whether it was accepted, and closes the listener. The connection stays, and is
+//! used for requests that the guard has admitted.
+
+use axum::Router;
+use axum::body::{Body, Bytes, to_bytes};
+use axum::extract::State;
+use axum::http::{HeaderMap, Method, Request, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use dynoxide::Database;
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper_util::rt::TokioIo;
+use std::error::Error;
+use std::io;
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+/// DynamoDB accepts bodies up to 16 MB.
+pub(super) const LARGEST_REQUEST: usize = 16 * 1024 * 1024;
+
+/// What two neighbours agree on, and nobody passes on.
+const OF_ONE_CONNECTION: [header::HeaderName; 5] = [
+    header::CONNECTION,
+    header::CONTENT_LENGTH,
+    header::EXPECT,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+];
+
+pub(super) struct Engine {
+    database: Database,
+    idle: Mutex<Vec<Connection>>,
+}
+
+/// A connection to the engine's server.
+struct Connection {
+    sender: SendRequest<Body>,
+    task: JoinHandle<()>,
+    /// Dropping it is what ends the other end.
+    _end: oneshot::Sender<()>,
+}
+
+pub(super) fn routes(engine: &Arc<Engine>) -> Router {
+    Router::new()
+        .fallback(respond)
+        .with_state(Arc::clone(engine))
+}
+
+async fn respond(
+    State(engine): State<Arc<Engine>>,
+    method: Method,
+    uri: Uri,
+    mut headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    for name in OF_ONE_CONNECTION {
+        headers.remove(name);
+    }
+    let mut request = Request::new(Body::from(body));
+    *request.method_mut() = method;
+    let path = uri.path_and_query();
+    *request.uri_mut() = path.map_or_else(Uri::default, |path| Uri::from(path.clone()));
+    *request.headers_mut() = headers;
+    match engine.ask(request).await {
+        Ok(answer) => answer,
+        Err(error) => {
+            let said = format!("the embedded DynamoDB did not answer: {error}");
+            (StatusCode::INTERNAL_SERVER_ERROR, said).into_response()
+        }
+    }
+}
+
+impl Engine {
+    pub(super) fn new(database: Database) -> Arc<Self> {
+        let idle = Mutex::default();
+        Arc::new(Self { database, idle })
+    }
+
+    async fn ask(&self, request: Request<Body>) -> Result<Response, Box<dyn Error + Send + Sync>> {
+        let idle = self.idle().pop();
+        let mut connection = match idle {
+            Some(connection) => connection,
+            None => Connection::open(self.database.clone()).await?,
+        };
+        let answer = connection.send(request).await?;
+        self.idle().push(connection);
+        Ok(answer)
+    }
+
+    /// Ends the connections, each of which has the database open.
+    pub(super) async fn stop(&self) {
+        let connections = std::mem::take(&mut *self.idle());
+        for Connection { sender, task, _end } in connections {
+            drop((sender, _end));
+            // That the task could panic changes nothing here.
+            let _ = task.await;
+        }
+    }
+
+    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Connection>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Connection {
+    async fn open(database: Database) -> Result<Self, Box<dyn Error + Send + Sync>> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let stream = TcpStream::connect(listener.local_addr()?).await?;
+        stream.set_nodelay(true)?;
+        let (sender, connection) = handshake(TokioIo::new(stream)).await?;
+        let task = tokio::spawn(async move {
+            // Whoever sends learns of an error by the answer.
+            let _ = connection.await;
+        });
+        let (end, ended) = oneshot::channel();
+        let mut connection = Self {
+            sender,
+            task,
+            _end: end,
+        };
+        // As long as this does not end, connections outlive the loop that accepts them.
+        let ended = async move {
+            let _ = ended.await;
+        };
+        let health = Request::get("/").header(header::HOST, "localhost");
+        tokio::select! {
+            healthy = connection.send(health.body(Body::empty())?) => healthy?,
+            _ = dynoxide::server::serve_with_shutdown(listener, database, ended) => {
+                return Err(io::Error::other("its server has ended").into());
+            }
+        };
+        Ok(connection)
+    }
+
+    /// Sends a request, and reads the whole answer.
+    async fn send(
+        &mut self,
+        request: Request<Body>,
+    ) -> Result<Response, Box<dyn Error + Send + Sync>> {
+        self.sender.ready().await?;
+        let answer = self.sender.send_request(request).await?;
+        let (mut parts, body) = answer.into_parts();
+        let body = to_bytes(Body::new(body), usize::MAX).await?;
+        for name in OF_ONE_CONNECTION {
+            parts.headers.remove(name);
+        }
+        Ok(Response::from_parts(parts, Body::from(body)))
+    }
+}

@@ -1,0 +1,239 @@
+//! The one way to listen: on loopback, and behind a guard against web pages.
+//!
+//! A browser lets every page send requests to this machine. Three headers tell such a request from a program's, and a
+//! page can set none of them: the name by which the browser found the server (`Host`), the page's origin (`Origin`), and
+//! how far that is from the server (`Sec-Fetch-Site`).
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::DefaultBodyLimit;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use serde_json::json;
+use std::convert::Infallible;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+use tower_service::Service;
+
+/// Connections at a time. Further ones wait until one of these ends.
+const CONNECTIONS: usize = 256;
+
+/// How long a connection may take to send the head of its first request. Later ones may be far apart: a function holds its
+/// connection while a handler works.
+const HEAD_TIME: Duration = Duration::from_secs(10);
+
+/// How long to wait when the system gives no connection, because of too many open files for example.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// A port of 127.0.0.1 that nothing answers at yet.
+pub(crate) struct Port {
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+impl Port {
+    /// Takes a port, or for 0 any.
+    pub(crate) async fn take(port: u16) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
+        let address = listener.local_addr()?;
+        Ok(Self { listener, address })
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Answers what the guard admits by these routes, whose extractors take bodies of up to `largest_body` bytes.
+    pub(crate) fn serve(self, routes: Router, largest_body: usize) -> Server {
+        let routes = routes.layer(DefaultBodyLimit::max(largest_body));
+        let (stop, stopped) = watch::channel(());
+        Server {
+            address: self.address,
+            stop,
+            task: tokio::spawn(accept(self.listener, routes, stopped)),
+        }
+    }
+}
+
+/// What answers at a port. It ends when it is dropped, and all its connections with it.
+pub(crate) struct Server {
+    address: SocketAddr,
+    stop: watch::Sender<()>,
+    task: JoinHandle<()>,
+}
+
+impl Server {
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Accepts no more, and waits for the requests under way.
+    pub(crate) async fn stop(mut self) {
+        self.stop.send_replace(());
+        // That the task could panic changes nothing here.
+        let _ = (&mut self.task).await;
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn accept(listener: TcpListener, routes: Router, mut stopped: watch::Receiver<()>) {
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept(), if connections.len() < CONNECTIONS => match accepted {
+                Ok((stream, _)) => {
+                    connections.spawn(connection(stream, routes.clone(), stopped.clone()));
+                }
+                Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+            },
+            Some(_) = connections.join_next() => {}
+            _ = stopped.changed() => break,
+        }
+    }
+    drop(listener);
+    while connections.join_next().await.is_some() {}
+}
+
+async fn connection(stream: TcpStream, routes: Router, mut stopped: watch::Receiver<()>) {
+    // Answers are written whole: to hold them back would only delay them.
+    let _ = stream.set_nodelay(true);
+    let is_heard = Arc::new(AtomicBool::new(false));
+    let hears = Arc::clone(&is_heard);
+    let service = service_fn(move |request| {
+        hears.store(true, Ordering::Relaxed);
+        answer(routes.clone(), request)
+    });
+    let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+    let mut connection = pin!(connection);
+    let mut head_time = pin!(tokio::time::sleep(HEAD_TIME));
+    let (mut is_timed, mut is_stopped) = (true, false);
+    loop {
+        tokio::select! {
+            // A client that breaks its connection has told so to itself.
+            _ = &mut connection => return,
+            () = &mut head_time, if is_timed => {
+                if !is_heard.load(Ordering::Relaxed) {
+                    return;
+                }
+                is_timed = false;
+            }
+            _ = stopped.changed(), if !is_stopped => {
+                connection.as_mut().graceful_shutdown();
+                is_stopped = true;
+            }
+        }
+    }
+}
+
+async fn answer(mut routes: Router, request: Request<Incoming>) -> Result<Response, Infallible> {
+    let mut response = match admit(request.uri(), request.headers()) {
+        Ok(()) => routes.call(request.map(Body::new)).await?,
+        Err(refused) => refused.into_response(),
+    };
+    harden(response.headers_mut());
+    Ok(response)
+}
+
+/// Why a request is refused.
+struct Refused(&'static str);
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        // As AWS says it: the SDKs show both.
+        let said = json!({"__type": "AccessDeniedException", "message": self.0}).to_string();
+        let headers = [
+            (header::CONTENT_TYPE, "application/json"),
+            // Whoever is refused keeps no connection from those who are not.
+            (header::CONNECTION, "close"),
+        ];
+        (StatusCode::FORBIDDEN, headers, said).into_response()
+    }
+}
+
+/// That a request is meant for this machine, and that no other site's page sends it.
+fn admit(uri: &Uri, headers: &HeaderMap) -> Result<(), Refused> {
+    let text = |value: &HeaderValue| value.to_str().unwrap_or("?").to_owned();
+    let all = |name: HeaderName| headers.get_all(name).iter().map(text).collect::<Vec<_>>();
+    let hosts = all(header::HOST);
+    let [host] = hosts.as_slice() else {
+        return Err(Refused("a request must have one Host header"));
+    };
+    // A target such as `http://name/path` names the host as well.
+    let is_target_ours = uri
+        .authority()
+        .is_none_or(|name| is_loopback(name.as_str()));
+    if !is_loopback(host) || !is_target_ours {
+        return Err(Refused(
+            "the Host must be localhost or a loopback address: a name that leads here may be a web page's",
+        ));
+    }
+    let own = format!("http://{host}");
+    if all(header::ORIGIN).iter().any(|origin| *origin != own) {
+        return Err(Refused("pages of other origins can't use this server"));
+    }
+    let sites = all(HeaderName::from_static("sec-fetch-site"));
+    if !sites
+        .iter()
+        .all(|site| matches!(&**site, "same-origin" | "none"))
+    {
+        return Err(Refused("pages of other sites can't use this server"));
+    }
+    Ok(())
+}
+
+/// Whether a `Host` names this machine, with or without a port.
+fn is_loopback(host: &str) -> bool {
+    if let Ok(address) = host.parse::<SocketAddr>() {
+        return address.ip().is_loopback();
+    }
+    let bare = host
+        .strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'));
+    if let Ok(address) = bare.unwrap_or(host).parse::<IpAddr>() {
+        return address.is_loopback();
+    }
+    let (name, port) = host.split_once(':').unwrap_or((host, "0"));
+    name.eq_ignore_ascii_case("localhost") && port.parse::<u16>().is_ok()
+}
+
+/// What every answer says, whoever made it: no page elsewhere may read, embed or keep it.
+fn harden(headers: &mut HeaderMap) {
+    let allowing: Vec<_> = headers
+        .keys()
+        .filter(|name| {
+            name.as_str().starts_with("access-control-") || *name == "timing-allow-origin"
+        })
+        .cloned()
+        .collect();
+    for name in allowing {
+        headers.remove(name);
+    }
+    for (name, value) in [
+        (header::CACHE_CONTROL, "no-store"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::X_FRAME_OPTIONS, "DENY"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (
+            HeaderName::from_static("cross-origin-resource-policy"),
+            "same-origin",
+        ),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+}
