@@ -5,7 +5,7 @@ use std::error::Error as _;
 use aws_sdk_dynamodb::types::{Put, Update};
 use serde_json::{Value, json};
 use sqs_once::conformance::Fixture;
-use sqs_once::idempotency::{Commitment, on_committed};
+use sqs_once::idempotency::{Commitment, claim, on_committed};
 use sqs_once::store::{
     Committed, Item, Settlement, Settling, Store, StoreError, StoreErrorKind, Writes,
 };
@@ -364,7 +364,7 @@ async fn a_claim_that_was_taken_over_commits_nothing() {
         .settle(&settlements(&claims, &Settling::Release))
         .await;
     let others = rivals(&claims);
-    store.claim(&others).await;
+    claim(store, &others).await;
     let late = settlements(&claims, &commit()).remove(0);
     let committed = shop.commit(&late, &writes()).await;
     assert!(matches!(committed, Committed::Refused(_)));

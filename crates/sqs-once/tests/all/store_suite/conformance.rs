@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use sqs_once::conformance::{self, Fixture};
-use sqs_once::idempotency::{Admission, Refusal, on_claimed};
+use sqs_once::idempotency::{Admission, Refusal, claim, on_claimed};
 use sqs_once::store::{Settled, StoreErrorKind};
 use sqs_once::{MemoryStore, Timestamp};
 
@@ -113,7 +113,7 @@ async fn an_expiration_with_a_fraction_of_a_second_is_rounded_up() {
         let item = read[0].as_ref().unwrap().as_ref().unwrap();
         let expires = Timestamp::from_secs(seconds);
         assert_eq!(item.expiration, Some(expires), "{written}");
-        let answers = table.store().claim(&claims).await;
+        let answers = claim(table.store(), &claims).await;
         let admission = on_claimed(&claims[1], answers[1].as_ref().unwrap());
         let is_refused = matches!(admission, Admission::Refused(Refusal::Duplicate { .. }));
         assert_eq!(is_refused, expires > claims[1].now, "{written}");
