@@ -44,6 +44,8 @@ pub(crate) enum Count {
     Panics,
     TerminalHandlers,
     Hangs,
+    Blocks,
+    KilledAtWork,
     WindowDied,
     WindowCancelled,
     WindowUnanswered,
@@ -59,7 +61,7 @@ pub(crate) enum Count {
 
 impl Count {
     /// All of them, in the order of the report, each with what it says there.
-    const ALL: [(Self, &'static str); 47] = [
+    const ALL: [(Self, &'static str); 49] = [
         (Self::Schedules, "schedules"),
         (Self::Invocations, "invocations"),
         (Self::ColdStarts, "processes started"),
@@ -108,6 +110,11 @@ impl Count {
         (Self::Panics, "handlers that panicked"),
         (Self::TerminalHandlers, "handlers that gave up for good"),
         (Self::Hangs, "handlers that hung"),
+        (Self::Blocks, "handlers with code that can't be cancelled"),
+        (
+            Self::KilledAtWork,
+            "processes killed at their deadline while such code ran",
+        ),
         (
             Self::WindowDied,
             "effects repeated: process died before the record",

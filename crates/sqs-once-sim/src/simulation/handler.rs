@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::{AttributeValue, Update};
 use serde::Deserialize;
-use sqs_once::{Attempt, HandlerError, MessageMeta, Writes};
+use sqs_once::{Attempt, HandlerError, MessageMeta, Writes, testing};
+use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
 use super::counts::Count;
@@ -49,10 +50,12 @@ enum Script {
     GiveUp,
     HangBefore,
     HangAfter,
+    /// Its effect is that of code which can't be cancelled.
+    Block,
 }
 
 impl Script {
-    const TROUBLE: [Self; 7] = [
+    const TROUBLE: [Self; 8] = [
         Self::FailBefore,
         Self::FailAfter,
         Self::PanicBefore,
@@ -60,6 +63,7 @@ impl Script {
         Self::GiveUp,
         Self::HangBefore,
         Self::HangAfter,
+        Self::Block,
     ];
 }
 
@@ -135,13 +139,13 @@ enum Effect {
 }
 
 async fn work(
-    environment: &Environment,
+    environment: &Arc<Environment>,
     order: &Order,
     meta: &MessageMeta,
     attempt: Attempt,
     effect: &Effect,
 ) -> Result<(), HandlerError> {
-    let Environment { world, process, .. } = environment;
+    let Environment { world, process, .. } = &**environment;
     let key = order.number();
     let number = |name: &str| {
         let text = meta.system_attribute(name).unwrap_or_default();
@@ -153,7 +157,7 @@ async fn work(
         .network
         .timeline()
         .note(process, format_args!("handles k{key} (m{message})"));
-    let running = Running {
+    let mut running = Running {
         attempt: world
             .witness()
             .started(process, invocation, message, key, attempt.fence()),
@@ -172,7 +176,10 @@ async fn work(
                     world.judge_order(Some(message));
                 }
             };
-            send(environment, &running, key, carry_out).await?;
+            match script {
+                Script::Block => running = block(environment, running, key, carry_out).await?,
+                _ => send(environment, &running, key, carry_out).await?,
+            }
             pause(environment).await;
         }
         Effect::Inside(transaction) => {
@@ -198,6 +205,7 @@ fn script(world: &World) -> Script {
             Script::PanicBefore | Script::PanicAfter => Count::Panics,
             Script::GiveUp => Count::TerminalHandlers,
             Script::HangBefore | Script::HangAfter => Count::Hangs,
+            Script::Block => Count::Blocks,
         });
     }
     script
@@ -261,6 +269,27 @@ async fn send(
     world.witness().unanswered(running.attempt);
     running.end(End::Failed);
     Err(HandlerError::retry("its effect was not answered"))
+}
+
+/// Sends the effect's own request from code that goes on when the handler is cancelled, as blocking code does.
+async fn block(
+    environment: &Arc<Environment>,
+    running: Running,
+    key: usize,
+    carry_out: impl FnOnce() + Send + 'static,
+) -> Result<Running, HandlerError> {
+    let environment = Arc::clone(environment);
+    let guard = testing::Running::current().map(|current| current.enter());
+    let (done, ended) = oneshot::channel();
+    tokio::spawn(async move {
+        let _guard = guard;
+        sleep(environment.world.chance.millis(0..30_000)).await;
+        environment.process.goes_on().await;
+        let sent = send(&environment, &running, key, carry_out).await;
+        // Where the handler was cancelled, its attempt ends only now.
+        let _ = done.send(sent.map(|()| running));
+    });
+    ended.await.map_err(HandlerError::retry)?
 }
 
 /// A while in which anything may happen to the process.

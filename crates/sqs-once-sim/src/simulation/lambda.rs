@@ -8,6 +8,7 @@ use std::time::Duration;
 use aws_lambda_events::event::sqs::{SqsEvent, SqsMessage};
 use futures_util::future::join_all;
 use lambda_runtime::{Context, LambdaEvent};
+use sqs_once::testing::Running;
 use sqs_once::{AfterDeadLetter, Backoff, Cache, Consumer, InProgress, Requests};
 use tokio::time::{Instant, sleep, sleep_until};
 use tower_service::Service;
@@ -117,10 +118,14 @@ async fn run(environment: &Environment, consumer: Consumer, batch: Vec<Delivery>
     }
     let (begun, was_on_time) = (Instant::now(), is_on_time(environment));
     let late = world.chance.millis(0..world.plan.late_kill);
+    let running = Running::default();
+    let called = running
+        .clone()
+        .scope(call(environment, consumer, &batch, invocation));
     let answer = tokio::select! {
         biased;
         () = process.died() => None,
-        answer = call(environment, consumer, &batch, invocation) => Some(answer),
+        answer = called => Some(answer),
         () = world.crashes(ends_at) => {
             world.crash(process);
             None
@@ -149,13 +154,32 @@ async fn run(environment: &Environment, consumer: Consumer, batch: Vec<Delivery>
         world.witness().counts.add(Count::Answers);
     }
     timeline.note(process, format_args!("answers: failed {failures:?}"));
+    answer_arrives(world, &batch, &failures).await;
+    // As `run` does it: the next event is asked for when nothing of this one runs.
+    if world.mutant() == Some(Mutant::NextEventTooEarly) {
+        return;
+    }
+    tokio::select! {
+        biased;
+        () = process.died() => {}
+        () = running.ended() => {}
+        () = sleep_until(ends_at + late) => {
+            timeline.note(process, "is killed at its deadline: code of a handler still runs");
+            world.witness().counts.add(Count::KilledAtWork);
+            process.die();
+        }
+    }
+}
+
+async fn answer_arrives(world: &World, batch: &[Delivery], failures: &[usize]) {
+    let timeline = world.network.timeline();
     if world.is_troubled() && world.chance.once_in(20) {
         world.witness().counts.add(Count::AnswersLost);
         timeline.note("lambda", "the answer is lost");
         return;
     }
     sleep(world.chance.millis(0..30)).await;
-    world.take_back(&batch, &failures);
+    world.take_back(batch, failures);
 }
 
 /// Whether the deadline margin makes up for the process's clock, which may take half of the quarter that is there for the

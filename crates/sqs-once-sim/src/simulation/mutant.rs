@@ -49,6 +49,8 @@ pub enum Mutant {
     NoLeaseMargin,
     /// Handlers run until the invocation ends.
     NoDeadlineGuard,
+    /// A process takes its next event while code of a handler still runs.
+    NextEventTooEarly,
     /// A FIFO queue is handled as a standard one.
     NoFifo,
     /// Records of a batch don't know of each other.
@@ -61,7 +63,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::CompleteOthers,
         Self::ReleaseOthers,
         Self::ClaimCompleted,
@@ -82,6 +84,7 @@ impl Mutant {
         Self::LookupIgnored,
         Self::NoLeaseMargin,
         Self::NoDeadlineGuard,
+        Self::NextEventTooEarly,
         Self::NoFifo,
         Self::NoCoalescing,
         Self::AcknowledgeBeforeSend,
@@ -111,6 +114,7 @@ impl Mutant {
             Self::LookupIgnored => "lookup-ignored",
             Self::NoLeaseMargin => "no-lease-margin",
             Self::NoDeadlineGuard => "no-deadline-guard",
+            Self::NextEventTooEarly => "next-event-too-early",
             Self::NoFifo => "no-fifo",
             Self::NoCoalescing => "no-coalescing",
             Self::AcknowledgeBeforeSend => "acknowledge-before-send",
@@ -127,7 +131,10 @@ impl Mutant {
             Self::ClaimCompleted | Self::ClaimFenceAlone | Self::LookupIgnored | Self::Peers => {
                 Property::RecordedIsOver
             }
-            Self::ClaimLeased | Self::UnknownIsMine | Self::NoLeaseMargin => Property::OneOwner,
+            Self::ClaimLeased
+            | Self::UnknownIsMine
+            | Self::NoLeaseMargin
+            | Self::NextEventTooEarly => Property::OneOwner,
             Self::ClaimOwnLapsed | Self::ClaimStateAlone => Property::EndedStaysEnded,
             Self::ReleaseDeletes | Self::FenceStays => Property::FencesGrow,
             Self::CommitTwice | Self::CommitOverAll => Property::CommitsOnce,

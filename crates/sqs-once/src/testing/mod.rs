@@ -104,10 +104,13 @@ mod clock;
 mod crash;
 mod event;
 mod parts;
+mod running;
 mod store;
 
 pub use answer::Answer;
 pub use bench::Bench;
 pub use clock::TestClock;
 pub use event::{Event, Record};
+#[doc(hidden)]
+pub use running::Running;
 pub use store::{Operation, TestStore};
