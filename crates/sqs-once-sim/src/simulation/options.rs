@@ -58,7 +58,7 @@ impl Versions {
     pub(crate) fn is_old(self, process: usize, first: usize) -> bool {
         match self {
             Self::New => false,
-            Self::Mixed => process % 2 == 0,
+            Self::Mixed => process.is_multiple_of(2),
             Self::Upgrade => process < first,
             Self::Rollback => process >= first,
         }

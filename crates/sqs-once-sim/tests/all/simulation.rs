@@ -34,7 +34,8 @@ fn beyond_the_margins_nothing_is_lost_or_committed_twice() {
         is_hostile: true,
         ..Options::default()
     };
-    let campaign = Campaign::run(0..500, options, 2, |_, _| {});
+    // Two owners are rare; some of these seeds have them.
+    let campaign = Campaign::run(700..1200, options, 2, |_, _| {});
     assert!(campaign.failure.is_none(), "{campaign}");
     let owners = counted(&campaign, "beyond the margins: two live owners");
     assert!(owners > 0, "{campaign}");
