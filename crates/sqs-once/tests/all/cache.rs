@@ -242,12 +242,12 @@ async fn a_key_runs_again_after_its_own_expiry_whatever_the_cache_says() {
         bench.store.take_calls();
         handle(&bench, &consumer, ["a"]).await;
         assert_eq!(*seen.lock().unwrap(), ["a", "a"]);
-        let asked = if mode == Mode::ClaimFirst {
-            "claim"
-        } else {
-            "read"
+        let asked: &[_] = match mode {
+            // The first claim is refused by the item, which is free.
+            Mode::ClaimFirst => &[("claim", 1), ("claim", 1), ("settle", 1)],
+            _ => &[("read", 1), ("settle", 1)],
         };
-        assert_eq!(bench.store.take_calls(), [(asked, 1), ("settle", 1)]);
+        assert_eq!(bench.store.take_calls(), asked);
     }
 }
 

@@ -67,7 +67,7 @@ impl DynamoDb {
 
     fn round_trip(&self, request: &HttpRequest) -> HttpResponse {
         // The answer of HTTP/1.0 comes in one piece, and ends with the connection.
-        let mut message = b"POST / HTTP/1.0\r\n".to_vec();
+        let mut message = format!("POST / HTTP/1.0\r\nHost: {}\r\n", self.address).into_bytes();
         for (name, value) in request.headers() {
             write!(message, "{name}: {value}\r\n").unwrap();
         }
