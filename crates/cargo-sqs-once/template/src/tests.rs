@@ -79,25 +79,6 @@ async fn an_order_that_comes_twice_is_reserved_once() {
 }
 
 #[tokio::test]
-async fn another_order_under_a_known_key_fails() {
-    let (bench, warehouse) = bench();
-    let first = order("o-1");
-    let other = OrderPlaced {
-        pieces: 7,
-        ..order("o-1")
-    };
-    let event = Event::of([message(&first)]);
-    bench.run(event).await.assert_processed("m-1");
-    let another = message(&other).message_id("another");
-    bench
-        .run(Event::of([another]))
-        .await
-        .assert_failed("another")
-        .assert_retried(["another"]);
-    assert_eq!(shipped(&warehouse).len(), 1);
-}
-
-#[tokio::test]
 async fn an_order_that_can_never_succeed_holds_up_no_other() {
     let bench = bench();
     let nothing = OrderPlaced {
@@ -197,6 +178,25 @@ async fn an_order_that_comes_twice_is_shipped_once() {
         .assert_duplicate("another")
         .assert_all_acknowledged();
 
+    assert_eq!(shipped(&warehouse).len(), 1);
+}
+
+#[tokio::test]
+async fn another_order_under_a_known_key_fails() {
+    let (bench, warehouse) = bench();
+    let first = order("o-1");
+    let other = OrderPlaced {
+        pieces: 7,
+        ..order("o-1")
+    };
+    let event = Event::of([message(&first)]);
+    bench.run(event).await.assert_processed("m-1");
+    let another = message(&other).message_id("another");
+    bench
+        .run(Event::of([another]))
+        .await
+        .assert_failed("another")
+        .assert_retried(["another"]);
     assert_eq!(shipped(&warehouse).len(), 1);
 }
 
