@@ -53,10 +53,10 @@ pub(crate) async fn invoke(args: InvokeArgs) -> Result<(), Error> {
             } else {
                 print::table(&report, &response);
             }
-            print::result(&answer)
+            print::answer(&answer)
         }
         Err(error) => {
-            print::result(&answer)?;
+            print::answer(&answer)?;
             Err(error.into())
         }
     }

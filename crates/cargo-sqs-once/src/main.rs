@@ -15,6 +15,7 @@ mod launch;
 mod new;
 mod operate;
 mod print;
+mod private;
 mod shell;
 mod workspace;
 
@@ -24,7 +25,15 @@ use std::process::ExitCode;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let Cli { command } = Cli::parse_from(arguments());
+    let Cli { command } = match Cli::try_parse_from(arguments()) {
+        Ok(cli) => cli,
+        // Help and the version, which hold nothing that was given.
+        Err(error) if !error.use_stderr() => error.exit(),
+        Err(error) => {
+            print::usage(&error);
+            return ExitCode::from(2);
+        }
+    };
     // It finishes what it is at, and puts back what it holds.
     let listens_itself = matches!(command, Command::Dev(_) | Command::Dlq(_));
     let work = async {

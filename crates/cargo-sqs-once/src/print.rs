@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use sqs_once_local::{BatchResponse, Outcome, Report, Row};
 use std::io::{self, ErrorKind, IsTerminal, Write};
 
-/// What was asked for, such as the function's response exactly as it came, and a line feed.
+/// What was asked for, and a line feed.
 pub(crate) fn result(result: &[u8]) -> Result<(), Error> {
     one_result(result).map(drop)
 }
@@ -117,29 +117,41 @@ pub(crate) fn line(text: &str) -> io::Result<()> {
 }
 
 /// A document as one line that writes nothing to a terminal but text: JSON itself escapes only the control
-/// characters of ASCII.
+/// characters of ASCII below DEL. All JSON that is written is written by this.
 pub(crate) fn json_line(document: &Value) -> String {
-    let mut line = String::new();
-    for char in document.to_string().chars() {
-        if char.is_control() {
-            line.push_str(&format!("\\u{:04x}", u32::from(char)));
-        } else {
-            line.push(char);
+    escaped(&document.to_string())
+}
+
+/// JSON that means the same and writes nothing to a terminal but text. The line feeds between its parts stay.
+pub(crate) fn escaped(json: &str) -> String {
+    let mut escaped = String::with_capacity(json.len());
+    for char in json.chars() {
+        match char {
+            '\n' => escaped.push(char),
+            // JSON has these two between its parts only, where an escape would end it.
+            '\t' | '\r' => escaped.push(' '),
+            _ if is_unsafe(char) => escaped.push_str(&format!("\\u{:04x}", u32::from(char))),
+            _ => escaped.push(char),
         }
     }
-    line
+    escaped
+}
+
+/// The function's response, which should be JSON.
+pub(crate) fn answer(answer: &[u8]) -> Result<(), Error> {
+    result(escaped(&String::from_utf8_lossy(answer)).as_bytes())
 }
 
 /// Something beside the result.
 #[cfg(feature = "aws")]
 pub(crate) fn note(text: &str) {
-    to_stderr(&format!("{text}\n"));
+    to_stderr(&format!("{}\n", lines(text)));
 }
 
 /// What is asked, and answered on the same line.
 #[cfg(feature = "aws")]
 pub(crate) fn question(text: &str) {
-    to_stderr(text);
+    to_stderr(&one_line(text));
 }
 
 /// One line a record, and what Lambda would do now.
@@ -193,7 +205,7 @@ pub(crate) fn json(report: &Report, response: &BatchResponse) {
         },
         "batch_item_failures": response.failures(),
     });
-    to_stderr(&format!("{document}\n"));
+    to_stderr(&format!("{}\n", json_line(&document)));
 }
 
 /// Such as `3 records: 2 processed, 1 duplicate`.
@@ -242,22 +254,43 @@ fn consequence(rows: &[Row], response: &BatchResponse) -> String {
 /// A text that can't break its line, nor write to the terminal anything but text.
 pub(crate) fn one_line(text: &str) -> String {
     text.chars()
-        .map(|char| if char.is_control() { ' ' } else { char })
+        .map(|char| if is_unsafe(char) { ' ' } else { char })
         .collect()
+}
+
+/// Whether a character may do anything to a terminal but show itself: a control character, or one that turns the
+/// direction of the text around it, so that it reads otherwise than it is.
+fn is_unsafe(char: char) -> bool {
+    let turns = matches!(
+        char,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+    );
+    char.is_control() || turns
+}
+
+/// Lines that write nothing to the terminal but text. For a text that lays itself out by line feeds.
+fn lines(text: &str) -> String {
+    let lines = text.split('\n').map(one_line);
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// What went wrong, why, and what to do about it.
 pub(crate) fn error(error: &Error) {
-    let mut text = format!("error: {error}\n");
+    let mut text = format!("error: {}\n", lines(&error.to_string()));
     let mut source = std::error::Error::source(error);
     while let Some(cause) = source {
-        text.push_str(&format!("  because: {cause}\n"));
+        text.push_str(&format!("  because: {}\n", lines(&cause.to_string())));
         source = cause.source();
     }
     if let Some(help) = error.help() {
         text.push_str(&format!("  help: {help}\n"));
     }
     to_stderr(&text);
+}
+
+/// Why the arguments are refused. Without colours: clap's text for a terminal has the arguments in it as they are.
+pub(crate) fn usage(error: &clap::Error) {
+    to_stderr(&lines(&error.render().to_string()));
 }
 
 fn to_stderr(text: &str) {
@@ -267,4 +300,33 @@ fn to_stderr(text: &str) {
 /// Writes to standard error; if nobody reads it, there is nobody left to tell.
 pub(crate) fn bytes_to_stderr(bytes: &[u8]) {
     let _ = io::stderr().lock().write_all(bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All that a terminal may take for more than text, and what is beside it in Unicode.
+    const UNSAFE: &str = "\u{0}\t\n\r\u{1b}\u{7f}\u{80}\u{9b}\u{9f}\u{61c}\u{200e}\u{200f}\u{202a}\u{202e}\u{2066}\u{2069}";
+
+    #[test]
+    fn json_escapes_what_is_unsafe_and_parses_back_to_the_same_value() {
+        let document = json!({ UNSAFE: [UNSAFE, "é \u{a0} \u{2065} \u{1f600} \\u202e \" \\"] });
+        let compact = json_line(&document);
+        let pretty = escaped(&format!("{document:#}"));
+        let spaced = escaped(&format!("{document:#}").replace('\n', "\r\n\t"));
+        for written in [compact, pretty, spaced] {
+            let acts = written
+                .chars()
+                .find(|char| is_unsafe(*char) && *char != '\n');
+            assert_eq!(acts, None, "{written:?}");
+            assert_eq!(serde_json::from_str::<Value>(&written).unwrap(), document);
+        }
+    }
+
+    #[test]
+    fn a_text_keeps_its_line_feeds_and_nothing_else_that_is_unsafe() {
+        assert_eq!(lines("a\u{1b}[2J\nb\u{202e}\u{9b}c é"), "a [2J\nb  c é");
+        assert_eq!(one_line(UNSAFE).trim(), "");
+    }
 }

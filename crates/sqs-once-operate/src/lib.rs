@@ -9,7 +9,7 @@
 //! | [`State`] | how far the work for a key has come |
 //! | [`Change`] | forgetting a key, completing a key |
 //! | [`DeadLetters`] | a dead-letter queue, joined with that table: looking, redriving, dropping |
-//! | [`sdk_config`] | the user's own AWS settings |
+//! | [`sdk_config`], [`account`] | the user's own AWS settings |
 
 mod change;
 mod dead_letters;
@@ -21,6 +21,7 @@ mod redrive;
 mod sdk;
 mod state;
 
+pub use aws_config::SdkConfig;
 pub use change::Change;
 pub use dead_letters::DeadLetters;
 pub use error::Error;
@@ -28,5 +29,5 @@ pub use keys::{Changed, Found, Keys};
 pub use letter::{DeadLetter, KeyFrom, Standing};
 pub use name::{KeyName, NameError};
 pub use redrive::{Fate, Selection, Tally};
-pub use sdk::{sdk_config, sqs_client};
+pub use sdk::{account, sdk_config, sqs_client};
 pub use state::State;

@@ -46,6 +46,14 @@ pub async fn sdk_config(profile: Option<&str>, region: Option<&str>) -> Result<S
     }
 }
 
+/// The account of these settings' credentials, if whoever gave the credentials says it.
+pub async fn account(config: &SdkConfig) -> Option<String> {
+    use aws_credential_types::provider::ProvideCredentials;
+    let provider = config.credentials_provider()?;
+    let credentials = provider.provide_credentials().await.ok()?;
+    credentials.account_id().map(|id| id.as_str().to_owned())
+}
+
 /// A client of SQS with these settings.
 pub fn sqs_client(config: &SdkConfig) -> aws_sdk_sqs::Client {
     aws_sdk_sqs::Client::new(config)

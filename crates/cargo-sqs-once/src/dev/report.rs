@@ -1,8 +1,8 @@
 //! The report: what happened, as one file.
 
 use super::error::DevError;
+use crate::private;
 use sqs_once_local::Story;
-use std::fs::OpenOptions;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ pub(crate) struct Report {
 impl Report {
     /// Finds out before the run whether the file can be written. What is in it stays until there is another report.
     pub(crate) fn create(path: &Path) -> Result<Self, DevError> {
-        let opened = OpenOptions::new().append(true).create(true).open(path);
+        let opened = private::append(path);
         opened.map_err(|source| failed(path, source))?;
         let path = path.to_owned();
         Ok(Self { path })

@@ -4,10 +4,10 @@ use super::interrupt::Interrupt;
 use super::{DropArgs, Error, connect, shown};
 use crate::confirm::confirm;
 use crate::print;
+use crate::private;
 use sqs_once::{Clock, SystemClock};
 use sqs_once_operate::{DeadLetter, DeadLetters};
 use std::collections::BTreeMap;
-use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::Path;
 use std::time::Instant;
@@ -71,7 +71,7 @@ async fn sure(
         print::note(&shown::line(letter, now));
     }
     connect::note_behind(queue, seen).await?;
-    let question = question(letters);
+    let question = question(letters, queue.url());
     tokio::select! {
         answer = confirm(&question, args.yes) => answer.map_err(Error::from)?,
         () = interrupt.wait() => return Err(crate::error::Error::Interrupted),
@@ -89,8 +89,8 @@ async fn sure(
     Ok(())
 }
 
-/// Such as `Drop 3 messages for good (1 completed, 2 failed)?`.
-fn question(letters: &[DeadLetter]) -> String {
+/// Such as `Drop 3 messages of https://… for good (1 completed, 2 failed)?`.
+fn question(letters: &[DeadLetter], queue: &str) -> String {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for letter in letters {
         *counts.entry(letter.standing.name()).or_default() += 1;
@@ -98,7 +98,7 @@ fn question(letters: &[DeadLetter]) -> String {
     let counts = counts.iter().map(|(name, count)| format!("{count} {name}"));
     let counts: Vec<_> = counts.collect();
     format!(
-        "Drop {} for good ({})?",
+        "Drop {} of {queue} for good ({})?",
         match letters.len() {
             1 => "1 message".to_owned(),
             count => format!("{count} messages"),
@@ -108,9 +108,9 @@ fn question(letters: &[DeadLetter]) -> String {
 }
 
 fn save(path: &Path, letters: &[DeadLetter]) -> io::Result<()> {
-    let mut file = OpenOptions::new().create(true).append(true).open(path)?;
+    let mut file = private::append(path)?;
     for letter in letters {
-        writeln!(file, "{}", shown::document(letter))?;
+        writeln!(file, "{}", print::json_line(&shown::document(letter)))?;
     }
     file.sync_all()
 }

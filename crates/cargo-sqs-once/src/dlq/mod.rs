@@ -163,6 +163,8 @@ struct ShowArgs {
 /// attributes that say why it failed stay behind. A FIFO queue's messages go in their order. It may be interrupted at
 /// any time and run again: nothing is lost, and what was sent twice is a duplicate for the consumer.
 ///
+/// With --all it asks first.
+///
 /// Messages whose effect is done stay where they are, unless told otherwise; so do those behind them in a FIFO group,
 /// and those that fail again meanwhile and come back. Fails if messages had to stay.
 #[derive(Args)]
@@ -182,6 +184,10 @@ struct RedriveArgs {
     /// Send messages whose effect is done, too; then no table is needed
     #[arg(long)]
     even_completed: bool,
+
+    /// Don't ask before all messages are sent
+    #[arg(long, short)]
+    yes: bool,
 
     /// Write a line of JSON for every message, and one for all
     #[arg(long)]

@@ -2,6 +2,7 @@
 
 use super::interrupt::Interrupt;
 use super::{Error, RedriveArgs, connect};
+use crate::confirm::confirm;
 use crate::operate::has_table;
 use crate::print;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -23,6 +24,13 @@ pub(super) async fn redrive(
     };
     let to = to.map_err(Error::from)?;
     let (messages, _) = queue.count().await.map_err(Error::from)?;
+    if args.selection.all {
+        let question = format!("Send about {messages} messages of {} to {to}?", queue.url());
+        tokio::select! {
+            answer = confirm(&question, args.yes) => answer.map_err(Error::from)?,
+            () = interrupt.wait() => return Err(crate::error::Error::Interrupted),
+        }
+    }
     let bar = bar(messages);
     let (mut printed, mut unchecked) = (Ok(()), 0_usize);
     let each = |letter: &DeadLetter, fate: Fate| {

@@ -116,6 +116,11 @@ pub(crate) fn doctor(arguments: &DoctorArgs) -> Result<ExitCode, Error> {
     } else {
         report::text(&fixed, &findings)
     };
+    let text = if arguments.sarif || arguments.json {
+        print::escaped(&text)
+    } else {
+        text
+    };
     print::result(text.as_bytes())?;
     Ok(if findings.is_empty() {
         ExitCode::SUCCESS

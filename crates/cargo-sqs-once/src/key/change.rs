@@ -4,12 +4,13 @@ use super::{ChangeArgs, CompleteArgs, Error, ForgetArgs, shown};
 use crate::confirm::confirm;
 use crate::operate::{keys, moment, namespace};
 use crate::print;
+use crate::private;
 use serde_json::{Value, json};
 use sqs_once::key::{ItemId, Namespace};
 use sqs_once::store::Item;
 use sqs_once::{OsRandom, Timestamp};
 use sqs_once_operate::{Change, Changed, Found, KeyName, State};
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
@@ -49,7 +50,7 @@ async fn change(
 ) -> Result<(), crate::error::Error> {
     let name = KeyName::read(&args.name.words).map_err(Error::from)?;
     let namespace = namespace(&args.table).map_err(Error::from)?;
-    let (keys, table) = keys(&args.account, &args.table)
+    let (keys, place) = keys(&args.account, &args.table)
         .await
         .map_err(Error::from)?;
     let found = keys
@@ -63,9 +64,10 @@ async fn change(
     }
     refuse_live(seen.as_ref(), args, now())?;
     let log = args.log.as_deref().map(Log::open).transpose()?;
-    confirm(&wanted.question(), args.yes)
-        .await
-        .map_err(Error::from)?;
+    if !args.yes {
+        let question = format!("{}: {}", place.name().await, wanted.question());
+        confirm(&question, false).await.map_err(Error::from)?;
+    }
 
     let at = now();
     let document = |item: &Item| shown::document(item, false, at);
@@ -74,7 +76,7 @@ async fn change(
             "at": moment(at),
             "by": user(),
             "action": wanted.name(),
-            "table": table,
+            "table": place.table,
             "id": id.as_str(),
             "before": seen.as_ref().map_or(Value::Null, document),
             "after": after,
@@ -213,7 +215,7 @@ struct Log<'a> {
 
 impl<'a> Log<'a> {
     fn open(path: &'a Path) -> Result<Self, Error> {
-        let file = OpenOptions::new().create(true).append(true).open(path);
+        let file = private::append(path);
         match file {
             Ok(file) => Ok(Self { path, file }),
             Err(source) => Err(Error::OpenLog {

@@ -79,8 +79,9 @@ pub(crate) fn new(args: NewArgs) -> Result<(), crate::error::Error> {
     let text = match args.json {
         true => {
             let folder = here.join(&args.name);
-            json!({ "name": args.name, "folder": folder.to_string_lossy(), "files": paths })
-                .to_string()
+            print::json_line(
+                &json!({ "name": args.name, "folder": folder.to_string_lossy(), "files": paths }),
+            )
         }
         false => summary(&args, &paths),
     };

@@ -6,7 +6,7 @@ use sqs_once::ConfigError;
 use sqs_once::aws_sdk_dynamodb::Client;
 use sqs_once::key::{InvalidNamespace, KeySecret, Namespace};
 use sqs_once::store::{DynamoDbStore, LayoutError, TableLayout};
-use sqs_once_operate::{DeadLetters, Keys, sdk_config};
+use sqs_once_operate::{DeadLetters, Keys, SdkConfig, account, sdk_config};
 
 /// Why there is nobody to ask.
 #[derive(Debug, thiserror::Error)]
@@ -28,15 +28,35 @@ pub(crate) enum ConnectError {
     Operate(#[from] sqs_once_operate::Error),
 }
 
-/// The table's keys, and the table's name.
+/// Which table is meant.
+pub(crate) struct Place {
+    pub(crate) table: String,
+    config: SdkConfig,
+}
+
+impl Place {
+    /// Such as `table orders-idempotency, eu-central-1, account 123456789012`. Asks for the credentials once more.
+    pub(crate) async fn name(&self) -> String {
+        let table = &self.table;
+        let region = self.config.region().map_or("", |region| region.as_ref());
+        match account(&self.config).await {
+            Some(account) => format!("table {table}, {region}, account {account}"),
+            None => {
+                format!("table {table}, {region}, an account that the credentials do not name")
+            }
+        }
+    }
+}
+
+/// The table's keys, and which table that is.
 pub(crate) async fn keys(
     account: &AccountArgs,
     args: &TableArgs,
-) -> Result<(Keys, String), ConnectError> {
+) -> Result<(Keys, Place), ConnectError> {
     let table = table(args).ok_or(ConnectError::NoTable)?;
     let config = sdk_config(account.profile.as_deref(), account.region.as_deref()).await?;
     let store = DynamoDbStore::new(Client::new(&config), table.clone()).layout(layout(args))?;
-    Ok((Keys::new(store), table))
+    Ok((Keys::new(store), Place { table, config }))
 }
 
 /// A dead-letter queue by its URL or else its name, and the table, if one is named.

@@ -219,7 +219,14 @@ async fn one_message_is_shown_whole() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_redrive_refuses_what_is_completed_unless_told() {
     let account = Account::new().await;
-    let run = account.dlq(&["redrive", "--all", "--json", "--key-from", "/order/id"]);
+    let run = account.dlq(&[
+        "redrive",
+        "--all",
+        "--yes",
+        "--json",
+        "--key-from",
+        "/order/id",
+    ]);
     run.assert_failed_with("2 messages stay, because their effect is done");
     let summary = lines(&run).pop().unwrap();
     assert_eq!(
@@ -275,7 +282,7 @@ async fn without_a_table_nobody_knows_what_is_completed() {
     run.assert_done();
     assert_eq!(run.stdout.matches("unknown-key").count(), 3);
     account.assert_all_are_back();
-    without(&["redrive", "--all", "--even-completed"]).assert_done();
+    without(&["redrive", "--all", "--yes", "--even-completed"]).assert_done();
     assert_eq!(account.queues().1.len(), 3);
 }
 
@@ -311,7 +318,10 @@ async fn what_is_dropped_is_asked_for_saved_and_gone() {
     account.assert_all_are_back();
 
     let mut asked = AtTerminal::start(account.command(&arguments));
-    asked.wait_for("Drop 2 messages for good (2 completed)? [y/N] ");
+    let url = account.sqs.url("orders-dlq");
+    asked.wait_for(&format!(
+        "Drop 2 messages of {url} for good (2 completed)? [y/N] "
+    ));
     asked.write("n\n");
     asked.end().assert_failed_with("nothing was changed");
     account.assert_all_are_back();
@@ -410,5 +420,72 @@ fn every_help_ends_with_examples() {
         run.assert_done();
         let (_, examples) = run.stdout.split_once("Examples:\n").unwrap();
         assert!(examples.contains("cargo sqs-once dlq "), "{examples}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redrive_of_all_names_both_queues_and_asks() {
+    let account = Account::new().await;
+    let run = account.dlq(&["redrive", "--all"]);
+    run.assert_failed_with("there is no terminal to ask on: --yes says that you mean it");
+    account.assert_all_are_back();
+    let mut asked = AtTerminal::start(account.command(&["redrive", "--all"]));
+    let (from, to) = (account.sqs.url("orders-dlq"), account.sqs.url("orders"));
+    asked.wait_for(&format!("Send about 3 messages of {from} to {to}? [y/N] "));
+    asked.write("n\n");
+    asked.end().assert_failed_with("nothing was changed");
+    account.assert_all_are_back();
+}
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_saved_is_for_its_owner_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let account = Account::new().await;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("dropped.jsonl");
+    let save = ["drop", "m-done", "--yes", "--save", path.to_str().unwrap()];
+    account.dlq(&save).assert_done();
+    let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_that_is_shown_can_do_more_to_a_terminal_than_show_itself() {
+    let account = Account::empty().await;
+    let odd = "a\u{1b}[2J\u{7f}\u{9b}31m\u{202e}\u{2066}\u{200e}\u{200f}\u{61c}z";
+    {
+        let mut queues = account.sqs.queues();
+        let message = NewMessage::new("m-odd", odd);
+        queues
+            .send("orders-dlq", message, SystemTime::now())
+            .unwrap();
+    }
+    let missing = account.dlq(&["show", "m-\u{9b}\u{202e}\u{1b}"]);
+    missing.assert_failed_with("m-   : not received from the queue");
+    let refused = account.dlq(&["show", "m-odd", "--\u{9b}\u{202e}\u{1b}"]);
+    assert_eq!(refused.status, Some(2));
+    assert!(
+        refused.stderr.contains("unexpected argument '--  '"),
+        "{}",
+        refused.stderr
+    );
+    let json = account.dlq(&["show", "m-odd", "--json"]);
+    assert_eq!(lines(&json)[0]["body"], odd, "JSON keeps what the text is");
+    for run in [
+        json,
+        account.dlq(&["show", "m-odd"]),
+        account.dlq(&["list", "--json"]),
+        missing,
+        refused,
+    ] {
+        let said = format!("{}{}", run.stdout, run.stderr);
+        let acts = said.chars().find(|char| {
+            let turns = ('\u{202a}'..='\u{202e}').contains(char)
+                || ('\u{2066}'..='\u{2069}').contains(char)
+                || ['\u{200e}', '\u{200f}', '\u{61c}'].contains(char);
+            turns || char.is_control() && *char != '\n'
+        });
+        assert_eq!(acts, None, "{said:?}");
     }
 }

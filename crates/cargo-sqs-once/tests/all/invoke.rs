@@ -257,6 +257,19 @@ fn a_function_that_does_not_answer_properly_is_named_for_what_it_did() {
 }
 
 #[test]
+fn an_answer_is_the_same_json_with_what_is_unsafe_escaped() {
+    let project = Project::new();
+    let run = project.send("answer with controls", &[]);
+    assert_eq!(run.status, Some(0), "{}", run.stderr);
+    assert_eq!(
+        run.stdout,
+        "{ \n \"batchItemFailures\": [],\n \"note\": \"\\u009b31m\\u202e\" \n}\n"
+    );
+    let answer: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!(answer["note"], "\u{9b}31m\u{202e}");
+}
+
+#[test]
 fn a_variable_of_the_shell_wins_over_the_templates() {
     let project = Project::new();
     project.write("event.json", &event(&[]));

@@ -4,7 +4,7 @@ use crate::support::{AtTerminal, Run, command, dynamodb};
 use serde_json::{Value, json};
 use sqs_once::BusinessKey;
 use sqs_once::key::{KeySecret, Namespace};
-use sqs_once_local::LocalDynamoDb;
+use sqs_once_local::{LocalDynamoDb, REGION};
 use std::process::{Command, Stdio};
 use std::time::SystemTime;
 use tokio::net::TcpListener;
@@ -331,6 +331,52 @@ async fn what_was_done_is_told_and_logged_with_what_it_was_before() {
         .key(&arguments)
         .assert_failed_with("nothing was changed");
     assert_eq!(table.item(&order)["status"]["S"], "COMPLETED");
+}
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_of_changes_is_for_its_owner_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let table = Table::with([completed(&id("order-42"))]).await;
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("changes.jsonl");
+    let arguments = ["forget", "--yes", "--log", log.to_str().unwrap()];
+    table
+        .key(&[&arguments[..], &["order-42"]].concat())
+        .assert_done();
+    let mode = std::fs::metadata(&log).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_names_the_table_its_region_and_its_account() {
+    let table = Table::with([completed(&id("order-42"))]).await;
+    for (action, account, named) in [
+        (
+            "forget",
+            Some("123456789012"),
+            "account 123456789012: Forget it?",
+        ),
+        (
+            "complete",
+            Some("123456789012"),
+            "account 123456789012: Complete it?",
+        ),
+        (
+            "forget",
+            None,
+            "an account that the credentials do not name: Forget it?",
+        ),
+    ] {
+        let mut command = table.command(&[action, "order-42"]);
+        command.envs(account.map(|account| ("AWS_ACCOUNT_ID", account)));
+        let mut asked = AtTerminal::start(command);
+        asked.wait_for("[y/N] ");
+        let question = format!("table sqs-once, {REGION}, {named}");
+        assert!(asked.shown.contains(&question), "{}", asked.shown);
+        asked.write("n\n");
+        asked.end().assert_failed_with("nothing was changed");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
