@@ -13,11 +13,17 @@ impl Interrupt {
             if tokio::signal::ctrl_c().await.is_err() {
                 return;
             }
-            print::note("stopping: messages are put back (once more to stop at once)");
-            sender.send_replace(true);
-            if tokio::signal::ctrl_c().await.is_ok() {
-                std::process::exit(1);
-            }
+            let again = async {
+                if tokio::signal::ctrl_c().await.is_ok() {
+                    std::process::exit(1);
+                }
+            };
+            let stop = async {
+                print::note("stopping: messages are put back (once more to stop at once)");
+                sender.send_replace(true);
+            };
+            // Listens before it says so, or a Ctrl-C in between would be lost.
+            tokio::join!(biased; again, stop);
         });
         Self(receiver)
     }

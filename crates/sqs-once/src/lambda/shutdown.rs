@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use lambda_runtime::tower::Layer;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tower_service::Service;
 use tracing::{info, warn};
@@ -36,29 +36,46 @@ impl Shutdown {
 
     /// Ends when the process was asked to end and no event is at hand, or was asked twice.
     pub(super) async fn requested_and_idle(&self) {
-        if let Err(error) = requested().await {
-            warn!(%error, "no signal can be received: shutdown won't be graceful");
-            return std::future::pending().await;
-        }
+        let mut requests = match Requests::new() {
+            Ok(requests) => requests,
+            Err(error) => {
+                warn!(%error, "no signal can be received: shutdown won't be graceful");
+                return std::future::pending().await;
+            }
+        };
+        requests.next().await;
         self.is_requested.store(true, Ordering::SeqCst);
         info!("asked to end: finishing the events at hand");
         let mut at_hand = self.at_hand.subscribe();
         tokio::select! {
             // Fails only when the sender is gone, and `self` holds it.
             _ = at_hand.wait_for(|count| *count == 0) => {}
-            _ = requested() => warn!("asked to end again: not waiting any longer"),
+            () = requests.next() => warn!("asked to end again: not waiting any longer"),
         }
     }
 }
 
-async fn requested() -> std::io::Result<()> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+/// The signals that ask a process to end. It lives as long as any of them counts: a new one misses a signal that came
+/// before it.
+struct Requests {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Requests {
+    fn new() -> std::io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
     }
-    Ok(())
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
 }
 
 impl<S> Layer<S> for Shutdown {

@@ -1,12 +1,13 @@
 //! A function that Lambda runs, and what Lambda does to it.
 
-use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Output, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
 use serde_json::json;
 use sqs_once_local::{InvokeError, RuntimeApi};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+use tokio::process::{Child, Command};
 
 use crate::no_secrets::world::{Order, id, order, record};
 
@@ -32,9 +33,10 @@ pub(crate) async fn serve() {
 
 /// Invokes the function with what is no event, with one whose handler does not end in time, and with one that it must not
 /// take meanwhile; and asks it to end, twice.
-pub(crate) async fn drive(mut process: Command) -> Output {
+pub(crate) async fn drive(process: std::process::Command) -> Output {
     let lambda = RuntimeApi::start("orders").await.unwrap();
-    let function = process
+    let function = Command::from(process)
+        .kill_on_drop(true)
         .env("AWS_LAMBDA_RUNTIME_API", lambda.address().to_string())
         .env("AWS_LAMBDA_FUNCTION_NAME", "orders")
         .env("AWS_LAMBDA_FUNCTION_VERSION", "1")
@@ -78,8 +80,8 @@ pub(crate) async fn drive(mut process: Command) -> Output {
         "{taken:?}"
     );
 
-    let asked = tokio::task::spawn_blocking(move || asked_to_end(function, answers));
-    let output = asked.await.unwrap();
+    let asked = tokio::time::timeout(TIMEOUT, asked_to_end(function, answers));
+    let output = asked.await.expect("it ends");
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(said.contains("\"StillRunning\":1"), "{said}");
     assert!(
@@ -89,32 +91,38 @@ pub(crate) async fn drive(mut process: Command) -> Output {
     output
 }
 
+/// What follows a line of the process.
+enum Then {
+    Wait,
+    Ask,
+}
+
 /// Asks a process to end while it has an event at hand, and again.
-fn asked_to_end(mut function: Child, answers: String) -> Output {
+async fn asked_to_end(mut function: Child, answers: String) -> Output {
     let mut stdout = BufReader::new(function.stdout.take().unwrap());
     let mut said = answers.into_bytes();
-    let mut until = |words: &str| {
+    let pid = function.id().unwrap().to_string();
+    let steps = [
+        (AT_WORK, Then::Wait),
+        ("did not end in time", Then::Ask),
+        ("asked to end: ", Then::Ask),
+        ("asked to end again", Then::Wait),
+    ];
+    for (words, then) in steps {
         let mut line = Vec::new();
         while !String::from_utf8_lossy(&line).contains(words) {
             line.clear();
-            assert_ne!(
-                stdout.read_until(b'\n', &mut line).unwrap(),
-                0,
-                "it never said {words:?}"
-            );
+            let read = stdout.read_until(b'\n', &mut line).await.unwrap();
+            assert_ne!(read, 0, "it never said {words:?}");
             said.extend(&line);
         }
-    };
-    until(AT_WORK);
-    until("did not end in time");
-    for words in ["asked to end: ", "asked to end again"] {
-        let pid = function.id().to_string();
-        let asked = Command::new("kill").args(["-TERM", &pid]).status().unwrap();
-        assert!(asked.success());
-        until(words);
+        if matches!(then, Then::Ask) {
+            let asked = Command::new("kill").args(["-TERM", &pid]).status();
+            assert!(asked.await.unwrap().success());
+        }
     }
-    stdout.read_to_end(&mut said).unwrap();
-    let rest = function.wait_with_output().unwrap();
+    stdout.read_to_end(&mut said).await.unwrap();
+    let rest = function.wait_with_output().await.unwrap();
     Output {
         stdout: said,
         ..rest
