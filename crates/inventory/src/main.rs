@@ -9,9 +9,8 @@ mod tests;
 
 use std::time::SystemTime;
 
-use sqs_once::{
-    Consumer, Disposition, Error, HandlerError, PayloadMismatch, ResultExt, State, Writes,
-};
+use sqs_once::policy::{Disposition, PayloadMismatch};
+use sqs_once::{Consumer, Error, HandlerError, ResultExt, State, Writes};
 
 use order::{OrderPlaced, OutboxMessage};
 use tables::Tables;

@@ -7,9 +7,8 @@ mod payments;
 #[cfg(test)]
 mod tests;
 
-use sqs_once::{
-    Consumer, Error, HandlerError, IdempotencyToken, PayloadMismatch, ResultExt, State,
-};
+use sqs_once::policy::PayloadMismatch;
+use sqs_once::{Consumer, Error, HandlerError, IdempotencyToken, ResultExt, State};
 
 use order::OrderPlaced;
 use payments::Payments;

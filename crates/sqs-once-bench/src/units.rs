@@ -9,9 +9,9 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Credentials, Region};
 use lambda_runtime::{Context, LambdaEvent};
 use serde::Serialize;
-use sqs_once::{
-    Cache, Consumer, DynamoDbStore, EventError, HandlerError, MessageAttribute, MissingKey, Mode,
-};
+use sqs_once::key::MessageAttribute;
+use sqs_once::policy::{Cache, MissingKey, Mode};
+use sqs_once::{Consumer, DynamoDbStore, EventError, HandlerError};
 use thiserror::Error;
 use tower_service::Service;
 

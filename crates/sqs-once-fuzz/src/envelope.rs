@@ -4,11 +4,12 @@ mod reference;
 
 use std::cell::RefCell;
 
+use sqs_once::Consumer;
+use sqs_once::body::{Auto, Envelope, EnvelopeError, EventBridge, Opened, S3, Sns, Text};
+use sqs_once::extract::{EventBridgeMeta, Message, MessageMeta, S3Object, SnsMeta};
+use sqs_once::key::MessageId;
+use sqs_once::telemetry::Outcome;
 use sqs_once::testing::{Answer, Bench, Event, Record};
-use sqs_once::{
-    Auto, Consumer, Envelope, EnvelopeError, EventBridge, EventBridgeMeta, Message, MessageId,
-    MessageMeta, Opened, Outcome, S3, S3Object, Sns, SnsMeta, Text,
-};
 
 use crate::{log, runtime};
 use reference::Inside;

@@ -6,8 +6,9 @@ use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
+use sqs_once::extract::MessageMeta;
 use sqs_once::testing::{Answer, Bench, Event};
-use sqs_once::{Consumer, EventError, HandlerError, MessageMeta};
+use sqs_once::{Consumer, EventError, HandlerError};
 
 use crate::{log, runtime};
 use reference::{Fate, Reading, Record};

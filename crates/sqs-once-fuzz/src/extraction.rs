@@ -1,12 +1,13 @@
 //! An attribute and a body, and the key that each extractor finds in them.
 
 use serde_json::Value;
+use sqs_once::BusinessKey;
+use sqs_once::extract::Message;
 use sqs_once::key::Fingerprint;
-use sqs_once::testing::Record;
-use sqs_once::{
-    BusinessKey, JmesPath, JsonPointer, KeyError, KeyExtractor, Message, MessageAttribute,
-    SystemAttribute,
+use sqs_once::key::{
+    JmesPath, JsonPointer, KeyError, KeyExtractor, MessageAttribute, SystemAttribute,
 };
+use sqs_once::testing::Record;
 
 type Found = Result<BusinessKey, KeyError>;
 

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use serde_json::Value;
 use sqs_once::DynamoDbStore;
-use sqs_once::Timestamp;
 use sqs_once::key::ItemId;
 use sqs_once::store::{
     Claim, Claimed, Item, Owner, Seen, Settled, Settlement, Settling, Status, Store, TableLayout,
 };
+use sqs_once::time::Timestamp;
 
 use crate::runtime;
 use dynamodb::Answer;

@@ -3,8 +3,9 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use sqs_once::BusinessKey;
+use sqs_once::key::KeyError;
 use sqs_once::key::{ItemId, KeyPart, KeyWriter, Namespace};
-use sqs_once::{BusinessKey, KeyError};
 
 /// One part of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]

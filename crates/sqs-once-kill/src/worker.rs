@@ -10,9 +10,9 @@ use hyper_util::client::legacy::{Client, connect::HttpConnector};
 use hyper_util::rt::TokioExecutor;
 use serde::{Deserialize, Serialize};
 use sqs_once::aws_sdk_dynamodb::types::{AttributeValue, Update};
-use sqs_once::{
-    Attempt, Error, HandlerError, IdempotencyToken, MessageMeta, Mode, ResultExt, State, Writes,
-};
+use sqs_once::extract::{Attempt, MessageMeta};
+use sqs_once::policy::Mode;
+use sqs_once::{Error, HandlerError, IdempotencyToken, ResultExt, State, Writes};
 use thiserror::Error;
 
 use crate::plan::Way;

@@ -56,7 +56,7 @@ fn implementation<'a>(
             fn write(
                 &self,
                 key: &mut ::sqs_once::key::KeyWriter,
-            ) -> ::core::result::Result<(), ::sqs_once::KeyError> {
+            ) -> ::core::result::Result<(), ::sqs_once::key::KeyError> {
                 #body
             }
         }

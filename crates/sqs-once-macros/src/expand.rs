@@ -109,12 +109,12 @@ fn checks(function: &ItemFn, signature: &Signature, state: &Type) -> TokenStream
     };
     let (is_extractor, is_outcome) = match signature.kind {
         Kind::Handler => (
-            quote!(::sqs_once::FromRecord<#state>),
-            quote!(::sqs_once::IntoOutcome),
+            quote!(::sqs_once::extract::FromRecord<#state>),
+            quote!(::sqs_once::handler::IntoOutcome),
         ),
         Kind::BatchHandler => (
-            quote!(::sqs_once::FromBatch<#state>),
-            quote!(::sqs_once::IntoBatchOutcome),
+            quote!(::sqs_once::extract::FromBatch<#state>),
+            quote!(::sqs_once::handler::IntoBatchOutcome),
         ),
     };
     let extractors = signature
@@ -205,13 +205,13 @@ fn payload_key(payload: &Type, pattern: &Pat, expr: &Expr) -> (TokenStream, Toke
     let key_type = quote! {
         struct SqsOncePayloadKey;
 
-        impl ::sqs_once::KeyExtractor<#payload> for SqsOncePayloadKey {
+        impl ::sqs_once::key::KeyExtractor<#payload> for SqsOncePayloadKey {
             #[allow(unused_variables)]
             fn key(
                 &self,
                 #pattern: &#payload,
-                _: &::sqs_once::Message,
-            ) -> ::core::result::Result<::sqs_once::BusinessKey, ::sqs_once::KeyError> {
+                _: &::sqs_once::extract::Message,
+            ) -> ::core::result::Result<::sqs_once::BusinessKey, ::sqs_once::key::KeyError> {
                 ::sqs_once::BusinessKey::of(#key)
             }
         }
@@ -230,7 +230,7 @@ fn payload_fingerprint(payload: &Type, part: &Key) -> (TokenStream, TokenStream)
         #[allow(unused_variables, clippy::trivially_copy_pass_by_ref)]
         fn sqs_once_fingerprint(
             #pattern: &#payload,
-        ) -> ::core::result::Result<::sqs_once::key::Fingerprint, ::sqs_once::KeyError> {
+        ) -> ::core::result::Result<::sqs_once::key::Fingerprint, ::sqs_once::key::KeyError> {
             ::sqs_once::key::Fingerprint::of(#part)
         }
     };

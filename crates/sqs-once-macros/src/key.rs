@@ -151,7 +151,7 @@ fn example(signature: &Signature) -> String {
     match (&payload.pattern, payload.argument.names.first()) {
         (Pat::Ident(_), Some(payload)) => format!("{payload}.order_id"),
         (_, Some(field)) => field.to_string(),
-        (_, None) => "sqs_once::MessageAttribute::new(\"order-id\")".to_owned(),
+        (_, None) => "sqs_once::key::MessageAttribute::new(\"order-id\")".to_owned(),
     }
 }
 

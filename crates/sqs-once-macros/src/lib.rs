@@ -95,8 +95,8 @@ use crate::signature::Kind;
 /// - Several parts in a tuple: `key = (order.tenant, order.order_id)`.
 /// - The payload itself, when it derives `BusinessKey`: `key = order`.
 /// - A function of the payload, by its path: `key = OrderPlaced::business_key`.
-/// - Any other key extractor: `key = sqs_once::MessageAttribute::new("order-id")`,
-///   `key = sqs_once::JsonPointer::new("/order/id")`, or several of them in a tuple.
+/// - Any other key extractor: `key = sqs_once::key::MessageAttribute::new("order-id")`,
+///   `key = sqs_once::key::JsonPointer::new("/order/id")`, or several of them in a tuple.
 ///
 /// Text, integers, `bool`, `char`, bytes and `Option`s of these can be keys. Floats can't: different
 /// integers become one float. A record whose key is missing or empty is terminal, unless `missing_key`

@@ -158,19 +158,19 @@ fn setting(name: &Ident, input: ParseStream<'_>) -> Result<TokenStream> {
         }
         "mode" => {
             let mode = values::choice(&option, &value()?, &values::MODES)?;
-            quote!(.mode(::sqs_once::Mode::#mode))
+            quote!(.mode(::sqs_once::policy::Mode::#mode))
         }
         "claim" => {
             values::claim(&value()?)?;
-            quote!(.mode(::sqs_once::Mode::ClaimFirst))
+            quote!(.mode(::sqs_once::policy::Mode::ClaimFirst))
         }
         "payload_mismatch" => {
             let mismatch = values::choice(&option, &value()?, &values::PAYLOAD_MISMATCHES)?;
-            quote!(.payload_mismatch(::sqs_once::PayloadMismatch::#mismatch))
+            quote!(.payload_mismatch(::sqs_once::policy::PayloadMismatch::#mismatch))
         }
         "missing_key" => {
             let missing_key = values::choice(&option, &value()?, &values::MISSING_KEYS)?;
-            quote!(.missing_key(::sqs_once::MissingKey::#missing_key))
+            quote!(.missing_key(::sqs_once::policy::MissingKey::#missing_key))
         }
         "readable_keys" => {
             let readable = values::choice(&option, &value()?, &values::SWITCH)?;
@@ -178,19 +178,19 @@ fn setting(name: &Ident, input: ParseStream<'_>) -> Result<TokenStream> {
         }
         "cache" => {
             let cache = values::cache(&value()?)?;
-            quote!(.cache(::sqs_once::Cache::#cache))
+            quote!(.cache(::sqs_once::policy::Cache::#cache))
         }
         "requests" => {
             let requests = values::choice(&option, &value()?, &values::REQUESTS)?;
-            quote!(.requests(::sqs_once::Requests::#requests))
+            quote!(.requests(::sqs_once::policy::Requests::#requests))
         }
         "in_progress" => {
             let policy = values::in_progress(&value()?)?;
-            quote!(.in_progress(::sqs_once::InProgress::#policy))
+            quote!(.in_progress(::sqs_once::policy::InProgress::#policy))
         }
         "fifo" => {
             let failure = values::choice(&option, &value()?, &values::FIFO_FAILURES)?;
-            quote!(.fifo(::sqs_once::FifoFailure::#failure))
+            quote!(.fifo(::sqs_once::policy::FifoFailure::#failure))
         }
         "raise_on_total_failure" => {
             let raise = values::choice(&option, &value()?, &values::SWITCH)?;
@@ -203,11 +203,11 @@ fn setting(name: &Ident, input: ParseStream<'_>) -> Result<TokenStream> {
         }
         "backoff" => {
             let backoff = values::backoff(&value()?)?;
-            quote!(.backoff(::sqs_once::Backoff::#backoff))
+            quote!(.backoff(::sqs_once::policy::Backoff::#backoff))
         }
         "after_dead_letter" => {
             let after = values::choice(&option, &value()?, &values::AFTER_DEAD_LETTERS)?;
-            quote!(.after_dead_letter(::sqs_once::AfterDeadLetter::#after))
+            quote!(.after_dead_letter(::sqs_once::policy::AfterDeadLetter::#after))
         }
         unknown => return Err(unknown_option(unknown, name.span())),
     })

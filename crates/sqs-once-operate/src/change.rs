@@ -1,8 +1,8 @@
 //! What people may make of a key.
 
-use sqs_once::Timestamp;
 use sqs_once::key::ItemId;
 use sqs_once::store::{Fence, Item, Owner, Status};
+use sqs_once::time::Timestamp;
 
 /// What is made of a key.
 ///

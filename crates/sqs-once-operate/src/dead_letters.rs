@@ -11,7 +11,7 @@ use aws_sdk_sqs::types::{
 };
 use sqs_once::key::ItemId;
 use sqs_once::store::StoreErrorKind;
-use sqs_once::{Clock, SystemClock};
+use sqs_once::time::{Clock, SystemClock};
 
 use crate::letter::{DeadLetter, KeyFrom, Standing};
 use crate::{Error, Keys};

@@ -1,7 +1,7 @@
 //! What can go wrong.
 
+use sqs_once::key::{InvalidNamespace, KeyError};
 use sqs_once::store::{StoreError, StoreErrorKind};
-use sqs_once::{KeyError, key::InvalidNamespace};
 use thiserror::Error as ThisError;
 
 /// Why something could not be looked up or done.

@@ -3,9 +3,10 @@
 use std::collections::HashSet;
 
 use sqs_once::key::{ItemId, Namespace};
+use sqs_once::random::Random;
 use sqs_once::store::dynamodb::{Listed, Listing, Page, PageStart};
 use sqs_once::store::{DynamoDbStore, Item, Owner, Settled, Store, StoreError};
-use sqs_once::{Random, Timestamp};
+use sqs_once::time::Timestamp;
 
 use crate::name::ids;
 use crate::{Change, Error, KeyName};

@@ -4,9 +4,11 @@ use std::collections::HashMap;
 use std::fmt;
 
 use aws_sdk_sqs::types::{Message, MessageAttributeValue, MessageSystemAttributeName};
+use sqs_once::BusinessKey;
+use sqs_once::key::JsonPointer;
 use sqs_once::key::{ItemId, Namespace};
 use sqs_once::store::Item;
-use sqs_once::{BusinessKey, JsonPointer, Timestamp};
+use sqs_once::time::Timestamp;
 
 use crate::State;
 use crate::name::ids;
@@ -86,7 +88,7 @@ impl KeyFrom {
 struct Joined(Vec<BusinessKey>);
 
 impl sqs_once::key::KeyPart for Joined {
-    fn write(&self, key: &mut sqs_once::key::KeyWriter) -> Result<(), sqs_once::KeyError> {
+    fn write(&self, key: &mut sqs_once::key::KeyWriter) -> Result<(), sqs_once::key::KeyError> {
         self.0.iter().try_for_each(|part| part.write(key))
     }
 }

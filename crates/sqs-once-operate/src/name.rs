@@ -1,7 +1,8 @@
 //! What people call a key.
 
+use sqs_once::BusinessKey;
+use sqs_once::key::KeyError;
 use sqs_once::key::{ItemId, KeyPart, KeyWriter, Namespace};
-use sqs_once::{BusinessKey, KeyError};
 use thiserror::Error;
 
 /// A key as people write it: its parts, one a word, or the id of its item as a table or a log line shows it.

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use sqs_once::Timestamp;
 use sqs_once::store::{Item, Status};
+use sqs_once::time::Timestamp;
 
 /// How far the work for a key has come, at some moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -4,7 +4,8 @@
 //! the one of `schema/v1.sql`, and `SQS_ONCE_POSTGRES_URL`.
 
 use serde::Deserialize;
-use sqs_once::{Error, HandlerError, PayloadMismatch};
+use sqs_once::policy::PayloadMismatch;
+use sqs_once::{Error, HandlerError};
 use sqs_once_postgres::{PostgresStore, Transaction, without_values};
 
 #[derive(Deserialize)]

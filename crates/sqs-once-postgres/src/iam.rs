@@ -11,7 +11,7 @@ use aws_sigv4::sign::v4::SigningParams;
 use deadpool_postgres::{ConfigConnectImpl, Connect};
 use futures_util::future::BoxFuture;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use sqs_once::{Clock, SystemClock};
+use sqs_once::time::{Clock, SystemClock};
 use tokio::task::JoinHandle;
 use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::{Client, Config, Error};
@@ -135,8 +135,8 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     use postgres_for_tests::Server;
-    use sqs_once::Timestamp;
     use sqs_once::store::StoreErrorKind;
+    use sqs_once::time::Timestamp;
     use tokio_postgres::NoTls;
 
     use super::*;

@@ -216,7 +216,7 @@
 //! ```no_run
 //! use aws_lambda_events::event::sqs::SqsEvent;
 //! use lambda_runtime::{Context, Error, LambdaEvent};
-//! use sqs_once::{Clock, SystemClock};
+//! use sqs_once::time::{Clock, SystemClock};
 //! use sqs_once_postgres::PostgresStore;
 //! use tower_service::Service;
 //! # use {serde::Deserialize, sqs_once::HandlerError, sqs_once_postgres::Transaction};

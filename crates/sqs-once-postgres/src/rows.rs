@@ -1,8 +1,8 @@
 //! Rows and the values of statements, from and to what the protocol knows.
 
-use sqs_once::Timestamp;
 use sqs_once::key::{Fingerprint, ItemId};
 use sqs_once::store::{Fence, Item, Owner, Status, StoreError, StoreErrorKind};
+use sqs_once::time::Timestamp;
 use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
 

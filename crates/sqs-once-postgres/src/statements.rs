@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join3;
-use sqs_once::Timestamp;
 use sqs_once::key::{Fingerprint, ItemId};
 use sqs_once::store::{Claim, Fence, Owner, Recording, Seen};
+use sqs_once::time::Timestamp;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Error, Row};
 

@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use deadpool_postgres::ClientWrapper;
 use futures_util::future::{BoxFuture, join, try_join};
+use sqs_once::HandlerError;
+use sqs_once::extract::{FromRecord, RecordParts};
 use sqs_once::store::{
     Begun, Claim, Claimed, OpenTransaction, Settlement, Settling, StoreError, StoreErrorKind,
     Transactions,
 };
-use sqs_once::{FromRecord, HandlerError, RecordParts};
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 use tokio_postgres::error::SqlState;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use sqs_once::Random;
+use sqs_once::random::Random;
 
 /// SplitMix64. Clones draw from one sequence.
 #[derive(Clone, Debug)]

@@ -1,31 +1,13 @@
 //! What the environment configures: read once, checked, and refused when it is wrong.
 
-use std::borrow::Cow;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use thiserror::Error;
-
-use crate::batch::RecordLevels;
+use crate::env::{Env, duration_from, first, read};
+use crate::error::ConfigError;
 use crate::key::Namespace;
-use crate::telemetry::Metrics;
-
-/// A setting is missing or malformed. The function refuses to start: guessing here could charge
-/// somebody twice.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("{variable} {problem}: expected {expected}")]
-pub struct ConfigError {
-    variable: &'static str,
-    problem: String,
-    expected: Cow<'static, str>,
-}
-
-impl ConfigError {
-    /// The variable at fault, or what the code has set.
-    pub fn variable(&self) -> &str {
-        self.variable
-    }
-}
+use crate::report::RecordLevels;
+use crate::telemetry::{Metrics, SAMPLE_RATE};
 
 /// The shortest retention that code and environment may set.
 pub(crate) const SHORTEST_RETENTION: Duration = Duration::from_secs(1);
@@ -33,15 +15,6 @@ pub(crate) const SHORTEST_RETENTION: Duration = Duration::from_secs(1);
 /// Whether a text can be a queue's URL, for code and environment alike.
 pub(crate) fn is_url(text: &str) -> bool {
     text.starts_with("https://") || text.starts_with("http://")
-}
-
-/// Looks an environment variable up.
-pub(crate) type Env<'a> = dyn Fn(&str) -> Option<String> + Sync + 'a;
-
-/// The process's own environment. An empty variable counts as unset, as it does for the AWS SDK.
-pub(crate) fn process_env(name: &str) -> Option<String> {
-    let value = std::env::var_os(name)?.to_string_lossy().into_owned();
-    (!value.is_empty()).then_some(value)
 }
 
 /// Where else keys may be known, as the environment says.
@@ -194,24 +167,14 @@ pub(crate) fn needs_secrets(variable: &'static str) -> ConfigError {
     )
 }
 
-/// A secret that can be guessed.
-pub(crate) fn short_key_secret(setting: &'static str, len: usize) -> ConfigError {
-    ConfigError {
-        variable: setting,
-        problem: format!("is a secret of {len} bytes"),
-        expected: "16 random bytes or more".into(),
-    }
-}
-
 /// A secret that could not be fetched. What AWS says of it holds nothing of the secret.
 #[cfg(feature = "secrets")]
 pub(crate) fn unfetched_secret(variable: &'static str, error: &str) -> ConfigError {
-    ConfigError {
+    ConfigError::new(
         variable,
-        problem: format!("names a secret that could not be fetched ({error})"),
-        expected: "a secret that the function's role may read (secretsmanager:GetSecretValue)"
-            .into(),
-    }
+        format!("names a secret that could not be fetched ({error})"),
+        "a secret that the function's role may read (secretsmanager:GetSecretValue)",
+    )
 }
 
 fn metrics(env: &Env<'_>) -> Result<Option<Metrics>, ConfigError> {
@@ -243,63 +206,41 @@ fn is_metrics_namespace(text: &str) -> bool {
     (1..=255).contains(&text.len()) && !text.starts_with(':') && text.bytes().all(is_allowed)
 }
 
-/// Ours, and the one that Powertools reads.
-pub(crate) const SAMPLE_RATE: [&str; 2] =
-    ["SQS_ONCE_LOG_SAMPLE_RATE", "POWERTOOLS_LOGGER_SAMPLE_RATE"];
-
-/// The table's name, which has no default.
-pub(crate) fn table(env: &Env<'_>) -> Result<String, ConfigError> {
-    const EXPECTED: &str = "the name of the DynamoDB table that keeps the claims: 3 to 255 letters, digits, `_`, `-` and `.`";
-    let table = read(env, "SQS_ONCE_TABLE", EXPECTED, |text| {
-        let fits = (3..=255).contains(&text.len())
-            && text
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte));
-        fits.then(|| text.to_owned())
-    })?;
-    table.ok_or(ConfigError {
-        variable: "SQS_ONCE_TABLE",
-        problem: "is not set".to_owned(),
-        expected: EXPECTED.into(),
-    })
-}
-
 /// The setting that names a consumer, where neither code nor environment does.
 pub(crate) fn missing_namespace() -> ConfigError {
-    ConfigError {
-        variable: "SQS_ONCE_NAMESPACE",
-        problem: "is not set, and the code sets no `.namespace(…)`".to_owned(),
-        expected: "a name that no other consumer of this table has".into(),
-    }
+    ConfigError::new(
+        "SQS_ONCE_NAMESPACE",
+        "is not set, and the code sets no `.namespace(…)`",
+        "a name that no other consumer of this table has",
+    )
 }
 
 /// A handler whose place gives it no default namespace.
 pub(crate) fn no_default_namespace(path: &str, unique: &str, before: &str) -> ConfigError {
-    ConfigError {
-        variable: "SQS_ONCE_NAMESPACE",
-        problem: format!(
+    ConfigError::new(
+        "SQS_ONCE_NAMESPACE",
+        format!(
             "is not set, and the handler `{path}` has no default, unlike a function in the root of the binary that is \
              named after its package"
         ),
-        expected: format!(
+        format!(
             "a name that no other consumer of this table has, such as `namespace = \"{unique}\"` in its attribute; \
              or \"{before}\", where an earlier version has kept this handler's keys under that default"
-        )
-        .into(),
-    }
+        ),
+    )
 }
 
 /// Two handlers whose keys can't be told apart.
 pub(crate) fn shared_namespace(namespace: &str, handlers: [&str; 2]) -> ConfigError {
     let [one, other] = handlers;
-    ConfigError {
-        variable: "the consumer's namespace",
-        problem: format!(
+    ConfigError::new(
+        "the consumer's namespace",
+        format!(
             "is {namespace:?} for two handlers of this process, `{one}` and `{other}`, each of which would take the other's \
              messages for duplicates"
         ),
-        expected: "a namespace for each".into(),
-    }
+        "a namespace for each",
+    )
 }
 
 /// Two settings that can't both be.
@@ -308,68 +249,15 @@ pub(crate) fn unusable(
     problem: &str,
     expected: &'static str,
 ) -> ConfigError {
-    ConfigError {
-        variable,
-        problem: problem.to_owned(),
-        expected: expected.into(),
-    }
+    ConfigError::new(variable, problem, expected)
 }
 
 /// A queue is named, but the client that could reach it was left out.
 #[cfg(not(feature = "sqs"))]
 pub(crate) fn needs_sqs(variable: &'static str) -> ConfigError {
-    ConfigError {
+    ConfigError::new(
         variable,
-        problem: "is set, but sqs-once was built without its feature `sqs`".to_owned(),
-        expected: "the feature, or no such variable (the queue's own settings then say what becomes of failures)".into(),
-    }
-}
-
-fn read<T>(
-    env: &Env<'_>,
-    variable: &'static str,
-    expected: &'static str,
-    parse: impl Fn(&str) -> Option<T>,
-) -> Result<Option<T>, ConfigError> {
-    let Some(text) = env(variable) else {
-        return Ok(None);
-    };
-    match parse(text.trim()) {
-        Some(value) => Ok(Some(value)),
-        None => Err(ConfigError {
-            variable,
-            problem: format!("is {text:?}"),
-            expected: expected.into(),
-        }),
-    }
-}
-
-/// The first of two variables that is set.
-fn first<T>(
-    env: &Env<'_>,
-    variables: [&'static str; 2],
-    expected: &'static str,
-    parse: impl Fn(&str) -> Option<T>,
-) -> Result<Option<T>, ConfigError> {
-    let [ours, other] = variables;
-    match read(env, ours, expected, &parse)? {
-        Some(value) => Ok(Some(value)),
-        None => read(env, other, expected, parse),
-    }
-}
-
-/// A whole number and a unit: `ms`, `s`, `m`, `h` or `d`.
-fn duration_from(text: &str) -> Option<Duration> {
-    let unit_at = text.find(|c: char| !c.is_ascii_digit())?;
-    let (number, unit) = text.split_at(unit_at);
-    let number: u64 = number.parse().ok()?;
-    let millis = match unit.trim() {
-        "ms" => 1,
-        "s" => 1000,
-        "m" => 60 * 1000,
-        "h" => 60 * 60 * 1000,
-        "d" => 24 * 60 * 60 * 1000,
-        _ => return None,
-    };
-    number.checked_mul(millis).map(Duration::from_millis)
+        "is set, but sqs-once was built without its feature `sqs`",
+        "the feature, or no such variable (the queue's own settings then say what becomes of failures)",
+    )
 }

@@ -1,5 +1,6 @@
 //! What `main` returns, and how errors read in one line.
 
+use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt::{self, Write};
 use std::time::Duration;
@@ -36,6 +37,34 @@ impl fmt::Display for Error {
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
+    }
+}
+
+/// A setting is missing or malformed. The function refuses to start, because a guess could charge a customer twice.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+#[error("{variable} {problem}: expected {expected}")]
+pub struct ConfigError {
+    variable: &'static str,
+    problem: String,
+    expected: Cow<'static, str>,
+}
+
+impl ConfigError {
+    pub(crate) fn new(
+        variable: &'static str,
+        problem: impl Into<String>,
+        expected: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        Self {
+            variable,
+            problem: problem.into(),
+            expected: expected.into(),
+        }
+    }
+
+    /// The environment variable or the setting in code that is wrong.
+    pub fn variable(&self) -> &str {
+        self.variable
     }
 }
 

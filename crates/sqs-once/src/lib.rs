@@ -1,4 +1,4 @@
-//! SQS consumers on AWS Lambda whose effects happen once.
+//! SQS consumers for AWS Lambda that process each business event once.
 //!
 //! SQS delivers at least once, so the same business event arrives more than once. `sqs-once` takes a
 //! batch, gives every record a *business key*, claims the key in DynamoDB with a conditional write,
@@ -31,45 +31,50 @@
 //!
 //! # What is promised
 //!
-//! - *Effectively once* for effects that commit together with the record of their key: the DynamoDB writes that
-//!   a handler returns as [`Writes`], and the statements of a handler that takes the `Transaction` of the crate
-//!   `sqs-once-postgres`. The effect and its record are there, or neither is, whatever dies when.
-//! - *At least once, deduplicated* for everything else: a record is never lost, and its effect is repeated only if
-//!   the process dies between the effect and its record. For that window every handler can ask for an
-//!   [`IdempotencyToken`], the same for every attempt, to pass on to whatever it calls.
+//! - *Effectively once* for effects that commit in one transaction with the record of their key: the DynamoDB writes
+//!   that a handler returns as [`Writes`], and the statements of a handler that takes the `Transaction` of the crate
+//!   `sqs-once-postgres`.
+//! - *At least once, deduplicated* for every other effect. No message is lost. The effect repeats only if the process
+//!   dies between the effect and its record. For that window the handler can take an [`IdempotencyToken`], which is
+//!   the same for every attempt, and pass it to the service that it calls.
 //!
-//! Both for as long as the record of the key is kept: [`Consumer::retention`].
+//! Both promises hold for as long as the record of the key is kept: see [`Consumer::retention`].
 //!
-//! # Where to go on
+//! # Modules
 //!
-//! - [`Consumer`]: settings and their defaults, by code and by environment variable.
-//! - [`Handler`], [`FromRecord`], [`HandlerError`]: what a handler takes and returns.
-//! - [`Writes`]: DynamoDB writes that commit together with the record of their key. The crate `sqs-once-postgres`:
-//!   the same for PostgreSQL.
-//! - [`BatchHandler`]: all records of a batch in one call.
-//! - [`KeyExtractor`], [`BusinessKey`](struct@BusinessKey): choosing a key.
-//! - [`Decode`], [`Envelope`]: bodies that are not JSON, and what SNS, EventBridge and S3 wrap around them.
-//! - [`Idempotency`]: the same for functions that SNS, EventBridge or an asynchronous call invokes.
-//! - [`store`]: where claims live, and how to bring a store of your own.
+//! The crate root holds what most handlers use. The rest is in modules:
+//!
+//! - [`consumer`](mod@consumer) and [`Consumer`]: every setting with its default and its environment variable.
+//! - [`handler`](mod@handler): the traits behind handlers, and what they may return.
+//! - [`extract`]: the arguments that a handler may take, such as the message's metadata.
+//! - [`key`]: business keys, and extractors that take them from a message.
+//! - [`body`]: decoders for bodies that are not JSON, and the envelopes of SNS, EventBridge and S3.
+//! - [`policy`]: values that choose a consumer's behaviour.
+//! - [`hook`]: what hooks receive when a record has ended.
+//! - [`telemetry`]: metrics and outcomes.
+//! - [`store`]: where claims are kept, and how to write a store.
+//! - `producer` (feature `sqs`): sending messages with their key.
 //! - `testing` (feature `testing`): testing a consumer without AWS and without waiting.
-//! - [`guide`]: pages that answer one question each, from [what is promised](guide::guarantees) and [what happens if the
-//!   process dies here](guide::failure_modes) to [what a message in the log means](guide::troubleshooting).
+//! - [`guide`]: a page for each topic, from [the promises](guide::guarantees) to
+//!   [the messages in the log](guide::troubleshooting).
+//!
+//! [`Idempotency`] does the same for functions that SNS, EventBridge or an asynchronous call invokes.
 //!
 //! # Features
 //!
-//! None is on by default.
+//! No feature is on by default.
 //!
-//! - `sqs`: terminal records go straight to the dead-letter queue, and records that go back stay away as
-//!   long as they should; `Outgoing` for producers. Brings SQS's client.
+//! - `sqs`: sends terminal records to the dead-letter queue at once, sets visibility timeouts, and adds the module
+//!   `producer`. Compiles the SDK of SQS.
 //! - `jmespath`: keys by JMESPath expressions.
-//! - `nfc`: text keys in one Unicode form, by [`key::nfc`].
+//! - `nfc`: normalises text keys to one Unicode form with [`key::nfc`].
 //! - `secrets`: fetches the secret of the keys' hash from AWS Secrets Manager.
-//! - `powertools`: keys under the ids that Powertools for AWS Lambda gives them, to share its table.
-//! - `serde_dynamo`: values of your own as items, in [`Writes::put`].
-//! - `opentelemetry`: spans and metrics of every batch by OpenTelemetry's conventions, for an SDK and an exporter of
-//!   your choice: [traces](guide::traces). Brings the interface only.
-//! - `testing`: what a consumer's own tests need; for the dev-dependencies.
-//! - `conformance`: the suite that every store passes; for stores of your own.
+//! - `powertools`: computes the ids of Powertools for AWS Lambda, to share its table.
+//! - `serde_dynamo`: turns serializable values into items, in [`Writes::put`].
+//! - `opentelemetry`: spans and metrics that follow OpenTelemetry's conventions ([traces](guide::traces)). Adds the API
+//!   crate only; the program chooses SDK and exporter.
+//! - `testing`: the test kit, for dev-dependencies.
+//! - `conformance`: the suite of tests that every store must pass.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
@@ -79,67 +84,91 @@
 #[doc(no_inline)]
 pub use aws_sdk_dynamodb;
 
+/// SQS's SDK, in the version whose client [`Consumer`] takes.
+#[cfg(feature = "sqs")]
+#[doc(no_inline)]
+pub use aws_sdk_sqs;
+
 mod aws;
 mod batch;
+pub mod body;
 mod config;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 pub mod consumer;
 mod disposition;
+mod env;
 mod error;
+pub mod extract;
 mod guarded;
 #[cfg_attr(all(doc, not(doctest)), doc = include_str!("guide/README.md"))]
 #[cfg_attr(doc, doc = include_str!("../docs/README.md"))]
 #[cfg_attr(not(doc), allow(missing_docs))]
 pub mod guide;
-mod handler;
+pub mod handler;
+pub mod hook;
 pub mod idempotency;
 pub mod key;
 mod lambda;
 mod once;
+pub mod policy;
 #[cfg(feature = "sqs")]
-mod producer;
-mod random;
+pub mod producer;
+pub mod random;
 mod record;
+mod report;
 #[cfg(feature = "secrets")]
 mod secrets;
 pub mod store;
-mod telemetry;
+pub mod telemetry;
 #[cfg(feature = "testing")]
 pub mod testing;
-mod time;
+pub mod time;
 
-pub use batch::{
-    FifoFailure, InProgress, InvalidRecord, MissingKey, Outcome, PayloadMismatch, RecordEnd,
-    Requests,
-};
-pub use config::ConfigError;
 pub use consumer::{Consumer, consumer, consumer_with};
-pub use disposition::AfterDeadLetter;
-#[cfg(feature = "sqs")]
-pub use disposition::Backoff;
-pub use error::{Disposition, Error};
-pub use handler::{
-    Attempt, Batch, BatchHandler, BatchOutcome, BatchParts, BatchRecord, Done, FromBatch,
-    FromRecord, Handler, HandlerError, IdempotencyToken, IntoBatchOutcome, IntoOutcome, Key,
-    MessageMeta, RecordParts, Recorded, Remaining, ResultExt, State, spawn_blocking,
-};
-pub use idempotency::{Cache, Mode};
-pub use key::{BusinessKey, KeyError};
+pub use error::{ConfigError, Error};
+pub use handler::batch::{Batch, BatchOutcome};
+pub use handler::blocking::spawn_blocking;
+pub use handler::error::{HandlerError, ResultExt};
+pub use handler::extract::{IdempotencyToken, Remaining, State};
+pub use handler::outcome::Recorded;
+pub use key::BusinessKey;
 pub use lambda::{EventError, run};
 pub use once::{Idempotency, Invocation, Once, RunError};
-#[cfg(feature = "sqs")]
-pub use producer::{Outgoing, OutgoingError, Sendable};
-pub use random::{OsRandom, Random};
-#[cfg(feature = "jmespath")]
-pub use record::JmesPath;
-pub use record::{
-    Auto, Bytes, CorrelationId, Decode, DecodeError, Envelope, EnvelopeError, EventBridge,
-    EventBridgeId, EventBridgeMeta, Json, JsonPointer, KeyExtractor, Message, MessageAttribute,
-    MessageGroup, MessageId, Opened, ProducerKey, S3, S3EventId, S3Object, Sns, SnsMessageId,
-    SnsMeta, SystemAttribute, Text,
-};
 pub use sqs_once_macros::{BusinessKey, batch_handler, handler};
-pub use store::{DynamoDbStore, MemoryStore, Store, Writes};
-pub use telemetry::Metrics;
-pub use time::{Clock, SystemClock, Timestamp};
+pub use store::{DynamoDbStore, MemoryStore, Writes};
+
+#[cfg(feature = "jmespath")]
+#[doc(hidden)]
+pub use key::JmesPath;
+#[doc(hidden)]
+pub use {
+    body::{
+        Auto, Bytes, Decode, DecodeError, Envelope, EnvelopeError, EventBridge, Json, Opened, S3,
+        Sns, Text,
+    },
+    extract::{
+        Attempt, BatchParts, CorrelationId, EventBridgeMeta, FromBatch, FromRecord, Key, Message,
+        MessageMeta, RecordParts, S3Object, SnsMeta,
+    },
+    handler::{BatchHandler, BatchRecord, Done, Handler, IntoBatchOutcome, IntoOutcome},
+    hook::{InvalidRecord, RecordEnd},
+    key::{
+        EventBridgeId, JsonPointer, KeyError, KeyExtractor, MessageAttribute, MessageGroup,
+        MessageId, ProducerKey, S3EventId, SnsMessageId, SystemAttribute,
+    },
+    policy::{
+        AfterDeadLetter, Cache, Disposition, FifoFailure, InProgress, MissingKey, Mode,
+        PayloadMismatch, Requests,
+    },
+    random::{OsRandom, Random},
+    store::Store,
+    telemetry::{Metrics, Outcome},
+    time::{Clock, SystemClock, Timestamp},
+};
+#[cfg(feature = "sqs")]
+#[doc(hidden)]
+pub use {
+    policy::Backoff,
+    producer::{Outgoing, OutgoingError, Sendable},
+};

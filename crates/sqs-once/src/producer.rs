@@ -9,10 +9,10 @@ use aws_sdk_sqs::types::{
 };
 use thiserror::Error;
 
-use crate::config::process_env;
 use crate::disposition::{MAX_ATTRIBUTES, accepted};
-use crate::key::{BusinessKey, KeyError, KeyPart};
-use crate::record::{CorrelationId, ProducerKey};
+use crate::env::process_env;
+use crate::key::{BusinessKey, KeyError, KeyPart, ProducerKey};
+use crate::record::CorrelationId;
 #[cfg(feature = "opentelemetry")]
 use crate::telemetry::spans;
 
@@ -30,7 +30,9 @@ use crate::telemetry::spans;
 /// Lambda invocation that sends (`_X_AMZN_TRACE_ID`); a header that is set already stays.
 ///
 /// ```no_run
-/// use sqs_once::{HandlerError, Outgoing, ProducerKey};
+/// use sqs_once::key::ProducerKey;
+/// use sqs_once::producer::Outgoing;
+/// use sqs_once::HandlerError;
 /// # #[derive(serde::Deserialize)] struct OrderPlaced { amount_cents: u64 }
 ///
 /// // The producer:

@@ -8,7 +8,8 @@ use aws_sdk_secretsmanager::error::DisplayErrorContext;
 use futures_util::future::BoxFuture;
 
 use crate::aws;
-use crate::config::{ConfigError, unfetched_secret};
+use crate::config::unfetched_secret;
+use crate::error::ConfigError;
 use crate::key::KeySecret;
 
 /// Fetches the current value of the secret with this ARN: its text as it stands, or its bytes.

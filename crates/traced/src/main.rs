@@ -8,7 +8,9 @@ use opentelemetry_otlp::{MetricExporter, Protocol, SpanExporter, WithExportConfi
 use opentelemetry_sdk::metrics::SdkMeterProvider;
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use serde::Deserialize;
-use sqs_once::{Error, HandlerError, Metrics, PayloadMismatch};
+use sqs_once::policy::PayloadMismatch;
+use sqs_once::telemetry::Metrics;
+use sqs_once::{Error, HandlerError};
 
 #[derive(Deserialize)]
 struct OrderPlaced {

@@ -1,6 +1,6 @@
 //! The function that has its package's name, with handlers in several places.
 
-use sqs_once::Key;
+use sqs_once::extract::Key;
 use two_functions::{describe, tell};
 
 #[sqs_once::handler(key = order["id"].as_str())]

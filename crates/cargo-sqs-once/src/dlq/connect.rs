@@ -3,7 +3,7 @@
 use super::{Error, QueueArgs, SelectionArgs, StateArg};
 use crate::operate::{dead_letters, has_table, namespace};
 use crate::print;
-use sqs_once::JsonPointer;
+use sqs_once::key::JsonPointer;
 use sqs_once_operate::{DeadLetters, KeyFrom, Selection, Standing};
 
 /// The queue, joined with the table if one is named.

@@ -5,7 +5,7 @@ use super::{DropArgs, Error, connect, shown};
 use crate::confirm::confirm;
 use crate::print;
 use crate::private;
-use sqs_once::{Clock, SystemClock};
+use sqs_once::time::{Clock, SystemClock};
 use sqs_once_operate::{DeadLetter, DeadLetters};
 use std::collections::BTreeMap;
 use std::io::{self, Write};

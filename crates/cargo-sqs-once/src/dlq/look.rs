@@ -3,7 +3,7 @@
 use super::interrupt::Interrupt;
 use super::{Error, ListArgs, ShowArgs, connect, shown};
 use crate::print;
-use sqs_once::{Clock, SystemClock};
+use sqs_once::time::{Clock, SystemClock};
 use sqs_once_operate::{DeadLetter, Selection};
 
 pub(super) async fn list(args: ListArgs, interrupt: &Interrupt) -> Result<(), crate::error::Error> {

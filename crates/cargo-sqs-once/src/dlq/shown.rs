@@ -3,8 +3,8 @@
 use crate::operate::{at, distance};
 use crate::print::one_line;
 use serde_json::{Map, Value, json};
-use sqs_once::Timestamp;
 use sqs_once::key::ItemId;
+use sqs_once::time::Timestamp;
 use sqs_once_operate::DeadLetter;
 use std::fmt::Write;
 

@@ -4,9 +4,9 @@ use super::{Error, ListArgs, StateArg, shown};
 use crate::operate::{distance, keys, namespace};
 use crate::print::{self, one_line};
 use serde_json::json;
-use sqs_once::Timestamp;
 use sqs_once::store::dynamodb::{Listed, Listing};
 use sqs_once::store::{Item, Status};
+use sqs_once::time::Timestamp;
 use sqs_once_operate::State;
 
 pub(super) async fn list(args: ListArgs, now: Timestamp) -> Result<(), crate::error::Error> {

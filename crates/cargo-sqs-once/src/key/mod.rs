@@ -251,8 +251,8 @@ pub(crate) async fn key(_: KeyArgs) -> Result<(), crate::error::Error> {
 
 #[cfg(feature = "aws")]
 pub(crate) async fn key(args: KeyArgs) -> Result<(), crate::error::Error> {
-    use sqs_once::Clock;
-    let now = || sqs_once::SystemClock.now();
+    use sqs_once::time::Clock;
+    let now = || sqs_once::time::SystemClock.now();
     match args.command {
         KeyCommand::Show(args) => show::show(args, now()).await,
         KeyCommand::List(args) => list::list(args, now()).await,

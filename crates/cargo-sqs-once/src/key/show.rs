@@ -3,7 +3,7 @@
 use super::{Error, ShowArgs, shown};
 use crate::operate::{keys, namespace};
 use crate::print;
-use sqs_once::Timestamp;
+use sqs_once::time::Timestamp;
 use sqs_once_operate::KeyName;
 
 pub(super) async fn show(args: ShowArgs, now: Timestamp) -> Result<(), crate::error::Error> {

@@ -3,8 +3,8 @@
 use crate::operate::{at, moment};
 use crate::print::one_line;
 use serde_json::{Value, json};
-use sqs_once::Timestamp;
 use sqs_once::store::{Fence, Item, Status};
+use sqs_once::time::Timestamp;
 use sqs_once_operate::State;
 
 /// 2020: a fence from then on is a time, as the first one of a key is.

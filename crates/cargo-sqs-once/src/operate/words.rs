@@ -1,6 +1,6 @@
 //! Moments in words.
 
-use sqs_once::Timestamp;
+use sqs_once::time::Timestamp;
 use std::time::{Duration, SystemTime};
 
 /// The first second of the year 10000, which RFC 3339 can't write.

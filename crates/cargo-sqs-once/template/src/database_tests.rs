@@ -5,7 +5,7 @@ use lambda_runtime::{Context, LambdaEvent};
 use serde_json::json;
 {%- endif %}
 use sqs_once::testing::{Event, Record};
-use sqs_once::{Clock, SystemClock};
+use sqs_once::time::{Clock, SystemClock};
 use sqs_once_postgres::PostgresStore;
 use sqs_once_postgres::deadpool_postgres::tokio_postgres::{Client, NoTls, connect};
 use tower_service::Service;

@@ -24,26 +24,31 @@ mod warehouse;
 
 {% if effect == "postgres" -%}
 {%- if source == "sns" -%}
-use sqs_once::{Consumer, Error, HandlerError, PayloadMismatch, ResultExt, Sns};
+use sqs_once::body::Sns;
+use sqs_once::policy::PayloadMismatch;
+use sqs_once::{Consumer, Error, HandlerError, ResultExt};
 {%- else -%}
-use sqs_once::{Consumer, Error, HandlerError, PayloadMismatch, ResultExt};
+use sqs_once::policy::PayloadMismatch;
+use sqs_once::{Consumer, Error, HandlerError, ResultExt};
 {%- endif %}
 use sqs_once_postgres::{PostgresStore, Transaction, without_values};
 {%- elsif effect == "dynamodb" -%}
 {%- if source == "sns" -%}
-use sqs_once::{Consumer, Error, HandlerError, PayloadMismatch, ResultExt, Sns, State, Writes};
+use sqs_once::body::Sns;
+use sqs_once::policy::PayloadMismatch;
+use sqs_once::{Consumer, Error, HandlerError, ResultExt, State, Writes};
 {%- else -%}
-use sqs_once::{Consumer, Error, HandlerError, PayloadMismatch, ResultExt, State, Writes};
+use sqs_once::policy::PayloadMismatch;
+use sqs_once::{Consumer, Error, HandlerError, ResultExt, State, Writes};
 {%- endif %}
 {%- else -%}
 {%- if source == "sns" -%}
-use sqs_once::{
-    Consumer, Error, HandlerError, IdempotencyToken, PayloadMismatch, ResultExt, Sns, State,
-};
+use sqs_once::body::Sns;
+use sqs_once::policy::PayloadMismatch;
+use sqs_once::{Consumer, Error, HandlerError, IdempotencyToken, ResultExt, State};
 {%- else -%}
-use sqs_once::{
-    Consumer, Error, HandlerError, IdempotencyToken, PayloadMismatch, ResultExt, State,
-};
+use sqs_once::policy::PayloadMismatch;
+use sqs_once::{Consumer, Error, HandlerError, IdempotencyToken, ResultExt, State};
 {%- endif %}
 {%- endif %}
 

@@ -2,7 +2,8 @@
 
 use std::env;
 
-use sqs_once::{Cache, Error, HandlerError, Requests, State};
+use sqs_once::policy::{Cache, Requests};
+use sqs_once::{Error, HandlerError, State};
 use sqs_once_bench::contract::{self, Order, Work};
 
 /// Does the work of one order.

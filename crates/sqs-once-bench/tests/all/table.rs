@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Credentials, Region};
 use aws_sdk_dynamodb::types::AttributeValue;
-use sqs_once::Timestamp;
 use sqs_once::conformance::{self, Fixture};
 use sqs_once::key::{Fingerprint, ItemId};
 use sqs_once::store::{DynamoDbStore, Fence, Item, Owner, Status, Store};
+use sqs_once::time::Timestamp;
 use sqs_once_bench::table::{Latency, Table, Units};
 
 const TABLE: &str = "bench-tests";

@@ -1,9 +1,9 @@
 //! Items read a second time, without the library.
 
 use serde_json::Value;
-use sqs_once::Timestamp;
 use sqs_once::key::{Fingerprint, ItemId};
 use sqs_once::store::{Fence, Item, Owner, Status};
+use sqs_once::time::Timestamp;
 
 /// The names that differ between the layouts.
 pub(super) struct Names {

@@ -13,9 +13,10 @@ use aws_smithy_runtime_api::client::http::{
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use aws_smithy_runtime_api::client::result::ConnectorError;
 use serde_json::json;
+use sqs_once::BusinessKey;
+use sqs_once::key::JsonPointer;
 use sqs_once::key::Namespace;
 use sqs_once::store::DynamoDbStore;
-use sqs_once::{BusinessKey, JsonPointer};
 use sqs_once_local::{
     LocalDynamoDb, LocalSqs, NewMessage, QueueSettings, Queues, REGION, Redrive, TableDescription,
 };

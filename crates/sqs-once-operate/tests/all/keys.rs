@@ -4,14 +4,16 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use sqs_once::BusinessKey;
 use sqs_once::idempotency;
 use sqs_once::key::{ItemId, Namespace};
+use sqs_once::random::{OsRandom, Random};
 use sqs_once::store::dynamodb::Listing;
 use sqs_once::store::{
     Claim, Claimed, DynamoDbStore, Fence, Item, Owner, Seen, Settled, Settlement, Settling, Status,
     Store, TableLayout,
 };
-use sqs_once::{BusinessKey, OsRandom, Random, Timestamp};
+use sqs_once::time::Timestamp;
 use sqs_once_local::{KeyAttribute, LocalDynamoDb, TableDescription};
 use sqs_once_operate::{Change, Changed, Error, KeyName, Keys, NameError, State};
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use sqs_once::conformance::Fixture;
 use sqs_once::key::ItemId;
 use sqs_once::store::{Item, Status, StoreErrorKind};
-use sqs_once::{Clock, SystemClock, Timestamp};
+use sqs_once::time::{Clock, SystemClock, Timestamp};
 use sqs_once_postgres::{DELETE_EXPIRED, Deleted, PostgresStore};
 
 use crate::support::{Database, connect, server};

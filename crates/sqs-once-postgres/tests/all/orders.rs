@@ -9,7 +9,8 @@ use lambda_runtime::{Context, LambdaEvent};
 use postgres_for_tests::Server;
 use serde::Deserialize;
 use sqs_once::consumer::Ready;
-use sqs_once::{Clock, Consumer, HandlerError, SystemClock};
+use sqs_once::time::{Clock, SystemClock};
+use sqs_once::{Consumer, HandlerError};
 use sqs_once_postgres::{PostgresStore, Transaction};
 use tower_service::Service;
 

@@ -112,7 +112,7 @@ async fn times_that_no_column_holds_are_the_end_of_time() {
     let database = Database::new().await;
     let claim = Claim {
         owner: Owner::from_bits(u128::MAX),
-        lease_until: sqs_once::Timestamp::from_millis(u64::MAX),
+        lease_until: sqs_once::time::Timestamp::from_millis(u64::MAX),
         ..new_claims(1).remove(0)
     };
     let answers = database.store.claim(std::slice::from_ref(&claim)).await;

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use postgres_for_tests::Server;
-use sqs_once::Timestamp;
 use sqs_once::conformance::Fixture;
 use sqs_once::key::{Fingerprint, ItemId};
 use sqs_once::store::{Claim, Fence, Item, Owner, Seen, Settlement, Settling, Status, Store};
+use sqs_once::time::Timestamp;
 use sqs_once_postgres::{PostgresStore, SCHEMA_V1};
 use tokio_postgres::{Client, NoTls};
 

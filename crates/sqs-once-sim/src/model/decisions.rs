@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use sqs_once::Timestamp;
 use sqs_once::idempotency::{
     Admission, Commitment, Completion, Refusal, on_claimed, on_committed, on_completed, on_found,
     on_refused,
@@ -11,6 +10,7 @@ use sqs_once::key::ItemId;
 use sqs_once::store::{
     self, Claimed, Fence, Owner, Recording, Settled, Settlement, Settling, Status,
 };
+use sqs_once::time::Timestamp;
 
 use super::config::Config;
 use super::mutant::Mutant;

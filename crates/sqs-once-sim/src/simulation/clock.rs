@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use sqs_once::{Clock, Timestamp};
+use sqs_once::time::{Clock, Timestamp};
 use tokio::time::Instant;
 
 /// When every schedule begins, by the true clock.

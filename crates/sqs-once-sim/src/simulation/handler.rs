@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::{AttributeValue, Update};
 use serde::Deserialize;
-use sqs_once::{Attempt, HandlerError, MessageMeta, Writes, testing};
+use sqs_once::extract::{Attempt, MessageMeta};
+use sqs_once::{HandlerError, Writes, testing};
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 

@@ -8,8 +8,9 @@ use std::time::Duration;
 use aws_lambda_events::event::sqs::{SqsEvent, SqsMessage};
 use futures_util::future::join_all;
 use lambda_runtime::{Context, LambdaEvent};
+use sqs_once::Consumer;
+use sqs_once::policy::{AfterDeadLetter, Backoff, Cache, InProgress, Requests};
 use sqs_once::testing::Running;
-use sqs_once::{AfterDeadLetter, Backoff, Cache, Consumer, InProgress, Requests};
 use tokio::time::{Instant, sleep, sleep_until};
 use tower_service::Service;
 

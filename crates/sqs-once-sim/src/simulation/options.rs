@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use sqs_once::Mode;
+use sqs_once::policy::Mode;
 
 use super::mutant::Mutant;
 

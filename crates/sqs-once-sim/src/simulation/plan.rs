@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sqs_once::Mode;
+use sqs_once::policy::Mode;
 
 use crate::chance::Chance;
 

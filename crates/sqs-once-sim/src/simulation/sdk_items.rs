@@ -1,9 +1,9 @@
 //! What DynamoDB's tables hold, as the witness knows it.
 
 use dynamodb_for_tests::{Item as Attributes, Tables, Value};
-use sqs_once::Timestamp;
 use sqs_once::key::{Fingerprint, ItemId};
 use sqs_once::store::{Fence, Item, Owner, Status};
+use sqs_once::time::Timestamp;
 
 use super::sdk::{EFFECTS, KEYS};
 

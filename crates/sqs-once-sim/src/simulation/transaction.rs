@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use sqs_once::HandlerError;
+use sqs_once::extract::{FromRecord, RecordParts};
 use sqs_once::store::{
     Begun, Claim, Item, OpenTransaction, Settlement, StoreError, StoreErrorKind, Transactions,
 };
-use sqs_once::{FromRecord, HandlerError, RecordParts};
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep, timeout};
 

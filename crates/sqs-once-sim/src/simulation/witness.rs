@@ -1,6 +1,6 @@
 //! Sees everything that happens, and holds it to the properties.
 
-use sqs_once::Timestamp;
+use sqs_once::time::Timestamp;
 use std::fmt::from_fn;
 
 use sqs_once::store::{Fence, Item, Owner, Status};

@@ -11,13 +11,13 @@ use tracing::{Instrument, error, warn};
 
 use crate::handler::Running;
 use crate::record::Message;
+use crate::report::{Report, Tally};
 
 use super::Deadline;
 use super::engine::Engine;
-use super::ledger::{Ledger, Report};
+use super::ledger::Ledger;
 use super::nearing;
 use super::run::Run;
-use super::tally::Tally;
 
 /// How long a batch that is cancelled takes to end at most, unless a handler blocks.
 const CANCELLED: Duration = Duration::from_millis(1);

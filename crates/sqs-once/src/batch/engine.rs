@@ -7,9 +7,9 @@ use std::time::Duration;
 use crate::disposition::{AfterDeadLetter, DeadLetters, Visibility};
 use crate::handler::PrepareRecord;
 use crate::idempotency::Driver;
+use crate::report::RecordLevels;
 
 use super::hooks::Hooks;
-use super::line::RecordLevels;
 
 /// What becomes of a message whose key was completed for another payload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub enum PayloadMismatch {
 }
 
 /// What becomes of a record without a business key, that is, whose extractor says
-/// [`KeyError::Missing`](crate::KeyError::Missing). A key that is empty, too long or of the wrong
+/// [`KeyError::Missing`](crate::key::KeyError::Missing). A key that is empty, too long or of the wrong
 /// kind, and an extractor that fails, are terminal whatever is set here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MissingKey {
@@ -35,7 +35,7 @@ pub enum MissingKey {
     /// message runs. Its line in the log is a warning that says so.
     ///
     /// The extractors work all the same, for the single message in place of the event: the
-    /// [`IdempotencyToken`](crate::IdempotencyToken) and the [`Key`](crate::Key) are made of the
+    /// [`IdempotencyToken`](crate::IdempotencyToken) and the [`Key`](crate::extract::Key) are made of the
     /// message id, which a message that is sent again or redriven does not keep, and the fence is
     /// that of a first claim.
     ///
@@ -58,7 +58,7 @@ pub enum FifoFailure {
 
 /// What becomes of a record whose key another worker has.
 ///
-/// In [`Mode::Transactional`](crate::Mode::Transactional) a claim that was made without a transaction sends a record
+/// In [`Mode::Transactional`](crate::policy::Mode::Transactional) a claim that was made without a transaction sends a record
 /// back at once, whatever is set here. Of two transactions on one key the later waits for the earlier, until the
 /// deadline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -10,10 +10,10 @@ use tokio::time::{Instant, timeout_at};
 use tracing::{Instrument, Span, warn};
 
 use crate::handler::{Done, HandlerFuture, Running};
+use crate::report::{Outcome, Report};
 
 use super::handling::{Failure, Handling};
 use super::hooks::{Hook, Hooks, RecordEnd};
-use super::ledger::{Outcome, Report};
 
 /// A record whose hook has ended.
 pub(super) struct Hooked {

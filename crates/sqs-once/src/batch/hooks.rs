@@ -8,8 +8,7 @@ use serde::de::DeserializeOwned;
 
 use crate::handler::{HandlerError, IdempotencyToken};
 use crate::record::Message;
-
-use super::ledger::{Outcome, Report};
+use crate::report::{Outcome, Report};
 
 type HookFuture = Pin<Box<dyn Future<Output = Result<(), HandlerError>> + Send>>;
 

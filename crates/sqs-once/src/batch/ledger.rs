@@ -1,128 +1,18 @@
 //! What each record came to. Every record counts as failed until it is entered here as done.
 
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use tokio::time::Instant;
 use tracing::field::Empty;
 use tracing::{Span, error_span};
 
-use crate::key::ItemId;
 use crate::record::Message;
+use crate::report::{Outcome, RecordLevels, Report, Tally};
 use crate::telemetry::CONSUMER;
 #[cfg(feature = "opentelemetry")]
 use crate::telemetry::spans;
 
-use super::line::{self, RecordLevels};
-use super::tally::Tally;
-
-/// The most bytes of a reason that are kept: an error's text has no limit of its own.
-const MAX_REASON: usize = 1024;
-
-/// What a record came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Outcome {
-    /// The handler ran, and that is on record. Acknowledged.
-    Processed,
-    /// The event was handled before. Acknowledged.
-    Duplicate,
-    /// There was no event in it, and nothing wrong with it, such as S3's test event: its
-    /// [`Envelope`](crate::Envelope) says so. Acknowledged, without a handler.
-    Ignored,
-    /// Another worker is at it. Returned to the queue.
-    InProgress,
-    /// It did not work out this time. Returned to the queue.
-    Failed,
-    /// It never will: acknowledged if it was moved to the dead-letter queue, otherwise returned to
-    /// the queue.
-    Terminal,
-}
-
-impl Outcome {
-    /// The name in logs: `processed`, `duplicate`, `ignored`, `in_progress`, `failed` or `terminal`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Processed => "processed",
-            Self::Duplicate => "duplicate",
-            Self::Ignored => "ignored",
-            Self::InProgress => "in_progress",
-            Self::Failed => "failed",
-            Self::Terminal => "terminal",
-        }
-    }
-}
-
-impl fmt::Display for Outcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// A record's end.
-#[derive(Clone, Debug)]
-pub(crate) struct Report {
-    pub(crate) outcome: Outcome,
-    pub(crate) reason: Option<String>,
-    /// Whether the message may leave the queue.
-    pub(crate) acknowledged: bool,
-    /// It goes back to the queue as it came: nothing of it was tried.
-    pub(crate) untried: bool,
-    /// How long a message that goes back to the queue should stay away, if anybody wants that: from its
-    /// own end, not from the batch's.
-    pub(crate) wait: Option<Duration>,
-    /// When it was entered, if it was.
-    pub(crate) entered: Option<Instant>,
-    /// How long it took from being taken up, if it was.
-    pub(crate) duration: Option<Duration>,
-    pub(crate) key: Option<ItemId>,
-}
-
-impl Report {
-    pub(crate) fn new(outcome: Outcome) -> Self {
-        Self {
-            outcome,
-            reason: None,
-            acknowledged: matches!(
-                outcome,
-                Outcome::Processed | Outcome::Duplicate | Outcome::Ignored
-            ),
-            untried: false,
-            wait: None,
-            entered: None,
-            duration: None,
-            key: None,
-        }
-    }
-
-    /// The end of a record that was not started.
-    pub(crate) fn untried(reason: impl Into<String>) -> Self {
-        Self {
-            untried: true,
-            ..Self::new(Outcome::Failed).because(reason)
-        }
-    }
-
-    /// Whether it was tried in vain; one that another worker has, or that was not started, was not.
-    pub(crate) fn has_failed(&self) -> bool {
-        matches!(self.outcome, Outcome::Failed | Outcome::Terminal) && !self.untried
-    }
-
-    pub(crate) fn wait(mut self, wait: Option<Duration>) -> Self {
-        self.wait = wait;
-        self
-    }
-
-    pub(crate) fn because(mut self, reason: impl Into<String>) -> Self {
-        let mut reason = reason.into();
-        if reason.len() > MAX_REASON {
-            reason.truncate(reason.floor_char_boundary(MAX_REASON));
-            reason.push('…');
-        }
-        self.reason = Some(reason);
-        self
-    }
-}
+use super::record_line;
 
 /// The reports of one batch. Shared with the edge, which answers from it when a handler that blocks
 /// keeps the batch from ending.
@@ -246,7 +136,7 @@ fn begin(message: &Message) -> Span {
 
 /// Says what a record came to: to the log, and in its span.
 fn tell(message: &Message, report: &Report, levels: &RecordLevels, span: Option<Span>) {
-    line::log(message, report, levels);
+    record_line::log(message, report, levels);
     #[cfg(feature = "opentelemetry")]
     spans::record_ended(&span.unwrap_or_else(|| begin(message)), message, report);
     #[cfg(not(feature = "opentelemetry"))]

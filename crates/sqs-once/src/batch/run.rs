@@ -20,6 +20,7 @@ use crate::handler::{BatchCall, Done, PrepareError, RecordParts, Running, Work};
 use crate::idempotency::Admission;
 use crate::key::{BusinessKey, Fingerprint, ItemId, KeyError};
 use crate::record::CorrelationId;
+use crate::report::{Outcome, Report};
 use crate::store::{Claim, Fence, OpenTransaction, StoreErrorKind};
 
 use super::Deadline;
@@ -28,7 +29,7 @@ use super::engine::{Engine, MissingKey, PayloadMismatch};
 use super::handling::{Failure, Handling};
 use super::hooking::{Hooked, Hooking};
 use super::lanes::Lanes;
-use super::ledger::{Ledger, Outcome, Report};
+use super::ledger::Ledger;
 use super::settling::{Answered, Settler};
 
 const UNPROTECTED: &str = "without a business key: not protected against duplicates";

@@ -1,5 +1,5 @@
 //! Recording an effect that commits together with its record: [`Settling::Commit`], through
-//! [`Store::settle`](crate::Store::settle), and where the store has one through
+//! [`Store::settle`](crate::store::Store::settle), and where the store has one through
 //! [`AtomicWrites`](crate::store::AtomicWrites).
 
 use crate::idempotency::{Commitment, Refusal, on_committed};

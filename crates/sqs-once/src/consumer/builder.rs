@@ -6,11 +6,12 @@ use serde::de::DeserializeOwned;
 use tokio::sync::OnceCell;
 use tracing::{Instrument, debug_span};
 
-use crate::batch::{self, Report};
-use crate::config::ConfigError;
+use crate::batch;
+use crate::error::ConfigError;
 use crate::handler::{BatchHandler, Bound, Handler, PrepareRecord, Reader, Stateful, Together};
-use crate::key::{Fingerprint, KeyError, KeyPart};
-use crate::record::{Decode, Json, KeyExtractor, Message};
+use crate::key::{Fingerprint, KeyError, KeyExtractor, KeyPart};
+use crate::record::{Decode, Json, Message};
+use crate::report::Report;
 use crate::telemetry::{BatchMetrics, Ended, Identity, Seen};
 use crate::time::Timestamp;
 
@@ -76,16 +77,16 @@ impl<S> std::fmt::Debug for Ready<S> {
 /// | [`deadline_margin`](Consumer::deadline_margin) | `SQS_ONCE_DEADLINE_MARGIN` | `1s`, at most a tenth of the time |
 /// | [`record_timeout`](Consumer::record_timeout) | | none: until the deadline is near |
 /// | [`visibility_timeout`](Consumer::visibility_timeout) | `SQS_ONCE_VISIBILITY_TIMEOUT` | what the queue says, with the feature `sqs` |
-/// | [`fifo`](Consumer::fifo) | | [`FifoFailure::ReturnGroup`](crate::FifoFailure::ReturnGroup) |
-/// | [`in_progress`](Consumer::in_progress) | | [`InProgress::ReturnToQueue`](crate::InProgress::ReturnToQueue) |
-/// | [`mode`](Consumer::mode) | | [`Mode::ClaimFirst`](crate::Mode::ClaimFirst); [`Mode::Transactional`](crate::Mode::Transactional) for handlers that return [`Writes`](crate::Writes) or take a transaction |
-/// | [`requests`](Consumer::requests) | | [`Requests::Batched`](crate::Requests::Batched) |
+/// | [`fifo`](Consumer::fifo) | | [`FifoFailure::ReturnGroup`](crate::policy::FifoFailure::ReturnGroup) |
+/// | [`in_progress`](Consumer::in_progress) | | [`InProgress::ReturnToQueue`](crate::policy::InProgress::ReturnToQueue) |
+/// | [`mode`](Consumer::mode) | | [`Mode::ClaimFirst`](crate::policy::Mode::ClaimFirst); [`Mode::Transactional`](crate::policy::Mode::Transactional) for handlers that return [`Writes`](crate::Writes) or take a transaction |
+/// | [`requests`](Consumer::requests) | | [`Requests::Batched`](crate::policy::Requests::Batched) |
 /// | [`cache`](Consumer::cache) | | none: every key is asked of the store |
 /// | [`fingerprint`](Consumer::fingerprint) | | the whole body |
-/// | [`payload_mismatch`](Consumer::payload_mismatch) | | [`PayloadMismatch::Warn`](crate::PayloadMismatch::Warn) |
-/// | [`missing_key`](Consumer::missing_key) | | [`MissingKey::Terminal`](crate::MissingKey::Terminal) |
+/// | [`payload_mismatch`](Consumer::payload_mismatch) | | [`PayloadMismatch::Warn`](crate::policy::PayloadMismatch::Warn) |
+/// | [`missing_key`](Consumer::missing_key) | | [`MissingKey::Terminal`](crate::policy::MissingKey::Terminal) |
 /// | [`envelope`](Consumer::envelope) | | none: the body is the payload |
-/// | [`correlation_id`](Consumer::correlation_id) | | an attribute, else the envelope's id, else the trace: see [`CorrelationId`](crate::CorrelationId) |
+/// | [`correlation_id`](Consumer::correlation_id) | | an attribute, else the envelope's id, else the trace: see [`CorrelationId`](crate::extract::CorrelationId) |
 /// | [`readable_keys`](Consumer::readable_keys) | | off: the table holds a hash of each key |
 /// | [`key_codec`](Consumer::key_codec) | | this library's own: the namespace and the hash |
 /// | [`key_secret`](Consumer::key_secret) | `SQS_ONCE_KEY_SECRET_ARN`: a secret in Secrets Manager, with the feature `secrets` | none: keys are hashed without a secret |
@@ -95,7 +96,7 @@ impl<S> std::fmt::Debug for Ready<S> {
 /// | [`on_success`](Consumer::on_success), [`on_duplicate`](Consumer::on_duplicate), [`on_failure`](Consumer::on_failure) | | none |
 /// | [`service`](Consumer::service) | `SQS_ONCE_SERVICE`, `POWERTOOLS_SERVICE_NAME` | the namespace |
 /// | [`record_level`](Consumer::record_level) | `SQS_ONCE_RECORD_LEVELS` | `INFO`, `WARN` for failed and `ERROR` for terminal records |
-/// | [`metrics`](Consumer::metrics) | `SQS_ONCE_METRICS`; `POWERTOOLS_METRICS_DISABLED` | [`Metrics::Emf`](crate::Metrics::Emf) on Lambda |
+/// | [`metrics`](Consumer::metrics) | `SQS_ONCE_METRICS`; `POWERTOOLS_METRICS_DISABLED` | [`Metrics::Emf`](crate::telemetry::Metrics::Emf) on Lambda |
 /// | `after_answer` (feature `opentelemetry`) | | none |
 /// | [`raise_on_total_failure`](Consumer::raise_on_total_failure) | | off |
 /// | `backoff` (feature `sqs`) | | none: failed records come back when the queue's visibility timeout ends |
@@ -132,11 +133,12 @@ pub fn consumer<T: DeserializeOwned + Send + 'static>() -> Consumer<Keyless<T>> 
     consumer_with(Json)
 }
 
-/// Starts a consumer of messages whose body is what `decoder` reads: [`Text`](crate::Text),
-/// [`Bytes`](crate::Bytes), or a [`Decode`] of your own.
+/// Starts a consumer of messages whose body is what `decoder` reads: [`Text`](crate::body::Text),
+/// [`Bytes`](crate::body::Bytes), or a [`Decode`] of your own.
 ///
 /// ```
-/// use sqs_once::{Bytes, MessageAttribute};
+/// use sqs_once::body::Bytes;
+/// use sqs_once::key::MessageAttribute;
 ///
 /// let consumer = sqs_once::consumer_with(Bytes)
 ///     .key(MessageAttribute::new("image-id"))

@@ -1,6 +1,7 @@
 //! Where `#[handler]` stands, and the namespace that follows from it.
 
-use crate::config::{ConfigError, no_default_namespace};
+use crate::config::no_default_namespace;
+use crate::error::ConfigError;
 use crate::key::Namespace;
 
 /// A handler's place in its package, as the compiler names it.

@@ -2,7 +2,9 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use crate::config::{ConfigError, process_env, shared_namespace};
+use crate::config::shared_namespace;
+use crate::env::process_env;
+use crate::error::ConfigError;
 use crate::handler::HandlerType;
 use crate::idempotency::Driver;
 use crate::key::KeyCodec;

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::batch::{
-    self, FifoFailure, InProgress, MissingKey, Outcome, PayloadMismatch, RecordEnd, Requests,
+    self, FifoFailure, InProgress, MissingKey, PayloadMismatch, RecordEnd, Requests,
 };
 use crate::handler::HandlerError;
 use crate::idempotency::{Cache, Mode};
 use crate::key::{KeyCodec, KeySecret, Namespace};
 use crate::random::Random;
 use crate::record::{Envelope, Message};
+use crate::report::Outcome;
 use crate::store::Store;
 use crate::telemetry::Metrics;
 use crate::time::Clock;
@@ -103,7 +104,7 @@ impl<Phase> Consumer<Phase> {
     /// one at a time. Up to two hundred records, or as many as this, are claimed ahead of their handlers; what
     /// is not started before the deadline is given back. A handler that takes a transaction has none ahead: as many
     /// transactions as this are open at once, those that wait for another's included, each on a connection of its own.
-    /// It has no meaning for a [`BatchHandler`](crate::BatchHandler), which is called once.
+    /// It has no meaning for a [`BatchHandler`](crate::handler::BatchHandler), which is called once.
     ///
     /// # Panics
     /// If it is 0.
@@ -141,7 +142,7 @@ impl<Phase> Consumer<Phase> {
         self.set(|settings| settings.margins.set_deadline(margin))
     }
 
-    /// How long one handler may run, or the one call of a [`BatchHandler`](crate::BatchHandler). Default: until the
+    /// How long one handler may run, or the one call of a [`BatchHandler`](crate::handler::BatchHandler). Default: until the
     /// invocation's deadline is near.
     ///
     /// A handler that takes longer is cancelled, and its record fails. As at the deadline, its claim is
@@ -216,17 +217,17 @@ impl<Phase> Consumer<Phase> {
         self.set(|settings| settings.missing_key = missing_key)
     }
 
-    /// What the services between producer and queue wrap around the payload: [`Sns`](crate::Sns),
-    /// [`EventBridge`](crate::EventBridge), [`S3`](crate::S3), a tuple of these, outermost first,
-    /// [`Auto`](crate::Auto), or an [`Envelope`] of your own. Default: none, the body is the payload.
+    /// What the services between producer and queue wrap around the payload: [`Sns`](crate::body::Sns),
+    /// [`EventBridge`](crate::body::EventBridge), [`S3`](crate::body::S3), a tuple of these, outermost first,
+    /// [`Auto`](crate::body::Auto), or an [`Envelope`] of your own. Default: none, the body is the payload.
     ///
     /// Payload, key and fingerprint are then taken from what is inside. Handlers that ask for
-    /// [`SnsMeta`](crate::SnsMeta), [`EventBridgeMeta`](crate::EventBridgeMeta) or
-    /// [`S3Object`](crate::S3Object) get what the envelope says.
+    /// [`SnsMeta`](crate::extract::SnsMeta), [`EventBridgeMeta`](crate::extract::EventBridgeMeta) or
+    /// [`S3Object`](crate::extract::S3Object) get what the envelope says.
     ///
     /// ```
     /// use serde::Deserialize;
-    /// use sqs_once::{EventBridge, Sns};
+    /// use sqs_once::body::{EventBridge, Sns};
     ///
     /// #[derive(Deserialize)]
     /// struct OrderPlaced { order_id: String }
@@ -243,7 +244,7 @@ impl<Phase> Consumer<Phase> {
     }
 
     /// Where a message's correlation id comes from. Default: the places that
-    /// [`CorrelationId`](crate::CorrelationId) lists. `None` leaves the message without one, and so does a
+    /// [`CorrelationId`](crate::extract::CorrelationId) lists. `None` leaves the message without one, and so does a
     /// function that panics.
     ///
     /// It is called when a record is taken up, with its envelope opened. A record that goes back to the
@@ -274,7 +275,8 @@ impl<Phase> Consumer<Phase> {
     ///
     /// ```
     /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
-    /// use sqs_once::{HandlerError, Recorded, RecordEnd};
+    /// use sqs_once::hook::RecordEnd;
+    /// use sqs_once::{HandlerError, Recorded};
     ///
     /// async fn reply(end: RecordEnd) -> Result<(), HandlerError> {
     ///     let receipt: Option<String> = end.recorded()?;
@@ -312,8 +314,8 @@ impl<Phase> Consumer<Phase> {
         self.set(|settings| settings.hooks.duplicate = Some(batch::hook(hook)))
     }
 
-    /// Calls `hook` for a record that ended [`Failed`](crate::Outcome::Failed) or
-    /// [`Terminal`](crate::Outcome::Terminal), once that is settled. Default: none.
+    /// Calls `hook` for a record that ended [`Failed`](crate::telemetry::Outcome::Failed) or
+    /// [`Terminal`](crate::telemetry::Outcome::Terminal), once that is settled. Default: none.
     ///
     /// It is not called for records that go back to the queue untried: in progress elsewhere, behind a
     /// failed record of their group, or not started before the deadline. A hook that fails changes

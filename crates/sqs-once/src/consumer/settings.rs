@@ -6,15 +6,18 @@ use std::time::Duration;
 
 use crate::batch::{
     Deadline, Engine, FifoFailure, Hooks, InProgress, Margins, MissingKey, PayloadMismatch,
-    RecordLevels, Requests,
+    Requests,
 };
-use crate::config::{ConfigError, EnvSettings, process_env, unusable};
+use crate::config::{EnvSettings, unusable};
 use crate::disposition::{Disposition, DispositionSettings};
+use crate::env::process_env;
+use crate::error::ConfigError;
 use crate::handler::{Opening, PrepareRecord};
 use crate::idempotency::{DriverSettings, Effect};
 #[cfg(feature = "testing")]
 use crate::key::Namespace;
 use crate::record::{Correlate, Envelope};
+use crate::report::RecordLevels;
 use crate::telemetry::{Identity, Meter, Metrics};
 use crate::time::Timestamp;
 
@@ -109,7 +112,11 @@ impl Settings {
             .or_else(|| env.service.as_deref().map(Arc::from));
         let service = service.unwrap_or_else(|| idempotency.namespace.as_str().into());
         Ok(Core {
-            meter: Meter::new(self.metrics, &env, Arc::clone(&service)),
+            meter: Meter::new(
+                self.metrics.or(env.metrics),
+                env.metrics_namespace.as_deref(),
+                Arc::clone(&service),
+            ),
             identity: Identity::new(service, env.sample_rate, Arc::clone(random)),
             engine: Arc::new(Engine {
                 handler,

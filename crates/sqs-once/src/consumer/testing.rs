@@ -1,6 +1,6 @@
 //! A consumer on a test bench.
 
-use crate::config::ConfigError;
+use crate::error::ConfigError;
 use crate::idempotency::Driver;
 use crate::key::Namespace;
 use crate::random::Random;

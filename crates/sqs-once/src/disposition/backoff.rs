@@ -6,7 +6,7 @@ use std::time::Duration;
 ///
 /// ```
 /// use std::time::Duration;
-/// use sqs_once::Backoff;
+/// use sqs_once::policy::Backoff;
 ///
 /// // 5 to 10 s after the first delivery, 10 to 20 s after the second, … 10 to 20 min in the end.
 /// let backoff = Backoff::exponential(Duration::from_secs(5), Duration::from_secs(20 * 60));

@@ -9,7 +9,7 @@ use aws_sdk_sqs::operation::send_message::SendMessageError;
 use aws_sdk_sqs::types::{MessageSystemAttributeNameForSends, MessageSystemAttributeValue};
 use futures_util::future::BoxFuture;
 
-use crate::config::process_env;
+use crate::env::process_env;
 use crate::record::Message;
 
 use super::attributes::{attributes, original};

@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::config::{ConfigError, EnvSettings};
+use crate::config::EnvSettings;
 #[cfg(feature = "sqs")]
-use crate::config::{process_env, unusable};
+use crate::config::unusable;
+#[cfg(feature = "sqs")]
+use crate::env::process_env;
+use crate::error::ConfigError;
 use crate::random::Random;
 use crate::time::Clock;
 

@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{self, StreamExt};
 use tracing::{debug, warn};
 
-use crate::config::process_env;
+use crate::env::process_env;
 use crate::random::Random;
 use crate::record::Message;
 use crate::time::{Clock, Timestamp};

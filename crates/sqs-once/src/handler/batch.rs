@@ -11,7 +11,7 @@ use super::{
     Attempt, Done, FromRecord, HandlerError, IdempotencyToken, IntoOutcome, Key, RecordParts,
 };
 
-/// The records that a [`BatchHandler`](crate::BatchHandler) gets in one call: those of the Lambda batch
+/// The records that a [`BatchHandler`](crate::handler::BatchHandler) gets in one call: those of the Lambda batch
 /// whose keys are claimed, in the batch's order. Never empty, and a slice of [`BatchRecord`]s, so that
 /// `len`, `iter` and `chunks` work.
 ///

@@ -41,7 +41,7 @@ use super::{Batch, BatchOutcome, HandlerError, Remaining, State};
 ///
 /// **Its promise** is *at least once, deduplicated*. A batch handler can neither return [`Writes`](crate::Writes) nor
 /// take a transaction of the store, since what one call does for many keys does not commit with the record of each:
-/// effects that have to happen exactly once want a [`Handler`](crate::Handler), which is called for each record.
+/// effects that have to happen exactly once want a [`Handler`](crate::handler::Handler), which is called for each record.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a batch handler for the payload `{T}` with the state `{S}`",
     label = "not a batch handler",
@@ -117,7 +117,7 @@ impl<S> BatchParts<S> {
     note = "what belongs to one record is asked of that record: `record.token()`, `record.attempt()`, `record.key()`, `record.message()`, or `record.extract::<E>()`",
     note = "a transaction of a store is for a handler that is called for each record: `#[sqs_once::handler]`",
     note = "after the batch a batch handler may take `Remaining`, or `State<T>` of a consumer with exactly that state: `.state(value)`",
-    note = "for a type of your own, implement `sqs_once::FromBatch`"
+    note = "for a type of your own, implement `sqs_once::extract::FromBatch`"
 )]
 pub trait FromBatch<S>: Sized {
     /// Takes the value from the batch.

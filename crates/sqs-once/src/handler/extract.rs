@@ -62,7 +62,8 @@ impl<S> RecordParts<S> {
 /// Something a handler may take as an argument after its payload.
 ///
 /// ```
-/// use sqs_once::{FromRecord, HandlerError, RecordParts};
+/// use sqs_once::extract::{FromRecord, RecordParts};
+/// use sqs_once::HandlerError;
 ///
 /// /// The tenant that the producer names.
 /// struct Tenant(String);
@@ -79,7 +80,7 @@ impl<S> RecordParts<S> {
     label = "not an extractor",
     note = "after the payload a handler may take `IdempotencyToken`, `Attempt`, `MessageMeta`, `Remaining`, `Key`, `CorrelationId`, what an envelope says (`SnsMeta`, `EventBridgeMeta`, `S3Object`), or `State<T>`",
     note = "`State<T>` needs a consumer with exactly that state: `.state(value)`",
-    note = "for a type of your own, implement `sqs_once::FromRecord`"
+    note = "for a type of your own, implement `sqs_once::extract::FromRecord`"
 )]
 pub trait FromRecord<S>: Sized {
     /// Whether the handler works inside a transaction of the store: see
@@ -110,7 +111,7 @@ impl<S: Clone> FromRecord<S> for State<S> {
 /// It closes the one window that a claim can't: the process dies after the effect and before the
 /// effect is recorded.
 ///
-/// A record that runs without a key ([`MissingKey::ProcessUnprotected`](crate::MissingKey)) has a token
+/// A record that runs without a key ([`MissingKey::ProcessUnprotected`](crate::policy::MissingKey)) has a token
 /// of its own, the same for every delivery of its message, and another when the message is sent again.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct IdempotencyToken(Arc<str>);
@@ -166,7 +167,7 @@ impl Attempt {
     /// it with what the handler writes, and refuse writes with a smaller one, to keep out a worker
     /// that was presumed dead.
     ///
-    /// Where nothing is claimed before the handler, in [`Mode::RecordAfter`](crate::Mode::RecordAfter) or for
+    /// Where nothing is claimed before the handler, in [`Mode::RecordAfter`](crate::policy::Mode::RecordAfter) or for
     /// [`Writes`](crate::Writes), two attempts at the same time may have the same one. Writes need none: those of a worker
     /// that was presumed dead are refused by the record of the key.
     pub fn fence(&self) -> Fence {

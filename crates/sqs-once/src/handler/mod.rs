@@ -1,13 +1,13 @@
 //! The handler: an async function of a payload and extractors, and what it may return.
 
-mod batch;
-mod batch_handler;
-mod blocking;
-mod error;
-mod extract;
+pub(crate) mod batch;
+pub(crate) mod batch_handler;
+pub(crate) mod blocking;
+pub(crate) mod error;
+pub(crate) mod extract;
 mod handler_type;
 mod metadata;
-mod outcome;
+pub(crate) mod outcome;
 mod prepare;
 mod prepare_batch;
 mod reader;
@@ -16,16 +16,17 @@ use std::future::Future;
 
 use crate::idempotency::Effect;
 
-pub use batch::{Batch, BatchOutcome, BatchRecord};
-pub use batch_handler::{BatchHandler, BatchParts, FromBatch, IntoBatchOutcome};
+pub use batch::BatchRecord;
+pub(crate) use batch::{Batch, BatchOutcome};
+pub(crate) use batch_handler::BatchParts;
+pub use batch_handler::{BatchHandler, IntoBatchOutcome};
 pub(crate) use blocking::Running;
-pub use blocking::spawn_blocking;
-pub use error::{HandlerError, ResultExt};
-pub use extract::{
-    Attempt, FromRecord, IdempotencyToken, Key, MessageMeta, RecordParts, Remaining, State,
+pub(crate) use error::HandlerError;
+pub(crate) use extract::{
+    Attempt, FromRecord, IdempotencyToken, Key, RecordParts, Remaining, State,
 };
 pub(crate) use handler_type::HandlerType;
-pub use outcome::{Done, IntoOutcome, Recorded};
+pub use outcome::{Done, IntoOutcome};
 pub(crate) use prepare::{
     Bound, CallFuture, HandlerFuture, Opening, PrepareError, PrepareRecord, Stateful, Work,
 };

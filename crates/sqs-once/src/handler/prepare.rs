@@ -9,8 +9,8 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use crate::idempotency::Effect;
-use crate::key::{BusinessKey, Fingerprint, KeyError};
-use crate::record::{Correlate, DecodeError, Envelope, EnvelopeError, KeyExtractor, Message};
+use crate::key::{BusinessKey, Fingerprint, KeyError, KeyExtractor};
+use crate::record::{Correlate, DecodeError, Envelope, EnvelopeError, Message};
 
 use super::prepare_batch::BatchCall;
 use super::reader::Reader;

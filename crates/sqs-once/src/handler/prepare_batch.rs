@@ -1,7 +1,8 @@
 //! A batch handler with its types erased.
 
 use crate::guarded::Guarded;
-use crate::record::{KeyExtractor, Message};
+use crate::key::KeyExtractor;
+use crate::record::Message;
 
 use super::prepare::{Bound, Payload, PrepareError, PrepareRecord, Prepared, Work};
 use super::{

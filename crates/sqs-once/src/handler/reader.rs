@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::guarded::caught;
-use crate::key::{Fingerprint, KeyError};
-use crate::record::{Decode, KeyExtractor, Message};
+use crate::key::{Fingerprint, KeyError, KeyExtractor};
+use crate::record::{Decode, Message};
 
 use super::prepare::{PrepareError, Prepared};
 

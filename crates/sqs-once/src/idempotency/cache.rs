@@ -29,7 +29,8 @@ const MAX_DATA: usize = 4 * 1024;
 ///
 /// ```
 /// use std::time::Duration;
-/// use sqs_once::{Cache, MemoryStore};
+/// use sqs_once::policy::Cache;
+/// use sqs_once::MemoryStore;
 /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
 ///
 /// let consumer = sqs_once::consumer::<OrderPlaced>()

@@ -6,9 +6,10 @@ use std::time::Duration;
 use tracing::warn;
 
 use crate::config::{
-    ALSO_READ, AlsoRead, ConfigError, EnvSettings, KEY_SECRET_ARN, SHORTEST_RETENTION,
-    missing_namespace, unusable,
+    ALSO_READ, AlsoRead, EnvSettings, KEY_SECRET_ARN, SHORTEST_RETENTION, missing_namespace,
+    unusable,
 };
+use crate::error::ConfigError;
 use crate::key::{KeyCodec, KeySecret, Namespace};
 use crate::random::{OsRandom, Random};
 #[cfg(feature = "secrets")]

@@ -1,8 +1,13 @@
-//! The business key: what makes two messages the same event.
+//! The business key: what makes two messages the same event, and where it comes from.
 
 mod codec;
+mod envelope_ids;
+mod extractor;
 mod fingerprint;
 mod hex;
+#[cfg(feature = "jmespath")]
+mod jmes_path;
+mod json_pointer;
 mod namespace;
 #[cfg(feature = "nfc")]
 mod nfc;
@@ -18,8 +23,15 @@ use std::fmt;
 use thiserror::Error;
 
 pub use codec::KeyCodec;
+pub use envelope_ids::{EventBridgeId, S3EventId, SnsMessageId};
+pub use extractor::{
+    KeyExtractor, MessageAttribute, MessageGroup, MessageId, ProducerKey, SystemAttribute,
+};
 pub use fingerprint::Fingerprint;
 pub(crate) use hex::{HexDigest, hex};
+#[cfg(feature = "jmespath")]
+pub use jmes_path::JmesPath;
+pub use json_pointer::JsonPointer;
 pub use namespace::{InvalidNamespace, ItemId, Namespace};
 #[cfg(feature = "nfc")]
 pub use nfc::nfc;
@@ -40,7 +52,7 @@ pub use secret::KeySecret;
 /// assert_eq!(one, BusinessKey::of(&("tenant-7".to_owned(), 42_i64))?);
 /// assert_ne!(one, BusinessKey::of(&("tenant-7", "42"))?);
 /// assert!(BusinessKey::of("").is_err());
-/// # Ok::<(), sqs_once::KeyError>(())
+/// # Ok::<(), sqs_once::key::KeyError>(())
 /// ```
 ///
 /// The derive of the same name makes a payload its own key, by its fields marked `#[key]`.

@@ -14,7 +14,7 @@ use unicode_normalization::is_nfc;
 /// let (composed, decomposed) = ("Zo\u{eb}", "Zoe\u{308}");
 /// assert_ne!(BusinessKey::of(composed)?, BusinessKey::of(decomposed)?);
 /// assert_eq!(BusinessKey::of(&nfc(composed))?, BusinessKey::of(&nfc(decomposed))?);
-/// # Ok::<(), sqs_once::KeyError>(())
+/// # Ok::<(), sqs_once::key::KeyError>(())
 /// ```
 pub fn nfc(text: impl AsRef<str>) -> String {
     let text = text.as_ref();

@@ -19,7 +19,8 @@ use super::{BusinessKey, KeyError};
 /// `#[key]`. For any other type of your own, write its parts:
 ///
 /// ```
-/// use sqs_once::{BusinessKey, KeyError, key::{KeyPart, KeyWriter}};
+/// use sqs_once::key::{KeyError, KeyPart, KeyWriter};
+/// use sqs_once::BusinessKey;
 ///
 /// struct OrderId(u64);
 ///

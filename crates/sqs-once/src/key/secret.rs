@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-use crate::config::{ConfigError, short_key_secret};
+use crate::error::ConfigError;
 
 use super::{Fingerprint, HexDigest};
 
@@ -44,7 +44,11 @@ impl KeySecret {
     /// Keeps the secret that `setting` names.
     pub(crate) fn of(setting: &'static str, secret: &[u8]) -> Result<Self, ConfigError> {
         if secret.len() < Self::MIN_LEN {
-            return Err(short_key_secret(setting, secret.len()));
+            return Err(ConfigError::new(
+                setting,
+                format!("is a secret of {} bytes", secret.len()),
+                "16 random bytes or more",
+            ));
         }
         Ok(Self(secret.into()))
     }

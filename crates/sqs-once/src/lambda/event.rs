@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use thiserror::Error;
 
-use crate::config::ConfigError;
+use crate::error::ConfigError;
 use crate::record::{Message, RawRecord};
 
 /// The invocation can't be answered record by record, so it fails as a whole, and nothing of it is

@@ -11,10 +11,10 @@ use lambda_runtime::{Context as Invocation, LambdaEvent};
 use tower_service::Service;
 use tracing::Instrument;
 
-use crate::batch::Report;
 use crate::consumer::Consumer;
 use crate::handler::Running;
 use crate::record::Message;
+use crate::report::Report;
 #[cfg(feature = "opentelemetry")]
 use crate::telemetry::spans;
 use crate::time::Timestamp;

@@ -6,7 +6,9 @@ use std::time::Duration;
 use tokio::sync::OnceCell;
 
 use crate::batch::Margins;
-use crate::config::{ConfigError, EnvSettings, process_env};
+use crate::config::EnvSettings;
+use crate::env::process_env;
+use crate::error::ConfigError;
 use crate::idempotency::{Cache, Driver, DriverSettings, Effect};
 use crate::key::{KeyCodec, KeySecret, Namespace};
 use crate::random::Random;

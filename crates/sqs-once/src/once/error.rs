@@ -4,7 +4,7 @@ use std::error::Error as StdError;
 
 use thiserror::Error;
 
-use crate::config::ConfigError;
+use crate::error::ConfigError;
 use crate::key::KeyError;
 use crate::store::StoreError;
 use crate::time::Timestamp;

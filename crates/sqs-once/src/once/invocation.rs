@@ -11,11 +11,12 @@ use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout_at};
 use tracing::{Instrument, error_span, info, warn};
 
-use crate::batch::{Deadline, Outcome, Report};
+use crate::batch::Deadline;
 use crate::error::chain;
 use crate::handler::{Done, HandlerError, IdempotencyToken, Running};
 use crate::idempotency::Refusal;
 use crate::key::{BusinessKey, Fingerprint, ItemId, KeyPart};
+use crate::report::{Outcome, Report};
 use crate::time::Timestamp;
 
 use super::attempt::Attempt;

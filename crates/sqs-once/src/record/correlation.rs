@@ -27,7 +27,8 @@ use super::{EventBridgeMeta, Message, SnsMeta};
 /// take an `Option` of it:
 ///
 /// ```
-/// use sqs_once::{CorrelationId, HandlerError};
+/// use sqs_once::extract::CorrelationId;
+/// use sqs_once::HandlerError;
 /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
 ///
 /// #[sqs_once::handler(key = order.order_id)]

@@ -21,7 +21,8 @@ use super::Message;
 /// does a decoder that panics. A decoder of your own, here for a binary format such as Protobuf or Avro:
 ///
 /// ```
-/// use sqs_once::{Bytes, Decode, DecodeError, Message};
+/// use sqs_once::body::{Bytes, Decode, DecodeError};
+/// use sqs_once::extract::Message;
 /// # /// Stands for what a Protobuf compiler generates.
 /// # pub struct OrderPlaced { pub order_id: u64 }
 /// # #[derive(Debug)] pub struct Broken;
@@ -49,7 +50,7 @@ use super::Message;
     message = "`{Self}` does not decode a message's body to `{T}`",
     label = "not a decoder for this payload",
     note = "`Json` decodes to any type that implements `serde::Deserialize`, `Text` to `String`, `Bytes` to `Vec<u8>`",
-    note = "for another format, implement `sqs_once::Decode<{T}>`"
+    note = "for another format, implement `sqs_once::body::Decode<{T}>`"
 )]
 pub trait Decode<T>: Send + Sync + 'static {
     /// The payload in `body`, which is the text inside the message's envelopes where the consumer has any.
@@ -123,7 +124,8 @@ impl<T: DeserializeOwned> Decode<T> for Json {
 /// The payload is the body as it stands.
 ///
 /// ```
-/// use sqs_once::{MessageAttribute, Text};
+/// use sqs_once::body::Text;
+/// use sqs_once::key::MessageAttribute;
 ///
 /// let consumer = sqs_once::consumer_with(Text)
 ///     .key(MessageAttribute::new("order-id"))

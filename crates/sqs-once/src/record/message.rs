@@ -81,8 +81,8 @@ impl Message {
         inside.or_else(|| self.body())
     }
 
-    /// What the message's envelope says of it: [`SnsMeta`](crate::SnsMeta),
-    /// [`EventBridgeMeta`](crate::EventBridgeMeta), [`S3Object`](crate::S3Object), or what an
+    /// What the message's envelope says of it: [`SnsMeta`](crate::extract::SnsMeta),
+    /// [`EventBridgeMeta`](crate::extract::EventBridgeMeta), [`S3Object`](crate::extract::S3Object), or what an
     /// [`Envelope`] of your own adds. `None` where the message did not come in that envelope.
     pub fn metadata<M: Any>(&self) -> Option<&M> {
         self.opened.get()?.metadata()

@@ -62,7 +62,7 @@ pub enum Begun {
 
 /// A transaction with a claim in it. When it is dropped nothing of it happens, the claim included.
 pub trait OpenTransaction: Send + Sync {
-    /// What the handler's extractor makes its argument of: see [`RecordParts::transaction`](crate::RecordParts::transaction).
+    /// What the handler's extractor makes its argument of: see [`RecordParts::transaction`](crate::extract::RecordParts::transaction).
     fn handle(&self) -> Arc<dyn Any + Send + Sync>;
 
     /// Settles the claim, and commits that together with what the handler did.

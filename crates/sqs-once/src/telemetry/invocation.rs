@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use lambda_runtime::Context as Invocation;
 use tracing::{Span, error_span};
 
-use crate::config::process_env;
+use crate::env::process_env;
 use crate::random::Random;
 
 use super::CONSUMER;

@@ -18,7 +18,8 @@ use tracing_subscriber::layer::{Filter, Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Registry, fmt};
 
-use crate::config::{SAMPLE_RATE, process_env};
+use crate::env::process_env;
+pub use crate::report::Outcome;
 pub(crate) use invocation::Identity;
 use json::JsonLines;
 pub use metrics::Metrics;
@@ -31,6 +32,10 @@ pub(crate) const CONSUMER: Option<&str> = match cfg!(feature = "opentelemetry") 
     true => Some("consumer"),
     false => None,
 };
+
+/// The variables that set the share of sampled invocations: ours, and the one that Powertools reads.
+pub(crate) const SAMPLE_RATE: [&str; 2] =
+    ["SQS_ONCE_LOG_SAMPLE_RATE", "POWERTOOLS_LOGGER_SAMPLE_RATE"];
 
 /// Below `debug` these log whole requests: bodies, receipt handles, credentials.
 const QUIET: [&str; 4] = ["lambda_runtime", "aws_", "hyper", "rustls"];

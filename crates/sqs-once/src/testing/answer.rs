@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use aws_lambda_events::event::sqs::SqsBatchResponse;
 
-use crate::batch::{Outcome, Report};
 use crate::lambda::Reports;
+use crate::report::{Outcome, Report};
 
 /// What each record of a batch came to, and which of them Lambda was told to retry.
 ///

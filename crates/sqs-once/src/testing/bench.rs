@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use lambda_runtime::Context;
 
-use crate::config::ConfigError;
 use crate::consumer::Consumer;
+use crate::error::ConfigError;
 use crate::idempotency::{Driver, Work};
 use crate::key::{BusinessKey, ItemId, KeyPart};
 use crate::lambda::EventError;

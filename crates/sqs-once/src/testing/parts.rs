@@ -21,7 +21,8 @@ impl Record {
     /// ```
     /// use serde_json::json;
     /// use sqs_once::testing::Record;
-    /// use sqs_once::{Attempt, FromRecord, HandlerError, IdempotencyToken};
+    /// use sqs_once::extract::{Attempt, FromRecord};
+    /// use sqs_once::{HandlerError, IdempotencyToken};
     ///
     /// async fn charge(cents: u64, token: IdempotencyToken, attempt: Attempt) -> Result<(), HandlerError> {
     ///     # let _ = (cents, token);

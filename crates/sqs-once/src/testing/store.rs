@@ -22,7 +22,7 @@ pub enum Operation {
     Complete,
     /// A claim is given up, after its handler failed.
     Release,
-    /// A key is looked up, in the mode [`RecordAfter`](crate::Mode::RecordAfter).
+    /// A key is looked up, in the mode [`RecordAfter`](crate::policy::Mode::RecordAfter).
     Read,
 }
 

@@ -4,13 +4,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use sqs_once::key::KeyError;
 use sqs_once::key::{KeyCodec, Namespace};
+use sqs_once::policy::{InProgress, Mode, PayloadMismatch};
 use sqs_once::store::{Status, StoreErrorKind};
 use sqs_once::testing::{Bench, Event, Operation};
-use sqs_once::{
-    BusinessKey, Clock, Consumer, HandlerError, Idempotency, InProgress, KeyError, Mode,
-    PayloadMismatch, Recorded, RunError, Timestamp, Writes,
-};
+use sqs_once::time::{Clock, Timestamp};
+use sqs_once::{BusinessKey, Consumer, HandlerError, Idempotency, Recorded, RunError, Writes};
 
 type Runs = Arc<Mutex<Vec<String>>>;
 

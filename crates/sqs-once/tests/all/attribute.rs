@@ -6,10 +6,14 @@ use std::time::Duration;
 use crate::support::sqs::Sqs;
 use crate::support::{Bench, Order, Seen, body, event, grouped, order};
 use serde_json::json;
+use sqs_once::body::{Sns, Text};
+use sqs_once::extract::{CorrelationId, Key};
+use sqs_once::hook::RecordEnd;
 use sqs_once::key::{KeyCodec, Namespace};
+use sqs_once::random::Random;
 use sqs_once::{
-    Batch, BatchOutcome, Consumer, CorrelationId, EventError, HandlerError, Key, Random, RecordEnd,
-    Recorded, Remaining, ResultExt, Sns, State, Text, batch_handler, handler,
+    Batch, BatchOutcome, Consumer, EventError, HandlerError, Recorded, Remaining, ResultExt, State,
+    batch_handler, handler,
 };
 use tokio::time::sleep;
 

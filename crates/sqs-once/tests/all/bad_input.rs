@@ -4,7 +4,8 @@
 use crate::support::{Bench, Order, body, event, noting, order, outcomes};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use sqs_once::{BusinessKey, EventError, KeyError, MessageAttribute, MessageGroup, consumer};
+use sqs_once::key::{KeyError, MessageAttribute, MessageGroup};
+use sqs_once::{BusinessKey, EventError, consumer};
 
 #[tokio::test(start_paused = true)]
 async fn a_body_that_is_not_the_payload_fails_alone_with_a_reason_and_touches_no_key() {

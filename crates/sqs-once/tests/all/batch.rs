@@ -8,11 +8,10 @@ use std::time::Duration;
 use crate::support::{Bench, Order, body, event, order, outcomes};
 use serde::Deserialize;
 use serde_json::json;
+use sqs_once::extract::Attempt;
+use sqs_once::policy::{InProgress, Mode, PayloadMismatch};
 use sqs_once::store::{Item, Status};
-use sqs_once::{
-    Attempt, Consumer, HandlerError, IdempotencyToken, InProgress, Mode, PayloadMismatch,
-    ResultExt, State, consumer, testing,
-};
+use sqs_once::{Consumer, HandlerError, IdempotencyToken, ResultExt, State, consumer, testing};
 use tokio::time::sleep;
 
 /// A handler that notes the orders it sees; orders called `bad-…` fail, `lost-…` are terminal and
@@ -397,16 +396,16 @@ async fn a_handler_past_its_record_timeout_is_cancelled_alone_and_keeps_its_clai
             }
         });
     let consumer = bench.consumer(slow).record_timeout(Duration::from_secs(2));
-    let begun = sqs_once::Clock::now(&bench.clock);
+    let begun = sqs_once::time::Clock::now(&bench.clock);
     let failed = bench
         .invoke(&consumer, event(["slow", "a"].map(order)))
         .await;
     assert_eq!(failed, ["m-0"]);
-    let took = sqs_once::Clock::now(&bench.clock).since(begun);
+    let took = sqs_once::time::Clock::now(&bench.clock).since(begun);
     assert_eq!(took, Duration::from_secs(2));
     let item = bench.store.item("slow").unwrap();
     assert_eq!(item.status, Status::InProgress);
-    assert!(item.lease_until > Some(sqs_once::Clock::now(&bench.clock)));
+    assert!(item.lease_until > Some(sqs_once::time::Clock::now(&bench.clock)));
 }
 
 /// Holds the key of `a` for ten seconds in one batch, while another batch that waits has it too.
@@ -466,7 +465,7 @@ async fn waiting_for_a_key_ends_with_the_deadline() {
     let bench = Bench::new();
     let (consumer, seen) = noting(&bench);
     bench.invoke(&consumer, event([order("a")])).await;
-    let now = sqs_once::Clock::now(&bench.clock);
+    let now = sqs_once::time::Clock::now(&bench.clock);
     let item = bench.store.item("a").unwrap();
     bench.store.inner.put(Item {
         status: Status::InProgress,
@@ -476,7 +475,7 @@ async fn waiting_for_a_key_ends_with_the_deadline() {
     seen.take();
     let patient = consumer.in_progress(InProgress::Wait(Duration::MAX));
     assert_eq!(bench.invoke(&patient, event([order("a")])).await, ["m-0"]);
-    let took = sqs_once::Clock::now(&bench.clock).since(now);
+    let took = sqs_once::time::Clock::now(&bench.clock).since(now);
     assert_eq!(took, bench.timeout - Duration::from_secs(1));
     assert!(seen.take().is_empty());
 }

@@ -5,12 +5,17 @@ use std::time::Duration;
 
 use crate::support::{Bench, Order, body, event, order, outcomes};
 use serde_json::json;
+use sqs_once::extract::MessageMeta;
+use sqs_once::hook::RecordEnd;
 use sqs_once::key::ItemId;
+use sqs_once::key::MessageAttribute;
+use sqs_once::policy::{InProgress, MissingKey, Mode};
+use sqs_once::store::Store;
 use sqs_once::store::{Claim, Claimed, Item, Settled, Settlement, Status, StoreFuture};
+use sqs_once::time::{Clock, Timestamp};
 use sqs_once::{
-    Batch, BatchOutcome, Clock, Consumer, HandlerError, IdempotencyToken, InProgress, MemoryStore,
-    MessageAttribute, MessageMeta, MissingKey, Mode, RecordEnd, Recorded, Remaining, State, Store,
-    Timestamp, consumer,
+    Batch, BatchOutcome, Consumer, HandlerError, IdempotencyToken, MemoryStore, Recorded,
+    Remaining, State, consumer,
 };
 use tokio::time::sleep;
 

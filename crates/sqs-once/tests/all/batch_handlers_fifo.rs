@@ -7,9 +7,10 @@ use std::time::Duration;
 use crate::support::sqs::{Sqs, Turn};
 use crate::support::{Bench, Order, event, grouped, outcomes};
 use serde_json::{Value, json};
-use sqs_once::{
-    AfterDeadLetter, Batch, Consumer, FifoFailure, HandlerError, RecordEnd, Timestamp, consumer,
-};
+use sqs_once::hook::RecordEnd;
+use sqs_once::policy::{AfterDeadLetter, FifoFailure};
+use sqs_once::time::Timestamp;
+use sqs_once::{Batch, Consumer, HandlerError, consumer};
 use tokio::time::sleep;
 
 const DLQ: &str = "https://sqs.eu-central-1.amazonaws.com/123456789012/orders-dlq.fifo";

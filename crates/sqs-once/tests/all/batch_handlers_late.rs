@@ -7,9 +7,12 @@ use std::time::Duration;
 
 use crate::support::{Bench, Order, TestStore, event, grouped, order, outcomes};
 use serde_json::json;
+use sqs_once::hook::RecordEnd;
 use sqs_once::key::ItemId;
+use sqs_once::store::Store;
 use sqs_once::store::{Claim, Claimed, Item, Settled, Settlement, StoreFuture};
-use sqs_once::{Batch, Clock, Consumer, RecordEnd, Store, Timestamp, consumer};
+use sqs_once::time::{Clock, Timestamp};
+use sqs_once::{Batch, Consumer, consumer};
 use tokio::time::sleep;
 
 /// When each call began, and with what.

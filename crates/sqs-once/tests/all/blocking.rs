@@ -9,9 +9,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use sqs_once::store::Status;
 use sqs_once::testing::{Bench, Event};
+use sqs_once::time::{Clock, SystemClock};
 use sqs_once::{
-    Clock, Consumer, HandlerError, Idempotency, MemoryStore, RunError, SystemClock, consumer,
-    spawn_blocking,
+    Consumer, HandlerError, Idempotency, MemoryStore, RunError, consumer, spawn_blocking,
 };
 use tokio::sync::Notify;
 use tokio::task::yield_now;

@@ -7,8 +7,10 @@ use crate::support::process::this_program;
 use crate::support::{Bench, Order, Seen, TestStore, body, event, noting, order, outcomes};
 use serde_json::json;
 use sqs_once::key::Fingerprint;
+use sqs_once::policy::{Cache, Mode, PayloadMismatch};
 use sqs_once::store::{Item, Owner, Status, StoreErrorKind};
-use sqs_once::{Cache, Clock, Consumer, Mode, PayloadMismatch, Recorded, Timestamp, consumer};
+use sqs_once::time::{Clock, Timestamp};
+use sqs_once::{Consumer, Recorded, consumer};
 use tokio::time::sleep;
 
 const MINUTE: Duration = Duration::from_secs(60);

@@ -6,10 +6,9 @@ use crate::support::sqs::{Sqs, Turn};
 use crate::support::{Bench, body, event, grouped, order};
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
-use sqs_once::{
-    Auto, Consumer, CorrelationId, Envelope, EnvelopeError, EventBridge, HandlerError, Message,
-    MessageMeta, Opened, consumer,
-};
+use sqs_once::body::{Auto, Envelope, EnvelopeError, EventBridge, Opened};
+use sqs_once::extract::{CorrelationId, Message, MessageMeta};
+use sqs_once::{Consumer, HandlerError, consumer};
 use tracing::level_filters::LevelFilter;
 use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::Layer;
@@ -20,7 +19,7 @@ const TRACE: &str = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42c
 
 fn consuming(bench: &Bench) -> Consumer {
     let consuming = consumer::<IgnoredAny>()
-        .key(sqs_once::MessageId)
+        .key(sqs_once::key::MessageId)
         .handler(async |_: IgnoredAny| {});
     bench.consumer(consuming)
 }
@@ -150,8 +149,12 @@ async fn a_function_of_ones_own_is_asked_in_place_of_the_default_with_the_envelo
 struct Broken;
 
 impl Envelope for Broken {
-    fn open(&self, _: &str, _: &sqs_once::Message) -> Result<Opened, sqs_once::EnvelopeError> {
-        Err(sqs_once::EnvelopeError::new("broken", "as it is"))
+    fn open(
+        &self,
+        _: &str,
+        _: &sqs_once::extract::Message,
+    ) -> Result<Opened, sqs_once::body::EnvelopeError> {
+        Err(sqs_once::body::EnvelopeError::new("broken", "as it is"))
     }
 }
 
@@ -159,7 +162,7 @@ impl Envelope for Broken {
 async fn every_line_about_a_record_has_it_whatever_becomes_of_the_record() {
     let (bench, sqs) = (Bench::new(), Sqs::always(Turn::Refuse("AccessDenied")));
     let failing = consumer::<IgnoredAny>()
-        .key(sqs_once::MessageId)
+        .key(sqs_once::key::MessageId)
         .dead_letter_queue("https://sqs.eu-central-1.amazonaws.com/123456789012/orders-dlq")
         .sqs_client(sqs.client())
         .handler(async |_: IgnoredAny| Err::<(), _>(HandlerError::terminal("no such card")));
@@ -192,11 +195,13 @@ async fn every_line_about_a_record_has_it_whatever_becomes_of_the_record() {
 #[tokio::test(start_paused = true)]
 async fn a_handler_may_ask_for_it() {
     let bench = Bench::new();
-    let asking = consumer::<IgnoredAny>().key(sqs_once::MessageId).handler(
-        async |_: IgnoredAny, id: CorrelationId, message: MessageMeta| {
-            assert_eq!((id.as_str(), Some(&id)), ("c-1", message.correlation_id()));
-        },
-    );
+    let asking = consumer::<IgnoredAny>()
+        .key(sqs_once::key::MessageId)
+        .handler(
+            async |_: IgnoredAny, id: CorrelationId, message: MessageMeta| {
+                assert_eq!((id.as_str(), Some(&id)), ("c-1", message.correlation_id()));
+            },
+        );
     let record = with_attributes(order("a"), &[("correlation-id", "c-1")]);
     let asking = bench.consumer(asking);
     assert_eq!(

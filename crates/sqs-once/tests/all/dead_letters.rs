@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 use crate::support::sqs::{Sqs, Turn};
 use crate::support::{Bench, Order, event, failures, grouped, order, outcomes};
 use serde_json::{Value, json};
-use sqs_once::{AfterDeadLetter, Consumer, EventError, HandlerError, ResultExt, consumer};
+use sqs_once::policy::AfterDeadLetter;
+use sqs_once::{Consumer, EventError, HandlerError, ResultExt, consumer};
 use tokio::sync::Notify;
 
 const DLQ: &str = "https://sqs.eu-central-1.amazonaws.com/123456789012/orders-dlq";

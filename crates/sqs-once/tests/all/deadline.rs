@@ -7,7 +7,8 @@ use std::time::Duration;
 use crate::support::{Bench, Order, event, failures, order};
 use sqs_once::store::Status;
 use sqs_once::testing::Event;
-use sqs_once::{Clock, Consumer, EventError, Remaining, consumer};
+use sqs_once::time::Clock;
+use sqs_once::{Consumer, EventError, Remaining, consumer};
 use tokio::time::sleep;
 
 type Started = Arc<Mutex<Vec<String>>>;

@@ -4,9 +4,10 @@ use std::sync::{Arc, Mutex};
 
 use crate::support::{Bench, Line, Order, body, event, order, outcomes};
 use serde_json::Value;
-use sqs_once::{
-    Bytes, Consumer, Decode, DecodeError, Json, Message, MessageAttribute, Text, consumer_with,
-};
+use sqs_once::body::{Bytes, Decode, DecodeError, Json, Text};
+use sqs_once::extract::Message;
+use sqs_once::key::MessageAttribute;
+use sqs_once::{Consumer, consumer_with};
 
 /// A consumer whose payload is its own key, and the payloads that its handler saw.
 fn noting<T>(bench: &Bench, decoder: impl Decode<T>) -> (Consumer, Arc<Mutex<Vec<T>>>)

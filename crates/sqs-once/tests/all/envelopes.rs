@@ -1,10 +1,9 @@
 //! What SNS, EventBridge and S3 wrap around a payload, and what is taken out of it.
 
 use serde_json::{Value, json};
-use sqs_once::{
-    Auto, EventBridge, EventBridgeId, EventBridgeMeta, JsonPointer, MessageAttribute, S3,
-    S3EventId, Sns, SnsMessageId,
-};
+use sqs_once::body::{Auto, EventBridge, S3, Sns};
+use sqs_once::extract::EventBridgeMeta;
+use sqs_once::key::{EventBridgeId, JsonPointer, MessageAttribute, S3EventId, SnsMessageId};
 
 use crate::support::opening::{Opening, names, opening, sample, whole};
 use crate::support::{body, event, grouped};

@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex};
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::Value;
+use sqs_once::extract::MessageMeta;
 use sqs_once::testing::{Answer, Bench, Event};
-use sqs_once::{Consumer, EventError, MessageMeta};
+use sqs_once::{Consumer, EventError};
 
 const FIFO: &str = r#""eventSourceARN": "arn:aws:sqs:eu-central-1:123456789012:orders.fifo""#;
 

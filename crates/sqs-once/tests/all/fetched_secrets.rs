@@ -7,7 +7,8 @@ use std::thread;
 
 use serde_json::{Value, json};
 use sqs_once::key::{ItemId, KeySecret, Namespace};
-use sqs_once::{BusinessKey, Idempotency, MemoryStore, Store};
+use sqs_once::store::Store;
+use sqs_once::{BusinessKey, Idempotency, MemoryStore};
 
 use crate::support::process::this_program;
 

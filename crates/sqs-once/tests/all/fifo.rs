@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use crate::support::{Bench, Order, body, event, grouped, order, outcomes};
 use serde_json::json;
-use sqs_once::{Consumer, FifoFailure, HandlerError, Timestamp, consumer};
+use sqs_once::policy::FifoFailure;
+use sqs_once::time::Timestamp;
+use sqs_once::{Consumer, HandlerError, consumer};
 use tokio::time::sleep;
 
 type Seen = Arc<Mutex<Vec<String>>>;

@@ -3,8 +3,10 @@
 use crate::support::{Bench, body, event, outcomes};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use sqs_once::key::KeyError;
 use sqs_once::key::{Fingerprint, KeyPart};
-use sqs_once::{BusinessKey, Consumer, KeyError, Mode, PayloadMismatch, consumer};
+use sqs_once::policy::{Mode, PayloadMismatch};
+use sqs_once::{BusinessKey, Consumer, consumer};
 
 #[derive(Deserialize)]
 struct Order {

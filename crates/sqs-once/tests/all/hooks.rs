@@ -4,11 +4,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::support::{Bench, FIFO, Order, body, event, grouped, order, outcomes};
+use sqs_once::hook::RecordEnd;
+use sqs_once::policy::{FifoFailure, PayloadMismatch};
 use sqs_once::store::{Status, StoreErrorKind};
-use sqs_once::{
-    Clock, Consumer, FifoFailure, HandlerError, IdempotencyToken, Outcome, PayloadMismatch,
-    RecordEnd, Recorded, ResultExt,
-};
+use sqs_once::telemetry::Outcome;
+use sqs_once::time::Clock;
+use sqs_once::{Consumer, HandlerError, IdempotencyToken, Recorded, ResultExt};
 use tokio::time::sleep;
 
 /// What a hook saw: the message id, the outcome, and what was recorded.

@@ -11,10 +11,12 @@ use std::time::Duration;
 use crate::support::{Bench, Order, event, order};
 use futures_util::FutureExt;
 use serde::{Deserialize, Serialize, Serializer};
+use sqs_once::store::Store;
 use sqs_once::store::{Claim, Claimed, Item, Settled, Settlement, StoreFuture};
+use sqs_once::time::{Clock, Timestamp};
 use sqs_once::{
-    Batch, Clock, Consumer, HandlerError, Idempotency, MemoryStore, Once, Recorded, Remaining,
-    RunError, State, Store, Timestamp, consumer,
+    Batch, Consumer, HandlerError, Idempotency, MemoryStore, Once, Recorded, Remaining, RunError,
+    State, consumer,
 };
 use tokio::time::{advance, sleep};
 

@@ -5,13 +5,16 @@ use std::time::Duration;
 
 use crate::support::{Bench, Order, TestStore, event, order, outcomes};
 use serde::{Deserialize, Serialize};
+use sqs_once::key::KeyError;
 use sqs_once::key::{Fingerprint, ItemId};
+use sqs_once::policy::Cache;
+use sqs_once::store::Store;
 use sqs_once::store::{
     Claim, Claimed, Item, Owner, Settled, Settlement, Status, StoreErrorKind, StoreFuture,
 };
+use sqs_once::time::{Clock, Timestamp};
 use sqs_once::{
-    Cache, Clock, HandlerError, Idempotency, IdempotencyToken, Invocation, KeyError, Once,
-    Recorded, RunError, Store, Timestamp, consumer,
+    HandlerError, Idempotency, IdempotencyToken, Invocation, Once, Recorded, RunError, consumer,
 };
 use tokio::time::sleep;
 

@@ -6,8 +6,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::support::{Bench, Order, event, order};
+use sqs_once::key::ItemId;
+use sqs_once::policy::Requests;
 use sqs_once::store::{Claim, Claimed, Item, Settled, Settlement, Store, StoreFuture};
-use sqs_once::{BusinessKey, MemoryStore, Requests, Timestamp, consumer, key::ItemId};
+use sqs_once::time::Timestamp;
+use sqs_once::{BusinessKey, MemoryStore, consumer};
 use tokio::time::{Instant, sleep};
 
 const ROUND_TRIP: Duration = Duration::from_millis(10);

@@ -2,7 +2,9 @@
 
 use crate::support::{Bench, body, event, handled, names};
 use serde::de::IgnoredAny;
-use sqs_once::{JmesPath, JsonPointer, Sns, consumer};
+use sqs_once::body::Sns;
+use sqs_once::consumer;
+use sqs_once::key::{JmesPath, JsonPointer};
 
 async fn found(expression: &str, bodies: &[&str]) -> Vec<(String, String)> {
     let records = bodies.iter().map(|text| body(text));

@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use sqs_once::key::KeyError;
 use sqs_once::key::{ItemId, KeyCodec, KeyPart, KeyWriter, Namespace};
+use sqs_once::policy::PayloadMismatch;
 use sqs_once::store::{Item, Status};
 use sqs_once::testing::{Bench, Event};
-use sqs_once::{
-    BusinessKey, Clock, Consumer, Idempotency, IdempotencyToken, KeyError, PayloadMismatch,
-    RunError,
-};
+use sqs_once::time::Clock;
+use sqs_once::{BusinessKey, Consumer, Idempotency, IdempotencyToken, RunError};
 
 const VECTORS: &str = include_str!("powertools_vectors.json");
 const PREFIX: &str = "orders.app.process_order";

@@ -4,10 +4,12 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use sqs_once::key::{Fingerprint, KeyCodec, KeySecret, Namespace};
+use sqs_once::policy::PayloadMismatch;
+use sqs_once::store::Store;
+use sqs_once::telemetry::Outcome;
 use sqs_once::testing::{Bench, Event};
 use sqs_once::{
-    BusinessKey, Consumer, HandlerError, Idempotency, IdempotencyToken, MemoryStore, Outcome,
-    PayloadMismatch, Store, Writes,
+    BusinessKey, Consumer, HandlerError, Idempotency, IdempotencyToken, MemoryStore, Writes,
 };
 
 type Tokens = Arc<Mutex<Vec<String>>>;
@@ -179,7 +181,7 @@ async fn work_outside_of_sqs_has_the_ids_of_a_consumer_with_the_same_secret() {
             .store(bench.store().clone())
             .clock(bench.clock().clone())
     };
-    let ends_at = sqs_once::Clock::now(bench.clock()) + std::time::Duration::from_secs(30);
+    let ends_at = sqs_once::time::Clock::now(bench.clock()) + std::time::Duration::from_secs(30);
     let work = || async { Ok::<_, HandlerError>(()) };
     let same = idempotency().key_secret(secret(7)).also_read_nothing();
     let run = same.until(ends_at).run("o-1", work).await.unwrap();

@@ -3,7 +3,8 @@
 use crate::support::{Bench, body, event, handled, names, order};
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
-use sqs_once::{JsonPointer, MessageAttribute, MessageGroup, MessageId, SystemAttribute, consumer};
+use sqs_once::consumer;
+use sqs_once::key::{JsonPointer, MessageAttribute, MessageGroup, MessageId, SystemAttribute};
 
 async fn pointed(pointer: &str, bodies: &[&str]) -> Vec<(String, String)> {
     handled(

@@ -9,8 +9,10 @@ use crate::support::process::{Process, is_logging};
 use aws_lambda_events::event::sqs::SqsEvent;
 use lambda_runtime::{Context, LambdaEvent};
 use serde_json::{Value, json};
+use sqs_once::telemetry::Outcome;
 use sqs_once::testing::{Event, Record};
-use sqs_once::{HandlerError, MemoryStore, Outcome, Timestamp};
+use sqs_once::time::Timestamp;
+use sqs_once::{HandlerError, MemoryStore};
 use tower_service::Service;
 
 const RUN: &str = "in_a_process_that_handles_two_batches";

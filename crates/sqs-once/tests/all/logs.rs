@@ -17,11 +17,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use sqs_once::key::ItemId;
+use sqs_once::store::Store;
 use sqs_once::store::{
     Claim, Claimed, Item, Settled, Settlement, StoreError, StoreErrorKind, StoreFuture,
 };
 use sqs_once::testing::{Event, Record};
-use sqs_once::{HandlerError, MemoryStore, Store, Timestamp};
+use sqs_once::time::Timestamp;
+use sqs_once::{HandlerError, MemoryStore};
 use tower_service::Service;
 use tracing::field::Empty;
 use tracing::{debug, debug_span, error_span, info, info_span, warn};

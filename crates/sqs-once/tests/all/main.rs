@@ -26,6 +26,7 @@ mod guides;
 mod hooks;
 mod hostile_code;
 mod idempotency_run;
+mod imports;
 mod in_flight;
 mod jmespath;
 mod key_codecs;

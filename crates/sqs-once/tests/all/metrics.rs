@@ -7,11 +7,14 @@ use aws_lambda_events::event::sqs::SqsEvent;
 use lambda_runtime::{Context, LambdaEvent};
 use serde_json::{Value, json};
 use sqs_once::key::ItemId;
+use sqs_once::store::Store;
 use sqs_once::store::{
     Claim, Claimed, Fence, Item, Settled, Settlement, StoreError, StoreErrorKind, StoreFuture,
 };
+use sqs_once::telemetry::Metrics;
 use sqs_once::testing::{Event, Record};
-use sqs_once::{HandlerError, MemoryStore, Metrics, ResultExt, Store, Timestamp};
+use sqs_once::time::Timestamp;
+use sqs_once::{HandlerError, MemoryStore, ResultExt};
 use tower_service::Service;
 
 const RUN: &str = "in_a_process_that_handles_batches";

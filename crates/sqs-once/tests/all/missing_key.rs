@@ -6,9 +6,13 @@ use std::time::Duration;
 use crate::support::{Bench, FIFO, body, event, outcomes};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use sqs_once::extract::{Attempt, Key};
+use sqs_once::handler::{Done, IntoOutcome};
+use sqs_once::key::{JsonPointer, MessageId};
+use sqs_once::policy::MissingKey;
 use sqs_once::{
-    Attempt, Batch, BusinessKey, Consumer, Done, HandlerError, IdempotencyToken, IntoOutcome,
-    JsonPointer, Key, MessageId, MissingKey, ResultExt, State, Writes, consumer,
+    Batch, BusinessKey, Consumer, HandlerError, IdempotencyToken, ResultExt, State, Writes,
+    consumer,
 };
 
 #[derive(Deserialize)]

@@ -2,8 +2,9 @@
 
 use crate::support::process::this_program;
 use sqs_once::key::ItemId;
+use sqs_once::store::Store;
 use sqs_once::store::{Claim, Claimed, Item, Settled, Settlement, StoreFuture};
-use sqs_once::{ConfigError, Consumer, MemoryStore, Store};
+use sqs_once::{ConfigError, Consumer, MemoryStore};
 
 /// Says to a process of this program that it is a function on Lambda.
 const LAMBDA: &str = "AWS_LAMBDA_FUNCTION_NAME";

@@ -5,7 +5,8 @@ use std::time::Duration;
 use crate::support::sqs::{Sqs, Turn};
 use crate::support::{Bench, Line, Order, event, order};
 use serde_json::{Value, json};
-use sqs_once::{Clock, Consumer, consumer};
+use sqs_once::time::Clock;
+use sqs_once::{Consumer, consumer};
 use tokio::time::sleep;
 
 const SECOND: Duration = Duration::from_secs(1);

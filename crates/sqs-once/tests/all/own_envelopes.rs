@@ -7,10 +7,9 @@ use crate::support::sqs::Sqs;
 use crate::support::{Bench, body, event, grouped, outcomes};
 use serde::de::IgnoredAny;
 use serde_json::json;
-use sqs_once::{
-    Batch, Consumer, Envelope, EnvelopeError, EventBridge, FromRecord, HandlerError, Message,
-    MessageMeta, Opened, RecordParts, Sns, SnsMeta, Text, consumer, consumer_with,
-};
+use sqs_once::body::{Envelope, EnvelopeError, EventBridge, Opened, Sns, Text};
+use sqs_once::extract::{FromRecord, Message, MessageMeta, RecordParts, SnsMeta};
+use sqs_once::{Batch, Consumer, HandlerError, consumer, consumer_with};
 
 /// `tenant|payload`; counts how often it is opened.
 #[derive(Clone, Default)]

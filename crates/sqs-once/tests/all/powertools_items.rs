@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex};
 use aws_sdk_dynamodb::types::AttributeValue;
 use lambda_runtime::{Context, LambdaEvent};
 use serde_json::{Value, json};
+use sqs_once::DynamoDbStore;
 use sqs_once::key::KeyCodec;
-use sqs_once::{Clock, DynamoDbStore, Timestamp};
+use sqs_once::time::{Clock, Timestamp};
 use sqs_once_local::TableDescription;
 use tower_service::Service;
 

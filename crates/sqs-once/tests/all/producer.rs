@@ -14,11 +14,11 @@ use opentelemetry::trace::{TraceContextExt, TracerProvider};
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use proptest::prelude::*;
 use serde_json::Value;
+use sqs_once::extract::{CorrelationId, Key, MessageMeta};
+use sqs_once::key::{KeyError, ProducerKey};
+use sqs_once::producer::{Outgoing, OutgoingError};
 use sqs_once::testing::{Answer, Bench, Event, Record};
-use sqs_once::{
-    BusinessKey, Consumer, CorrelationId, Key, KeyError, MessageMeta, Outgoing, OutgoingError,
-    ProducerKey, State,
-};
+use sqs_once::{BusinessKey, Consumer, State};
 use sqs_once_local::{EventSourceMapping, LocalSqs, QueueSettings, Queues};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 use tracing_subscriber::layer::SubscriberExt;

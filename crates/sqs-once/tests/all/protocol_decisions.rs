@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use sqs_once::Timestamp;
 use sqs_once::idempotency::{
     Admission, Commitment, Completion, Refusal, on_claimed, on_committed, on_completed, on_found,
     on_refused,
@@ -11,6 +10,7 @@ use sqs_once::key::{Fingerprint, ItemId};
 use sqs_once::store::{
     Claim, Claimed, Fence, Item, Owner, Recording, Seen, Settled, Settlement, Settling, Status,
 };
+use sqs_once::time::Timestamp;
 
 const NOW: Timestamp = Timestamp::from_secs(4_102_444_800);
 const ME: Owner = Owner::from_bits(1);

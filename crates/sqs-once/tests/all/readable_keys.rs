@@ -5,8 +5,10 @@ use std::sync::{Arc, Mutex};
 use crate::support::{Bench, Order, event, order, outcomes};
 use proptest::collection::vec;
 use proptest::prelude::*;
+use sqs_once::extract::Key;
+use sqs_once::key::KeyError;
 use sqs_once::key::{ItemId, KeyPart, KeyWriter, Namespace};
-use sqs_once::{BusinessKey, Consumer, IdempotencyToken, Key, KeyError, consumer};
+use sqs_once::{BusinessKey, Consumer, IdempotencyToken, consumer};
 
 fn readable_id(key: &(impl KeyPart + ?Sized)) -> String {
     let namespace = Namespace::new("n").unwrap().readable_keys(true);

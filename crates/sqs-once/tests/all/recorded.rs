@@ -3,7 +3,8 @@
 use crate::support::{Bench, Order, event, order, outcomes};
 use serde::Serialize;
 use serde_json::json;
-use sqs_once::{HandlerError, Mode, Recorded};
+use sqs_once::policy::Mode;
+use sqs_once::{HandlerError, Recorded};
 
 #[derive(Serialize)]
 struct Receipt {

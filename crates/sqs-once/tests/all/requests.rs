@@ -4,7 +4,8 @@
 
 use crate::support::dynamodb::DynamoDb;
 use crate::support::{Bench, Order, event, order};
-use sqs_once::{Consumer, DynamoDbStore, Requests, consumer};
+use sqs_once::policy::Requests;
+use sqs_once::{Consumer, DynamoDbStore, consumer};
 use sqs_once_local::TableDescription;
 
 /// A consumer of a real table; orders called `bad-…` fail.

@@ -10,10 +10,14 @@ use aws_lambda_events::event::sqs::{SqsEvent, SqsMessage};
 use lambda_runtime::{Context, LambdaEvent};
 use serde_json::{Value, json};
 use sqs_once::key::{ItemId, KeySecret, Namespace};
+use sqs_once::policy::InProgress;
+use sqs_once::random::Random;
+use sqs_once::store::Store;
 use sqs_once::store::{
     Claim, Claimed, Item, Settled, Settlement, Settling, StoreError, StoreErrorKind, StoreFuture,
 };
-use sqs_once::{BusinessKey, Clock, Consumer, InProgress, MemoryStore, Random, Store, Timestamp};
+use sqs_once::time::{Clock, Timestamp};
+use sqs_once::{BusinessKey, Consumer, MemoryStore};
 use tokio::time::{Instant, sleep};
 use tower_service::Service;
 

@@ -3,8 +3,11 @@
 use std::time::Duration;
 
 use crate::support::{Bench, Order, event, item_id, noting, order, outcomes};
+use sqs_once::policy::Mode;
+use sqs_once::random::Random;
 use sqs_once::store::{Item, Owner, Status, StoreErrorKind};
-use sqs_once::{BusinessKey, Clock, Consumer, Mode, Random, consumer};
+use sqs_once::time::Clock;
+use sqs_once::{BusinessKey, Consumer, consumer};
 use tokio::time::Instant;
 
 #[tokio::test(start_paused = true)]
@@ -136,7 +139,7 @@ async fn a_release_that_fails_changes_nothing_for_the_record() {
 #[tokio::test(start_paused = true)]
 async fn a_store_that_never_answers_does_not_hold_up_the_answer() {
     struct Silent;
-    impl sqs_once::Store for Silent {
+    impl sqs_once::store::Store for Silent {
         fn claim<'a>(
             &'a self,
             _: &'a [sqs_once::store::Claim],
@@ -265,7 +268,7 @@ async fn a_status_that_nobody_knows_is_named_and_not_acknowledged() {
 async fn a_store_that_answers_too_few_entries_leaves_the_others_unknown_and_stalls_nothing() {
     /// Forgets the last entry of every slice.
     struct Forgetful(sqs_once::MemoryStore);
-    impl sqs_once::Store for Forgetful {
+    impl sqs_once::store::Store for Forgetful {
         fn claim<'a>(
             &'a self,
             claims: &'a [sqs_once::store::Claim],
@@ -325,7 +328,7 @@ fn throttled<T>() -> Result<T, sqs_once::store::StoreError> {
     ))
 }
 
-impl sqs_once::Store for Hot {
+impl sqs_once::store::Store for Hot {
     fn claim<'a>(
         &'a self,
         claims: &'a [sqs_once::store::Claim],

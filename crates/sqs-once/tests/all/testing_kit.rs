@@ -4,11 +4,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use sqs_once::extract::{FromRecord, MessageMeta};
+use sqs_once::policy::Backoff;
 use sqs_once::store::{Status, StoreErrorKind};
+use sqs_once::telemetry::Outcome;
 use sqs_once::testing::{Answer, Bench, Event, Operation, Record};
+use sqs_once::time::{Clock, Timestamp};
 use sqs_once::{
-    Backoff, Batch, Clock, Consumer, EventError, FromRecord, HandlerError, IdempotencyToken,
-    MessageMeta, Outcome, Remaining, ResultExt, State, Timestamp, consumer,
+    Batch, Consumer, EventError, HandlerError, IdempotencyToken, Remaining, ResultExt, State,
+    consumer,
 };
 use tokio::sync::Notify;
 use tokio::time::sleep;

@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::{AttributeValue, Put, TransactWriteItem, Update};
 use serde::{Deserialize, Serialize};
+use sqs_once::extract::{FromRecord, RecordParts};
+use sqs_once::policy::Disposition;
 use sqs_once::store::{Status, StoreErrorKind};
 use sqs_once::testing::{Bench, Event, Operation};
-use sqs_once::{Disposition, FromRecord, HandlerError, RecordParts, Writes};
+use sqs_once::{HandlerError, Writes};
 
 #[derive(Deserialize, Serialize)]
 struct Order {

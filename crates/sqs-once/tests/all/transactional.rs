@@ -6,11 +6,11 @@ use std::time::Duration;
 use crate::support::sqs::Sqs;
 use crate::support::{Bench, Order, Seen, body, event, grouped, order, outcomes};
 use aws_sdk_dynamodb::types::{AttributeValue, Update};
+use sqs_once::hook::RecordEnd;
+use sqs_once::policy::{Cache, Disposition, Mode, PayloadMismatch};
 use sqs_once::store::{Item, Owner, Status, StoreErrorKind};
-use sqs_once::{
-    Cache, Clock, Consumer, Disposition, HandlerError, Mode, PayloadMismatch, RecordEnd, ResultExt,
-    Timestamp, Writes, consumer,
-};
+use sqs_once::time::{Clock, Timestamp};
+use sqs_once::{Consumer, HandlerError, ResultExt, Writes, consumer};
 use tokio::time::sleep;
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -3,7 +3,8 @@
 use crate::support::database::{Database, Ledger};
 use crate::support::process::this_program;
 use crate::support::{Bench, Order};
-use sqs_once::{Consumer, MemoryStore, MissingKey, Mode, Writes, consumer};
+use sqs_once::policy::{MissingKey, Mode};
+use sqs_once::{Consumer, MemoryStore, Writes, consumer};
 
 fn writing() -> Consumer {
     let consumer = consumer::<Order>().key(|order: &Order| order.id.clone());

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use crate::support::database::{Database, Ledger, Turn};
 use crate::support::{Bench, Order, Seen, body, event, order, outcomes};
+use sqs_once::extract::Attempt;
+use sqs_once::hook::RecordEnd;
+use sqs_once::policy::{Cache, InProgress, PayloadMismatch};
 use sqs_once::store::{Fence, Item, Owner, Status, StoreErrorKind};
-use sqs_once::{
-    Attempt, Cache, Clock, Consumer, HandlerError, InProgress, PayloadMismatch, RecordEnd,
-    Recorded, ResultExt, Timestamp, consumer,
-};
+use sqs_once::time::{Clock, Timestamp};
+use sqs_once::{Consumer, HandlerError, Recorded, ResultExt, consumer};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
@@ -398,7 +399,7 @@ async fn the_next_of_a_fifo_group_begins_when_the_commit_before_it_is_answered()
 #[tokio::test(start_paused = true)]
 async fn a_transaction_that_opens_when_nothing_is_started_any_more_is_dropped() {
     let (bench, database, consumer, seen) = setup();
-    let consumer = consumer.fifo(sqs_once::FifoFailure::ReturnBatch);
+    let consumer = consumer.fifo(sqs_once::policy::FifoFailure::ReturnBatch);
     let gate = Arc::new(Notify::new());
     database.begins([Turn::Do, Turn::Hold(Arc::clone(&gate))]);
     let batch = event([

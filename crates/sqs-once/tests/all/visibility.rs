@@ -6,7 +6,9 @@ use std::time::Duration;
 use crate::support::sqs::{Sqs, Turn};
 use crate::support::{Bench, Order, event, grouped, order, outcomes};
 use serde_json::{Value, json};
-use sqs_once::{Backoff, Consumer, HandlerError, Random, ResultExt, consumer};
+use sqs_once::policy::Backoff;
+use sqs_once::random::Random;
+use sqs_once::{Consumer, HandlerError, ResultExt, consumer};
 use tokio::time::sleep;
 
 const SECOND: Duration = Duration::from_secs(1);

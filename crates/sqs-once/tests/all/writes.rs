@@ -12,10 +12,10 @@ use sqs_once::aws_sdk_dynamodb::types::{
     AttributeDefinition, AttributeValue, BillingMode, ConditionCheck, Delete, KeySchemaElement,
     KeyType, Put, ScalarAttributeType, Update,
 };
+use sqs_once::handler::IntoOutcome;
+use sqs_once::policy::{Disposition, Mode};
 use sqs_once::store::{Conflict, WritesError};
-use sqs_once::{
-    Consumer, Disposition, DynamoDbStore, HandlerError, IntoOutcome, Mode, Writes, consumer,
-};
+use sqs_once::{Consumer, DynamoDbStore, HandlerError, Writes, consumer};
 use sqs_once_local::TableDescription;
 
 /// 4 MB, without 4 KiB.

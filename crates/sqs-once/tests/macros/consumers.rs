@@ -6,11 +6,12 @@ use std::time::Duration;
 use lambda_runtime::{Context, LambdaEvent, Service};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use sqs_once::extract::Key;
 use sqs_once::key::Namespace;
 use sqs_once::store::Status;
+use sqs_once::time::{Clock, Timestamp};
 use sqs_once::{
-    Batch, BatchOutcome, BusinessKey, Clock, Consumer, Key, MemoryStore, State, Timestamp,
-    batch_handler, handler,
+    Batch, BatchOutcome, BusinessKey, Consumer, MemoryStore, State, batch_handler, handler,
 };
 
 const NOW: Timestamp = Timestamp::from_secs(1_790_000_000);

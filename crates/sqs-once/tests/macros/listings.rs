@@ -12,7 +12,9 @@ const MACROS: &str = include_str!("../../../sqs-once-macros/src/lib.rs");
 
 /// What the README leaves to the reader.
 const PRELUDE: &str = "
-use sqs_once::{Disposition, DynamoDbStore, FromRecord, MemoryStore, RecordParts, State, Writes};
+use sqs_once::extract::{FromRecord, RecordParts};
+use sqs_once::policy::Disposition;
+use sqs_once::{DynamoDbStore, MemoryStore, State, Writes};
 use sqs_once::aws_sdk_dynamodb::types::Update;
 
 struct Card;

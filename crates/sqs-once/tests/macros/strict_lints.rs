@@ -22,9 +22,12 @@
 use std::time::Duration;
 
 use serde::Deserialize;
+use sqs_once::extract::FromRecord;
+use sqs_once::handler::IntoOutcome;
+use sqs_once::key::{KeyError, KeyExtractor, MessageAttribute};
 use sqs_once::{
-    Batch, BatchOutcome, BusinessKey, Consumer, FromRecord, HandlerError, IntoOutcome, KeyError,
-    KeyExtractor, MessageAttribute, State, Writes, batch_handler, consumer, handler,
+    Batch, BatchOutcome, BusinessKey, Consumer, HandlerError, State, Writes, batch_handler,
+    consumer, handler,
 };
 
 /// An order.
@@ -40,7 +43,9 @@ pub struct OrderPlaced {
 
 /// The public part of a crate.
 pub mod orders {
-    use sqs_once::{EventBridge, HandlerError, Json, RecordEnd, Sns, State, handler};
+    use sqs_once::body::{EventBridge, Json, Sns};
+    use sqs_once::hook::RecordEnd;
+    use sqs_once::{HandlerError, State, handler};
 
     use super::OrderPlaced;
 

@@ -15,6 +15,6 @@ async fn charge(State(app): State<String>, order: OrderPlaced) {}
 async fn ship(token: IdempotencyToken, order: OrderPlaced) {}
 
 #[sqs_once::handler(key = meta.id)]
-async fn notify(meta: sqs_once::MessageMeta) {}
+async fn notify(meta: sqs_once::extract::MessageMeta) {}
 
 fn main() {}

@@ -3,7 +3,10 @@
 use std::rc::Rc;
 
 use serde::Deserialize;
-use sqs_once::{HandlerError, Message, RecordEnd, Sns, Text};
+use sqs_once::body::{Sns, Text};
+use sqs_once::extract::Message;
+use sqs_once::hook::RecordEnd;
+use sqs_once::HandlerError;
 
 #[derive(Deserialize)]
 struct OrderPlaced {

@@ -6,10 +6,11 @@ use aws_sdk_dynamodb::types::{AttributeValue, Put, Update};
 use proptest::collection::btree_map;
 use proptest::option;
 use proptest::prelude::*;
+use sqs_once::Writes;
 use sqs_once::idempotency;
 use sqs_once::key::{Fingerprint, ItemId};
 use sqs_once::store::{Claim, DynamoDbStore, Owner, Recording, Seen, Settlement, Settling, Store};
-use sqs_once::{Timestamp, Writes};
+use sqs_once::time::Timestamp;
 
 use super::requests::KEYS;
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use sqs_once::{Clock, Consumer, HandlerError, SystemClock, Timestamp};
+use sqs_once::time::{Clock, SystemClock, Timestamp};
+use sqs_once::{Consumer, HandlerError};
 use sqs_once_postgres::{PostgresStore, Transaction};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};

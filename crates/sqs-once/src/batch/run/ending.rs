@@ -10,6 +10,7 @@ use crate::error::chain;
 use crate::handler::{Done, HandlerError, IdempotencyToken};
 use crate::idempotency::{Conclusion, Refusal, Work};
 use crate::record::CorrelationId;
+use crate::report::{Outcome, Report};
 use crate::store::{Claim, StoreError, StoreErrorKind};
 use crate::time::Timestamp;
 
@@ -17,7 +18,6 @@ use super::super::engine::{FifoFailure, PayloadMismatch};
 use super::super::handling::Failure;
 use super::super::hooking::Hooked;
 use super::super::hooks::RecordEnd;
-use super::super::ledger::{Outcome, Report};
 use super::super::settling::Answered;
 use super::{Finished, Owned, Run};
 

@@ -7,9 +7,9 @@ use tracing::{Instrument, error_span};
 
 use crate::guarded::caught;
 use crate::handler::{BatchParts, Done, HandlerError, Work};
+use crate::report::Report;
 
 use super::super::handling::{Failure, Handling};
-use super::super::ledger::Report;
 use super::ending::BEHIND_FAILED;
 use super::{Finished, Run, Startable, timed};
 

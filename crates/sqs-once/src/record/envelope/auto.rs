@@ -13,8 +13,8 @@ use super::{Envelope, EnvelopeError, Opened, event_bridge, s3, sns};
 ///
 /// ```
 /// let consumer = sqs_once::consumer::<serde_json::Value>()
-///     .envelope(sqs_once::Auto)
-///     .key(sqs_once::JsonPointer::new("/order/id"))
+///     .envelope(sqs_once::body::Auto)
+///     .key(sqs_once::key::JsonPointer::new("/order/id"))
 ///     .handler(async |order: serde_json::Value| {});
 /// ```
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,6 @@
 //! EventBridge's envelope.
 
-use crate::key::{BusinessKey, KeyError};
-use crate::record::{KeyExtractor, Message};
+use crate::record::Message;
 
 use super::fields::Fields;
 use super::{Envelope, EnvelopeError, Opened};
@@ -16,7 +15,8 @@ const NAME: &str = "EventBridge";
 ///
 /// ```
 /// use serde::Deserialize;
-/// use sqs_once::{EventBridge, EventBridgeMeta};
+/// use sqs_once::body::EventBridge;
+/// use sqs_once::extract::EventBridgeMeta;
 ///
 /// #[derive(Deserialize)]
 /// struct OrderPlaced { order_id: String }
@@ -51,20 +51,6 @@ pub struct EventBridgeMeta {
     pub time: Option<String>,
     /// The ARNs of what it is about.
     pub resources: Vec<String>,
-}
-
-/// The key is the id of an EventBridge event: for producers that never send an event twice.
-///
-/// **An event that the producer sends again has a new id**: its effect happens a second time. Take the id
-/// in the event's `detail` wherever there is one.
-#[derive(Clone, Copy, Debug)]
-pub struct EventBridgeId;
-
-impl<T> KeyExtractor<T> for EventBridgeId {
-    fn key(&self, _: &T, message: &Message) -> Result<BusinessKey, KeyError> {
-        let event = message.metadata::<EventBridgeMeta>();
-        BusinessKey::of(&event.and_then(|event| event.id.as_deref()))
-    }
 }
 
 impl Envelope for EventBridge {

@@ -12,10 +12,10 @@ use thiserror::Error;
 use super::Message;
 
 pub use auto::Auto;
-pub use event_bridge::{EventBridge, EventBridgeId, EventBridgeMeta};
+pub use event_bridge::{EventBridge, EventBridgeMeta};
 pub use opened::Opened;
-pub use s3::{S3, S3EventId, S3Object};
-pub use sns::{Sns, SnsMessageId, SnsMeta};
+pub use s3::{S3, S3Object};
+pub use sns::{Sns, SnsMeta};
 
 /// Takes the payload out of what a service has wrapped around it on the way to the queue.
 ///
@@ -37,7 +37,8 @@ pub use sns::{Sns, SnsMessageId, SnsMeta};
 /// An envelope of your own:
 ///
 /// ```
-/// use sqs_once::{Envelope, EnvelopeError, Message, Opened};
+/// use sqs_once::body::{Envelope, EnvelopeError, Opened};
+/// use sqs_once::extract::Message;
 ///
 /// /// `tenant|payload`
 /// struct Tenanted;
@@ -56,7 +57,7 @@ pub use sns::{Sns, SnsMessageId, SnsMeta};
 ///
 /// let consumer = sqs_once::consumer::<serde_json::Value>()
 ///     .envelope(Tenanted)
-///     .key(sqs_once::JsonPointer::new("/order/id"))
+///     .key(sqs_once::key::JsonPointer::new("/order/id"))
 ///     .handler(async |order: serde_json::Value| {});
 /// ```
 #[diagnostic::on_unimplemented(

@@ -32,7 +32,7 @@ impl Opened {
     }
 
     /// There is no event in it, and nothing wrong with it: the record is acknowledged as
-    /// [`Outcome::Ignored`](crate::Outcome::Ignored), without a handler and without a claim. The reason
+    /// [`Outcome::Ignored`](crate::telemetry::Outcome::Ignored), without a handler and without a claim. The reason
     /// is logged.
     pub fn ignored(reason: impl Into<String>) -> Self {
         Self {
@@ -41,7 +41,7 @@ impl Opened {
         }
     }
 
-    /// Adds a message attribute, which [`Message::attribute`](crate::Message::attribute) then finds.
+    /// Adds a message attribute, which [`Message::attribute`](crate::extract::Message::attribute) then finds.
     ///
     /// It never replaces another value. A message whose own attribute of this name has another one is terminal, and
     /// so is one whose envelopes give the attribute different values.
@@ -56,7 +56,7 @@ impl Opened {
         self.is_contradictory |= *kept != value;
     }
 
-    /// Adds what the envelope says, which [`Message::metadata`](crate::Message::metadata) then finds by
+    /// Adds what the envelope says, which [`Message::metadata`](crate::extract::Message::metadata) then finds by
     /// its type.
     #[must_use]
     pub fn with_metadata(mut self, metadata: impl Any + Send + Sync) -> Self {

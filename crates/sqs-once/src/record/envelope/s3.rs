@@ -2,8 +2,7 @@
 
 use percent_encoding::percent_decode_str;
 
-use crate::key::{BusinessKey, KeyError};
-use crate::record::{KeyExtractor, Message};
+use crate::record::Message;
 
 use super::fields::Fields;
 use super::{Envelope, EnvelopeError, Opened};
@@ -11,14 +10,16 @@ use super::{Envelope, EnvelopeError, Opened};
 /// A notification of S3. The payload is its one record; the object it is about is [`S3Object`].
 ///
 /// The `s3:TestEvent` that S3 sends when notifications are set up is acknowledged as
-/// [`Outcome::Ignored`](crate::Outcome::Ignored). A notification of several records, which S3 may send
+/// [`Outcome::Ignored`](crate::telemetry::Outcome::Ignored). A notification of several records, which S3 may send
 /// though it does not, is terminal: read it whole, without this envelope.
 ///
 /// S3 may deliver a notification more than once. [`S3EventId`] is the key that recognises it:
 ///
 /// ```
 /// use serde::de::IgnoredAny;
-/// use sqs_once::{S3, S3EventId, S3Object};
+/// use sqs_once::body::S3;
+/// use sqs_once::extract::S3Object;
+/// use sqs_once::key::S3EventId;
 ///
 /// let consumer = sqs_once::consumer::<IgnoredAny>()
 ///     .envelope(S3)
@@ -52,27 +53,6 @@ pub struct S3Object {
     pub event_name: Option<String>,
     /// The object's size in bytes.
     pub size: Option<u64>,
-}
-
-/// The key is what names an event of S3: bucket, object key, event name and sequencer, which copies of one
-/// notification share and two events never do.
-///
-/// Events without a sequencer have no such key: all but those that create or delete objects.
-#[derive(Clone, Copy, Debug)]
-pub struct S3EventId;
-
-impl<T> KeyExtractor<T> for S3EventId {
-    fn key(&self, _: &T, message: &Message) -> Result<BusinessKey, KeyError> {
-        let object = message.metadata::<S3Object>().ok_or(KeyError::Missing)?;
-        let S3Object {
-            bucket,
-            key,
-            event_name,
-            sequencer,
-            ..
-        } = object;
-        BusinessKey::of(&(bucket, key, event_name, sequencer))
-    }
 }
 
 impl Envelope for S3 {

@@ -1,7 +1,6 @@
 //! SNS's envelope, for queues that subscribe to a topic without raw message delivery.
 
-use crate::key::{BusinessKey, KeyError};
-use crate::record::{KeyExtractor, Message};
+use crate::record::Message;
 
 use super::fields::Fields;
 use super::{Envelope, EnvelopeError, Opened};
@@ -9,7 +8,7 @@ use super::{Envelope, EnvelopeError, Opened};
 /// What SNS wraps around a published message. The payload is the message.
 ///
 /// The envelope's message attributes read as if SQS had delivered them, by
-/// [`Message::attribute`] and as a [`MessageAttribute`](crate::MessageAttribute) key. What SNS says of
+/// [`Message::attribute`] and as a [`MessageAttribute`](crate::key::MessageAttribute) key. What SNS says of
 /// the message is [`SnsMeta`]. A message whose own attribute has another value than the envelope's is terminal.
 ///
 /// **An envelope proves nothing.** Everyone who may send to the queue can write one, with any topic and any attributes.
@@ -21,7 +20,9 @@ use super::{Envelope, EnvelopeError, Opened};
 /// What SNS sends when a subscription begins or ends is no event: such a record is terminal.
 ///
 /// ```
-/// use sqs_once::{MessageAttribute, Sns, SnsMeta};
+/// use sqs_once::body::Sns;
+/// use sqs_once::extract::SnsMeta;
+/// use sqs_once::key::MessageAttribute;
 ///
 /// let consumer = sqs_once::consumer::<serde_json::Value>()
 ///     .envelope(Sns)
@@ -45,20 +46,6 @@ pub struct SnsMeta {
     pub subject: Option<String>,
     /// When it was published, as SNS writes it: `2026-01-01T00:00:00.000Z`.
     pub timestamp: Option<String>,
-}
-
-/// The key is the id of an SNS publication: for publishers that never publish an event twice.
-///
-/// **An event that is published again has a new id**: its effect happens a second time. Take the id of
-/// the event itself wherever there is one. With raw delivery there is no such id, and the key is missing.
-#[derive(Clone, Copy, Debug)]
-pub struct SnsMessageId;
-
-impl<T> KeyExtractor<T> for SnsMessageId {
-    fn key(&self, _: &T, message: &Message) -> Result<BusinessKey, KeyError> {
-        let sns = message.metadata::<SnsMeta>();
-        BusinessKey::of(&sns.and_then(|sns| sns.message_id.as_deref()))
-    }
 }
 
 impl Envelope for Sns {

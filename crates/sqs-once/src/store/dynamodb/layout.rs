@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use crate::config::process_env;
+use crate::env::process_env;
 
 /// The most bytes that DynamoDB takes as the name of a key attribute, and as a partition key.
 const LONGEST_NAME: usize = 255;

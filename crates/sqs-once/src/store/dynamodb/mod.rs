@@ -24,7 +24,8 @@ use std::sync::Arc;
 use aws_sdk_dynamodb::Client;
 use futures_util::future::{BoxFuture, join_all};
 
-use crate::config::{self, ConfigError};
+use crate::env::{process_env, read};
+use crate::error::ConfigError;
 use crate::key::ItemId;
 
 use super::{
@@ -68,7 +69,7 @@ impl DynamoDbStore {
     /// [`ConfigError`] when `SQS_ONCE_TABLE` is missing or malformed. The table itself is first
     /// asked for by [`Consumer::init`](crate::Consumer::init), or else with the first record.
     pub async fn from_env() -> Result<Self, ConfigError> {
-        let table = config::table(&config::process_env)?;
+        let table = table_from_env()?;
         Ok(Self::new(client::from_env().await, table))
     }
 
@@ -200,4 +201,18 @@ fn quotable(settlement: &Settlement) -> impl Iterator<Item = &str> {
         Settling::Release => None,
     };
     iter::once(settlement.id.as_str()).chain(data)
+}
+
+/// The table's name from the environment, which has no default.
+fn table_from_env() -> Result<String, ConfigError> {
+    const VARIABLE: &str = "SQS_ONCE_TABLE";
+    const EXPECTED: &str = "the name of the DynamoDB table that keeps the claims: 3 to 255 letters, digits, `_`, `-` and `.`";
+    let table = read(&process_env, VARIABLE, EXPECTED, |text| {
+        let fits = (3..=255).contains(&text.len())
+            && text
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte));
+        fits.then(|| text.to_owned())
+    })?;
+    table.ok_or_else(|| ConfigError::new(VARIABLE, "is not set", EXPECTED))
 }

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use crate::batch::{Outcome, Report, Tally};
-use crate::config::{EnvSettings, process_env};
+use crate::env::process_env;
 use crate::record::Message;
+use crate::report::{Outcome, Report, Tally};
 use crate::time::Timestamp;
 
 #[cfg(feature = "opentelemetry")]
@@ -164,14 +164,18 @@ pub(crate) struct Meter {
 
 impl Meter {
     /// Without a setting, a function on Lambda writes them and nothing else does.
-    pub(crate) fn new(chosen: Option<Metrics>, env: &EnvSettings, service: Arc<str>) -> Self {
+    pub(crate) fn new(
+        metrics: Option<Metrics>,
+        namespace: Option<&str>,
+        service: Arc<str>,
+    ) -> Self {
         let usual = match process_env("AWS_LAMBDA_FUNCTION_NAME") {
             Some(_) => Metrics::Emf,
             None => Metrics::Off,
         };
-        let namespace = env.metrics_namespace.as_deref().unwrap_or("sqs-once");
+        let namespace = namespace.unwrap_or("sqs-once");
         Self {
-            metrics: chosen.or(env.metrics).unwrap_or(usual),
+            metrics: metrics.unwrap_or(usual),
             namespace: namespace.into(),
             service,
             #[cfg(feature = "opentelemetry")]

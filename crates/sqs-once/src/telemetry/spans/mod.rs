@@ -13,10 +13,10 @@ use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::layer::Layer;
 use tracing_subscriber::registry::LookupSpan;
 
-use crate::batch::Report;
-use crate::config::process_env;
+use crate::env::process_env;
 use crate::key::ItemId;
 use crate::record::{CorrelationId, Message};
+use crate::report::Report;
 
 use super::invocation::SAMPLED;
 

@@ -5,8 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use sqs_once::hook::RecordEnd;
+use sqs_once::policy::FifoFailure;
 use sqs_once::testing::{Bench, Event, Record};
-use sqs_once::{EventError, FifoFailure, HandlerError, RecordEnd, Remaining, consumer};
+use sqs_once::{EventError, HandlerError, Remaining, consumer};
 use tokio::time::sleep;
 
 use crate::compatibility::{bench, grouped, one, order, orders, told};

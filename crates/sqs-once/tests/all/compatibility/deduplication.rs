@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use crate::support::process::this_program;
 use serde_json::{Value, json};
+use sqs_once::hook::RecordEnd;
+use sqs_once::policy::{Cache, InProgress, Mode, PayloadMismatch};
 use sqs_once::store::{Item, Status, StoreErrorKind};
+use sqs_once::telemetry::Outcome;
 use sqs_once::testing::{Bench, Event, Operation, Record};
-use sqs_once::{
-    Cache, Clock, EventError, InProgress, Mode, Outcome, PayloadMismatch, RecordEnd, Recorded,
-    Timestamp, consumer,
-};
+use sqs_once::time::{Clock, Timestamp};
+use sqs_once::{EventError, Recorded, consumer};
 use tokio::sync::Notify;
 use tokio::time::sleep;
 use tower_service::Service;

@@ -9,12 +9,12 @@ use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Credentials, Region};
 use serde_json::{Value, json};
+use sqs_once::key::JsonPointer;
+use sqs_once::policy::{MissingKey, PayloadMismatch};
 use sqs_once::store::{LayoutError, TableLayout};
 use sqs_once::testing::{Bench, Event};
-use sqs_once::{
-    Clock, Consumer, DynamoDbStore, JsonPointer, MissingKey, PayloadMismatch, State, SystemClock,
-    consumer,
-};
+use sqs_once::time::{Clock, SystemClock};
+use sqs_once::{Consumer, DynamoDbStore, State, consumer};
 use sqs_once_local::{KeyAttribute, LocalDynamoDb, TableDescription};
 use tower_service::Service;
 

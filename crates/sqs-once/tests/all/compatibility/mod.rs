@@ -9,8 +9,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use sqs_once::key::JsonPointer;
 use sqs_once::testing::{Bench, Event, Record};
-use sqs_once::{Consumer, HandlerError, JsonPointer, ResultExt, State, consumer};
+use sqs_once::{Consumer, HandlerError, ResultExt, State, consumer};
 use tokio::time::sleep;
 
 /// The effects that the handler had: the ids of the orders, each as often as it was handled.

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use sqs_once::Random;
+use sqs_once::random::Random;
 
 /// SplitMix64. Clones draw from one sequence.
 #[derive(Clone, Debug)]

@@ -14,7 +14,7 @@ use std::future::Future;
 
 use dynoxide::Database;
 use serde_json::json;
-use sqs_once::Mode;
+use sqs_once::policy::Mode;
 use tokio::runtime::Builder;
 
 use network::{EFFECTS, Fault, TABLE, Weather};

@@ -4,7 +4,8 @@ use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
 use lambda_runtime::{Context, LambdaEvent};
 use serde::Deserialize;
 use serde_json::json;
-use sqs_once::{EventError, Timestamp};
+use sqs_once::EventError;
+use sqs_once::time::Timestamp;
 
 /// The payload.
 #[derive(Deserialize)]

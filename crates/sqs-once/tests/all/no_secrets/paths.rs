@@ -4,9 +4,9 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use serde_json::json;
-use sqs_once::{
-    Backoff, Batch, Cache, FifoFailure, HandlerError, Outcome, Recorded, Remaining, consumer,
-};
+use sqs_once::policy::{Backoff, Cache, FifoFailure};
+use sqs_once::telemetry::Outcome;
+use sqs_once::{Batch, HandlerError, Recorded, Remaining, consumer};
 use tokio::time::sleep;
 use tracing::Level;
 

@@ -11,7 +11,8 @@ use aws_smithy_runtime_api::client::http::{
 };
 use aws_smithy_runtime_api::http::StatusCode;
 use serde_json::{Value, json};
-use sqs_once::{Consumer, DynamoDbStore, Mode, Recorded, Writes, consumer};
+use sqs_once::policy::Mode;
+use sqs_once::{Consumer, DynamoDbStore, Recorded, Writes, consumer};
 
 use crate::no_secrets::paths_store::update;
 use crate::no_secrets::world::{Order, World, id, order};

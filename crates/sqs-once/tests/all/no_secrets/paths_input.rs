@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::json;
-use sqs_once::{
-    Auto, Bytes, Consumer, EventBridge, JmesPath, JsonPointer, KeyError, MessageAttribute,
-    MissingKey, PayloadMismatch, S3, Sns, consumer, consumer_with,
-};
+use sqs_once::body::{Auto, Bytes, EventBridge, S3, Sns};
+use sqs_once::key::{JmesPath, JsonPointer, KeyError, MessageAttribute};
+use sqs_once::policy::{MissingKey, PayloadMismatch};
+use sqs_once::{Consumer, consumer, consumer_with};
 
 use crate::no_secrets::world::{Order, World, id, order, record};
 

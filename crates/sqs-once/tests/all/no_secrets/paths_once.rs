@@ -4,7 +4,8 @@ use std::future::ready;
 use std::time::Duration;
 
 use sqs_once::store::{Status, Store, StoreErrorKind};
-use sqs_once::{Clock, HandlerError, Idempotency, Once, RunError};
+use sqs_once::time::Clock;
+use sqs_once::{HandlerError, Idempotency, Once, RunError};
 
 use crate::no_secrets::paths_dynamodb::{self, Quoting};
 use crate::no_secrets::paths_store::foreign;

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use sqs_once::aws_sdk_dynamodb::types::{AttributeValue, Update};
+use sqs_once::policy::{Disposition, InProgress, Mode};
 use sqs_once::store::{Item, Owner, Status, StoreErrorKind};
-use sqs_once::{
-    Clock, Disposition, HandlerError, InProgress, Mode, Recorded, ResultExt, Writes, consumer,
-};
+use sqs_once::time::Clock;
+use sqs_once::{HandlerError, Recorded, ResultExt, Writes, consumer};
 
 use crate::no_secrets::world::{Order, World, id, order, own_words};
 use crate::support::database::{Database, Ledger};

@@ -7,8 +7,10 @@ use aws_lambda_events::event::sqs::SqsEvent;
 use lambda_runtime::{Context, LambdaEvent};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json};
+use sqs_once::hook::RecordEnd;
 use sqs_once::testing::TestClock;
-use sqs_once::{Clock, Consumer, HandlerError, RecordEnd, Recorded};
+use sqs_once::time::Clock;
+use sqs_once::{Consumer, HandlerError, Recorded};
 use tower_service::Service;
 
 use crate::support::sqs::Sqs;

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use aws_sdk_dynamodb::types::{
     AttributeValue, ConditionCheck, Delete, Put, ReturnValuesOnConditionCheckFailure, Update,
 };
-use sqs_once::Disposition;
 use sqs_once::conformance::Fixture;
 use sqs_once::idempotency::{Commitment, Refusal, on_committed};
+use sqs_once::policy::Disposition;
 use sqs_once::store::{Committed, Conflict, DynamoDbStore, Settlement, Settling, Store, Writes};
 use sqs_once_local::{KeyAttribute, TableDescription};
 

@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
+use sqs_once::MemoryStore;
 use sqs_once::conformance::{self, Fixture};
 use sqs_once::idempotency::{Admission, Refusal, claim, on_claimed};
 use sqs_once::store::{Settled, StoreErrorKind};
-use sqs_once::{MemoryStore, Timestamp};
+use sqs_once::time::Timestamp;
 
 use crate::store_suite::support::{InMemory, OnDynamoDb, completion, ids, new_claims, settlements};
 

@@ -8,12 +8,14 @@ use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed, TestRunner};
+use sqs_once::MemoryStore;
 use sqs_once::conformance::Fixture;
 use sqs_once::key::{Fingerprint, ItemId};
+use sqs_once::random::{OsRandom, Random};
 use sqs_once::store::{
     Claim, Claimed, Fence, Item, Owner, Recording, Seen, Settled, Settlement, Settling, Status,
 };
-use sqs_once::{MemoryStore, OsRandom, Random, Timestamp};
+use sqs_once::time::Timestamp;
 
 use crate::store_suite::support::{InMemory, NOW, OnDynamoDb};
 

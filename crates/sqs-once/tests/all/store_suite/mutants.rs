@@ -7,12 +7,12 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Mutex;
 
 use futures_util::FutureExt;
-use sqs_once::Timestamp;
 use sqs_once::conformance::{self, Fixture};
 use sqs_once::key::ItemId;
 use sqs_once::store::{
     Claim, Claimed, Fence, Item, Seen, Settled, Settlement, Settling, Status, Store, StoreFuture,
 };
+use sqs_once::time::Timestamp;
 
 type Items = HashMap<ItemId, Item>;
 type Admits = fn(&Claim, &Item) -> bool;

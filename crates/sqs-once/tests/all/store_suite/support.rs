@@ -9,7 +9,6 @@ use aws_sdk_dynamodb::config::retry::{RetryConfig, RetryPartition};
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Credentials, Region};
 use aws_sdk_dynamodb::types::AttributeValue;
-use sqs_once::Timestamp;
 use sqs_once::conformance::Fixture;
 use sqs_once::key::{Fingerprint, ItemId};
 use sqs_once::store::TableLayout;
@@ -17,6 +16,7 @@ use sqs_once::store::{
     Claim, DynamoDbStore, Fence, Item, MemoryStore, Owner, Recording, Seen, Settlement, Settling,
     Status, Store,
 };
+use sqs_once::time::Timestamp;
 use sqs_once_local::{KeyAttribute, LocalDynamoDb, TableDescription};
 
 type Attributes = HashMap<String, AttributeValue>;

@@ -7,12 +7,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use sqs_once::extract::{FromRecord, RecordParts};
 use sqs_once::key::ItemId;
+use sqs_once::store::Store;
 use sqs_once::store::{
     AtomicWrites, Begun, Claim, Claimed, Item, OpenTransaction, Settled, Settlement, StoreError,
     StoreErrorKind, StoreFuture, Transactions,
 };
-use sqs_once::{FromRecord, HandlerError, MemoryStore, RecordParts, Store};
+use sqs_once::{HandlerError, MemoryStore};
 use tokio::sync::{Notify, OwnedMutexGuard};
 use tokio::time::{sleep, timeout};
 

@@ -20,12 +20,15 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use sqs_once::key::ItemId;
+use sqs_once::key::KeyExtractor;
+use sqs_once::store::Store;
 use sqs_once::store::{
     AtomicWrites, Claim, Claimed, Committed, Item, Settled, Settlement, StoreError, StoreErrorKind,
     StoreFuture,
 };
 use sqs_once::testing::{self, Operation, TestClock};
-use sqs_once::{Clock, Consumer, EventError, KeyExtractor, MemoryStore, Store, Writes, consumer};
+use sqs_once::time::Clock;
+use sqs_once::{Consumer, EventError, MemoryStore, Writes, consumer};
 use tower_service::Service;
 use tracing::field::{Field, Visit};
 use tracing::subscriber::DefaultGuard;

@@ -3,9 +3,10 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
-use sqs_once::{
-    Consumer, Envelope, EventBridgeMeta, KeyExtractor, S3Object, SnsMeta, Text, consumer_with,
-};
+use sqs_once::body::{Envelope, Text};
+use sqs_once::extract::{EventBridgeMeta, S3Object, SnsMeta};
+use sqs_once::key::KeyExtractor;
+use sqs_once::{Consumer, consumer_with};
 
 use super::{Bench, Line, body, event};
 

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use sqs_once::consumer::Ready;
+use sqs_once::extract::{BatchParts, FromBatch};
+use sqs_once::key::{JsonPointer, MessageAttribute};
 use sqs_once::{
-    Batch, BatchOutcome, BatchParts, BusinessKey, Consumer, FromBatch, HandlerError, JsonPointer,
-    MessageAttribute, Recorded, Remaining, State,
+    Batch, BatchOutcome, BusinessKey, Consumer, HandlerError, Recorded, Remaining, State,
 };
 
 #[derive(Deserialize, BusinessKey)]
@@ -124,7 +125,7 @@ macro_rules! batch_handlers {
 }
 
 batch_handlers! {
-    from_a_macro: OrderPlaced, sqs_once::MessageGroup;
+    from_a_macro: OrderPlaced, sqs_once::key::MessageGroup;
 }
 
 pub(super) fn run() {

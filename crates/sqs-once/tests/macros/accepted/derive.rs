@@ -1,7 +1,8 @@
 //! A payload that is its own key.
 
 use serde::Deserialize;
-use sqs_once::{BusinessKey, MessageGroup};
+use sqs_once::BusinessKey;
+use sqs_once::key::MessageGroup;
 
 #[derive(Deserialize, BusinessKey)]
 struct OrderPlaced {

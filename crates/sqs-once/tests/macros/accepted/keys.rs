@@ -1,9 +1,9 @@
 //! Every form a key can have.
 
 use serde::Deserialize;
-use sqs_once::{
-    BusinessKey, HandlerError, JsonPointer, KeyError, MessageAttribute, MessageGroup, MessageMeta,
-};
+use sqs_once::extract::MessageMeta;
+use sqs_once::key::{JsonPointer, KeyError, MessageAttribute, MessageGroup};
+use sqs_once::{BusinessKey, HandlerError};
 
 #[derive(Deserialize)]
 struct OrderPlaced {

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use serde::Deserialize;
+use sqs_once::body::{Bytes, EventBridge, Sns};
 use sqs_once::consumer::Ready;
-use sqs_once::{
-    Bytes, Consumer, EventBridge, FromRecord, HandlerError, Message, MessageAttribute, RecordEnd,
-    RecordParts, Sns, State, Writes,
-};
+use sqs_once::extract::{FromRecord, Message, RecordParts};
+use sqs_once::hook::RecordEnd;
+use sqs_once::key::MessageAttribute;
+use sqs_once::{Consumer, HandlerError, State, Writes};
 
 #[derive(Deserialize)]
 struct OrderPlaced {
@@ -53,7 +54,7 @@ fn keys_before() -> sqs_once::key::Namespace {
     also_read = keys_before(),
     cache = 1000,
     requests = single,
-    decode = sqs_once::Json,
+    decode = sqs_once::body::Json,
     envelope = (Sns, EventBridge),
     correlation_id = |message| message.attribute("request-id").map(str::to_owned),
     on_success = hooks::reply,
@@ -89,7 +90,8 @@ async fn destructured(OrderPlaced { order_id, note }: OrderPlaced) {
 }
 
 mod hooks {
-    use sqs_once::{HandlerError, RecordEnd};
+    use sqs_once::HandlerError;
+    use sqs_once::hook::RecordEnd;
 
     pub async fn reply(end: RecordEnd) -> Result<(), HandlerError> {
         let receipt: Option<String> = end.recorded()?;
@@ -98,7 +100,7 @@ mod hooks {
     }
 }
 
-fn alarm(outcome: sqs_once::Outcome) -> Result<(), HandlerError> {
+fn alarm(outcome: sqs_once::telemetry::Outcome) -> Result<(), HandlerError> {
     drop(outcome.to_string());
     Ok(())
 }
@@ -120,10 +122,10 @@ async fn bytes(image: Vec<u8>) {
 /// A decoder that is made of something.
 struct Prefixed<'a>(&'a str);
 
-impl sqs_once::Decode<OrderPlaced> for Prefixed<'static> {
-    fn decode(&self, body: &str, _: &Message) -> Result<OrderPlaced, sqs_once::DecodeError> {
+impl sqs_once::body::Decode<OrderPlaced> for Prefixed<'static> {
+    fn decode(&self, body: &str, _: &Message) -> Result<OrderPlaced, sqs_once::body::DecodeError> {
         let id = body.strip_prefix(self.0);
-        let id = id.ok_or_else(|| sqs_once::DecodeError::other("it has another prefix"))?;
+        let id = id.ok_or_else(|| sqs_once::body::DecodeError::other("it has another prefix"))?;
         Ok(OrderPlaced {
             order_id: id.to_owned(),
             note: None,

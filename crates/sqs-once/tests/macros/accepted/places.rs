@@ -44,7 +44,7 @@ macro_rules! handlers {
 }
 
 handlers! {
-    from_a_macro: OrderPlaced, sqs_once::MessageGroup, "1d";
+    from_a_macro: OrderPlaced, sqs_once::key::MessageGroup, "1d";
 }
 
 pub(super) fn run() {

@@ -33,7 +33,8 @@ type Rule = Box<dyn Fn(&Conflict) -> Disposition + Send + Sync>;
 ///
 /// use serde::Deserialize;
 /// use sqs_once::aws_sdk_dynamodb::types::{AttributeValue, Put, Update};
-/// use sqs_once::{Disposition, HandlerError, Writes};
+/// use sqs_once::policy::Disposition;
+/// use sqs_once::{HandlerError, Writes};
 ///
 /// #[derive(Deserialize)]
 /// struct OrderPlaced { order_id: String, article: String, pieces: u32 }
@@ -83,10 +84,10 @@ type Rule = Box<dyn Fn(&Conflict) -> Disposition + Send + Sync>;
 /// transaction is refused by the record of the key, and a request whose answer was lost is recognised when it is sent
 /// again, within ten minutes by DynamoDB (`ClientRequestToken`) and after that by the owner in the record. The
 /// handler's computation is not part of that: it may run for each delivery, unless the consumer's mode is
-/// [`ClaimFirst`](crate::Mode::ClaimFirst). So do nothing in it that others can see; everything that it returns here
+/// [`ClaimFirst`](crate::policy::Mode::ClaimFirst). So do nothing in it that others can see; everything that it returns here
 /// is done once, a message in an outbox table for instance.
 ///
-/// They are what a [`Handler`](crate::Handler) returns. A [`BatchHandler`](crate::BatchHandler) has no place for them, and
+/// They are what a [`Handler`](crate::handler::Handler) returns. A [`BatchHandler`](crate::handler::BatchHandler) has no place for them, and
 /// neither has [`Idempotency`](crate::Idempotency).
 ///
 /// # When a condition is not met

@@ -1,7 +1,7 @@
 //! Stores that commit wrongly.
 
-use sqs_once::Timestamp;
 use sqs_once::store::{Fence, Item, Settling, Status};
+use sqs_once::time::Timestamp;
 
 use super::{leaving, settling};
 

@@ -1,8 +1,8 @@
 //! How a record's business key is taken from its payload or its metadata.
 
-use crate::key::{BusinessKey, KeyError, KeyPart};
+use crate::record::Message;
 
-use super::Message;
+use super::{BusinessKey, KeyError, KeyPart};
 
 /// Takes the business key from a record.
 ///
@@ -13,10 +13,10 @@ use super::Message;
 /// | [`ProducerKey`] | the key that the producer wrote beside the body, with `Outgoing` (feature `sqs`) |
 /// | [`SystemAttribute`] | an attribute that SQS set, such as `MessageDeduplicationId` |
 /// | [`MessageGroup`] | the message group |
-/// | [`JsonPointer`](crate::JsonPointer) | a place in the body's JSON, whatever the payload type |
+/// | [`JsonPointer`](crate::key::JsonPointer) | a place in the body's JSON, whatever the payload type |
 /// | `JmesPath` (feature `jmespath`) | what a JMESPath expression finds in the body's JSON |
-/// | [`S3EventId`](crate::S3EventId) | what names an event of S3: bucket, object key, event name and sequencer |
-/// | [`EventBridgeId`](crate::EventBridgeId), [`SnsMessageId`](crate::SnsMessageId) | the id in the envelope, which an event that is sent again does not keep |
+/// | [`S3EventId`](crate::key::S3EventId) | what names an event of S3: bucket, object key, event name and sequencer |
+/// | [`EventBridgeId`](crate::key::EventBridgeId), [`SnsMessageId`](crate::key::SnsMessageId) | the id in the envelope, which an event that is sent again does not keep |
 /// | [`MessageId`] | the message id, which is rarely the right one |
 /// | a tuple of two to six extractors | all of theirs together |
 ///
@@ -24,7 +24,7 @@ use super::Message;
 /// becomes of a record without a key is set by [`Consumer::missing_key`](crate::Consumer::missing_key).
 ///
 /// ```
-/// use sqs_once::{JsonPointer, MessageAttribute};
+/// use sqs_once::key::{JsonPointer, MessageAttribute};
 ///
 /// let consumer = sqs_once::consumer::<serde_json::Value>()
 ///     .key((MessageAttribute::new("tenant"), JsonPointer::new("/order/id")))
@@ -57,7 +57,7 @@ where
 /// The key is a message attribute that the producer set.
 ///
 /// ```
-/// use sqs_once::MessageAttribute;
+/// use sqs_once::key::MessageAttribute;
 /// # #[derive(serde::Deserialize)] struct OrderPlaced {}
 ///
 /// let consumer = sqs_once::consumer::<OrderPlaced>()
@@ -90,7 +90,7 @@ impl<T> KeyExtractor<T> for MessageAttribute {
 /// hexadecimal digits a byte. So `("tenant-7", 42)` is `s:tenant-7,i:42`. Anything else makes its record terminal.
 ///
 /// ```
-/// use sqs_once::ProducerKey;
+/// use sqs_once::key::ProducerKey;
 /// # #[derive(serde::Deserialize)] struct OrderPlaced {}
 ///
 /// let consumer = sqs_once::consumer::<OrderPlaced>()

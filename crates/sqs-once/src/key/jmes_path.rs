@@ -9,16 +9,16 @@ use jmespath::{
 };
 use serde_json::{Number, Value};
 
-use crate::key::{BusinessKey, KeyError, KeyPart, KeyWriter};
+use crate::record::Message;
 
-use super::{KeyExtractor, Message};
+use super::{BusinessKey, KeyError, KeyExtractor, KeyPart, KeyWriter};
 
 /// The key is what a [JMESPath](https://jmespath.org) expression finds in the body: `order.id`,
 /// `lines[?main].sku | [0]`, `join('/', [tenant, id])`. It reads the body itself (inside its envelope, if
 /// it has one), so the payload type need not have the field.
 ///
 /// Text, integers and booleans are keys, each of its own kind, and the same keys as those of
-/// [`JsonPointer`](crate::JsonPointer). What is absent or null is [`KeyError::Missing`], blank text is
+/// [`JsonPointer`](crate::key::JsonPointer). What is absent or null is [`KeyError::Missing`], blank text is
 /// [`KeyError::Empty`]; an object, an array, and a number with a fraction, an exponent or more than 64 bits
 /// are [`KeyError::WrongType`]. For a key of several parts take a tuple of extractors, not a list.
 ///
@@ -27,7 +27,7 @@ use super::{KeyExtractor, Message};
 /// integer of 64 bits. A filter such as ``[?id == `1`]`` compares approximately beyond 2^53.
 ///
 /// ```
-/// use sqs_once::JmesPath;
+/// use sqs_once::key::JmesPath;
 ///
 /// let consumer = sqs_once::consumer::<serde_json::Value>()
 ///     .key((JmesPath::new("tenant"), JmesPath::new("order.id || order.number")))

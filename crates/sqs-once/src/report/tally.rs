@@ -1,4 +1,4 @@
-//! What a batch counts besides how its records end.
+//! Counts of one batch.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub(crate) struct Tally {
     pub(crate) leases_lost: u64,
     /// Requests to the store. One that the store itself splits or repeats counts once.
     pub(crate) store_requests: u64,
-    /// Keys for which the store had no answer, counted at every try.
+    /// Keys for which the store had no answer, counted at each attempt.
     pub(crate) store_errors: u64,
     /// Records that had no outcome when the deadline came.
     pub(crate) deadline_hits: u64,

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::key::{BusinessKey, KeyError, KeyPart, KeyWriter};
+use crate::record::Message;
 
-use super::{KeyExtractor, Message};
+use super::{BusinessKey, KeyError, KeyExtractor, KeyPart, KeyWriter};
 
 /// The key is the value at a place in the body, written as a JSON pointer (RFC 6901): `/order/id`,
 /// `/lines/0/sku`. It reads the body itself (inside its envelope, if it has one), so the
@@ -21,7 +21,7 @@ use super::{KeyExtractor, Message};
 /// counts, as it does for [`serde_json::Value`].
 ///
 /// ```
-/// use sqs_once::JsonPointer;
+/// use sqs_once::key::JsonPointer;
 ///
 /// let consumer = sqs_once::consumer::<serde_json::Value>()
 ///     .key(JsonPointer::new("/order/id"))

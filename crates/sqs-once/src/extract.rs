@@ -1,0 +1,7 @@
+//! Extractors: the arguments of a handler after its payload, and how to write one.
+
+pub use crate::handler::batch_handler::{BatchParts, FromBatch};
+pub use crate::handler::extract::{
+    Attempt, FromRecord, IdempotencyToken, Key, MessageMeta, RecordParts, Remaining, State,
+};
+pub use crate::record::{CorrelationId, EventBridgeMeta, Message, S3Object, SnsMeta};

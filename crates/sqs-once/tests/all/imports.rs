@@ -1,0 +1,98 @@
+//! The modules of the library import in one direction.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The modules that hold code, from the bottom up: each may import only from those before it.
+const ORDER: [&str; 23] = [
+    "guarded",
+    "time",
+    "random",
+    "error",
+    "env",
+    "aws",
+    "record",
+    "key",
+    "report",
+    "telemetry",
+    "config",
+    "secrets",
+    "store",
+    "idempotency",
+    "handler",
+    "disposition",
+    "batch",
+    "once",
+    "consumer",
+    "lambda",
+    "producer",
+    "testing",
+    "conformance",
+];
+
+/// The modules that only export what others define.
+const EXPORTS: [&str; 4] = ["body", "extract", "hook", "policy"];
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    entries
+        .flat_map(|path| match path.is_dir() {
+            true => files(&path),
+            false => vec![path],
+        })
+        .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
+        .collect()
+}
+
+/// The modules that a file's code names after `crate::`.
+fn imports(code: &str) -> BTreeSet<String> {
+    let lines = code
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"));
+    let code: Vec<&str> = lines.collect();
+    let code = code.join("\n");
+    let names = code.split("crate::").skip(1).filter_map(|rest| {
+        let name: String = rest
+            .chars()
+            .take_while(|c| c.is_alphanumeric() || *c == '_')
+            .collect();
+        (!name.is_empty()).then_some(name)
+    });
+    names.collect()
+}
+
+#[test]
+fn every_module_imports_only_from_those_below_it() {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut wrong = Vec::new();
+    let mut modules = BTreeSet::new();
+    for path in files(&src) {
+        let inside = path.strip_prefix(&src).unwrap();
+        let first = inside.iter().next().unwrap().to_str().unwrap();
+        let module = first.trim_end_matches(".rs").to_owned();
+        if ["lib", "guide"].contains(&&*module) || EXPORTS.contains(&&*module) {
+            continue;
+        }
+        let Some(height) = ORDER.iter().position(|known| *known == module) else {
+            wrong.push(format!("{module} has no place in the order"));
+            continue;
+        };
+        let code = fs::read_to_string(&path).unwrap();
+        assert!(
+            !code.contains("use crate::{"),
+            "{} imports from several modules at once, which this test does not read",
+            inside.display()
+        );
+        for import in imports(&code) {
+            if import != module && !ORDER[..height].contains(&&*import) {
+                wrong.push(format!("{} imports from {import}", inside.display()));
+            }
+        }
+        modules.insert(module);
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert_eq!(modules.len(), ORDER.len(), "the order names only modules");
+}
