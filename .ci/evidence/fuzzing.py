@@ -22,7 +22,7 @@ COVERS = {
 
 class Fuzz(Run):
     name = "fuzz"
-    what = "six targets with any bytes, from the committed corpus"
+    what = "six fuzz targets, from the committed corpus"
     needs = "a C++ compiler"
     takes = "1 to 2 h a target"
     units = {

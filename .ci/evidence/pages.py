@@ -6,7 +6,7 @@ import subprocess
 from .run import FIGURES, ROOT, output
 
 SECTION = re.compile(r"<!-- figures: (\S+) -->\n.*?<!-- end -->", re.DOTALL)
-CHANGED = "The code they cover has changed since."
+CHANGED = "The code under test has changed since."
 
 
 def is_shallow():
@@ -23,12 +23,15 @@ def section(run, records, older):
     body = run.show(records) if records else "Not measured yet."
     groups = {}
     for unit, record in records.items():
-        key = (record["commit"][:7], record["date"], unit in older)
+        # Of figures with a note, the commit is the one that published them: see `note` in the record.
+        verb = "Published" if "note" in record else "Measured"
+        key = (verb, record["commit"][:7], record["date"], unit in older)
         groups.setdefault(key, []).append(unit)
     lines = []
-    for (commit, date, changed), units in groups.items():
-        names = "These figures" if len(groups) == 1 else f"The figures of {', '.join(f'`{unit}`' for unit in units)}"
-        measured = f"{names} were measured at `{commit}` on {date}."
+    for (verb, commit, date, changed), units in groups.items():
+        names = ", ".join(f"`{unit}`" for unit in units)
+        measured = verb if len(groups) == 1 else f"{names}: {verb.lower()}"
+        measured += f" at `{commit}` on {date}."
         lines.append(f"> {measured} {CHANGED}" if changed else measured)
     parts = [part for part in (body, *lines) if part]
     return f"<!-- figures: {run.name} -->\n\n" + "\n\n".join(parts) + "\n\n<!-- end -->"

@@ -60,11 +60,11 @@ class Model(Run):
         between = {what: "{:,} to {:,}".format(*small[what]) for what in ("states", "depth")}
         rows = [
             [
-                f"{small['configurations']} small ones, for each way of recording and kind of trouble (CI's)",
+                f"{small['configurations']} small ones (run in CI)",
                 between["states"],
                 "",
                 between["depth"],
-                f"{small['seconds']} s each at most",
+                f"at most {small['seconds']} s",
             ]
         ]
         for name, one in figures["large"].items():
@@ -101,8 +101,12 @@ class Simulation(Run):
         columns = {"trait": "at the `Store` trait:", "sdk": "beneath the SDK:"}
         counts = {unit: records[unit]["figures"]["counts"] for unit in columns}
         # Within the margins nothing is counted of what is beyond them.
-        names = [name for name in counts["trait"] if not name.startswith("beyond")]
+        names = [name for name in counts["trait"] if not name.startswith(("beyond", "fault: "))]
         rows = [[name, *(f"{counts[unit][name]:,}" for unit in columns)] for name in names]
+        # The record has each kind.
+        faults = [name for name in counts["trait"] if name.startswith("fault: ")]
+        fewest = (min(counts[unit][name] for name in faults) for unit in columns)
+        rows.append([f"request faults: each of {len(faults)} kinds, at least", *(f"{least:,}" for least in fewest)])
         rates = " and ".join(
             f"{counts[unit]['schedules'] / records[unit]['figures']['seconds']:,.0f}" for unit in columns
         )
@@ -111,7 +115,7 @@ class Simulation(Run):
 
 class Guards(Run):
     name = "sim-mutants"
-    what = "each guard switched off, at the `Store` trait and in the SDK's requests"
+    what = "the simulation without each guard, at the `Store` trait and in the SDK's requests"
     takes = "5 min"
     units = {
         "trait": Unit({"seeds": 100_000}, WORLD),
@@ -128,14 +132,14 @@ class Guards(Run):
         beneath = ", ".join(f"{guard} {one['seed']}" for guard, one in records["sdk"]["figures"].items())
         rows = [[guard, one["seed"], one["breaks"]] for guard, one in at_the_trait]
         return (
-            table(["guard that is missing", "first seed:", "what breaks"], rows)
-            + f"\n\nBeneath the SDK the first seeds are: {beneath}."
+            table(["guard removed", "first seed:", "violation"], rows)
+            + f"\n\nFirst seeds beneath the SDK: {beneath}."
         )
 
 
 class Engine(Run):
     name = "engine-mutants"
-    what = "the engine without one of its guards, simulated"
+    what = "the simulation of an engine without one of its guards"
     takes = "10 min"
     units = {"all": Unit({"seeds": 100_000}, [*WORLD, "crates/sqs-once-sim/mutants"])}
 
@@ -162,7 +166,7 @@ class Engine(Run):
     def show(self, records):
         found = records["all"]["figures"].items()
         rows = [[name, one["seed"], one["breaks"]] for name, one in found]
-        return table(["what is taken out", "first seed:", "what breaks"], rows)
+        return table(["guard removed", "first seed:", "violation"], rows)
 
     def problems(self, records):
         patches = self.parts("all", {})

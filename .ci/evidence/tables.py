@@ -13,7 +13,7 @@ TOLD = re.compile(r"^(\d+) operations in (\d+) requests, (\d+) of them refused, 
 
 class Agreement(Run):
     name = "agreement"
-    what = "the faithful table beside dynoxide and beside ministack"
+    what = "the in-memory DynamoDB compared with dynoxide and with ministack"
     needs = "for ministack: the tools of `.ci/requirements.txt`, which `.ci/run` installs"
     takes = "5 min; ministack 75 min"
     units = {"dynoxide": Unit(PUBLISHED, COVERS), "ministack": Unit(PUBLISHED, [*COVERS, ".ci/dynamodb.py"])}
@@ -51,4 +51,4 @@ class Agreement(Run):
             seeds = first if first == last else f"{first} to {last}"
             requests = f"{figures['requests']:,}" if figures["requests"] else "–"
             rows.append([unit, f"{figures['operations']:,}", requests, seeds])
-        return table(["beside", "operations:", "requests:", "seeds:"], rows)
+        return table(["compared with", "operations:", "requests:", "seeds:"], rows)
