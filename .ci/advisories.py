@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "target" / "ci" / "advisories"
 SNAPSHOT = ROOT / ".ci" / "advisories.json"
 DATABASE = "https://github.com/RustSec/advisory-db"
-MANIFESTS = ("Cargo.toml", "fuzz/Cargo.toml")
+MANIFESTS = ("Cargo.toml", "verification/fuzz/Cargo.toml")
 # An older snapshot has missed too much to go unmentioned.
 OLD = datetime.timedelta(days=30)
 

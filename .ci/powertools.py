@@ -39,7 +39,7 @@ ITEMS = VECTORS.with_name("powertools_items.json")
 # Those before and after each change of what an item holds.
 PYTHONS = ("1.25.10", "1.31.1", "3.37.0")
 TYPESCRIPTS = ("1.18.0", "2.1.1", "2.2.0", "2.35.0")
-PACKAGES = ROOT / "crates" / "sqs-once-bench" / "peers" / "typescript"
+PACKAGES = ROOT / "verification" / "sqs-once-bench" / "peers" / "typescript"
 TABLE = "idempotency"
 PREFIX = vectors.PREFIX
 PATIENCE = 60

@@ -254,7 +254,7 @@ def arn(name, attribute="Arn"):
 def main():
     for path, name, check in (
         ("template.yaml", "template", check_orders),
-        ("crates/inventory/template.yaml", "inventory", check_inventory),
+        ("examples/inventory/template.yaml", "inventory", check_inventory),
     ):
         template = transform(path)
         transformed = OUT / f"{name}.transformed.json"

@@ -9,7 +9,7 @@ from .run import OUT, ROOT, Run, Unit, release
 DOCS = ROOT / "docs"
 WRITTEN = ("performance.json", "performance.svg", "performance-growth.svg")
 MEASURED = re.compile(r"<!-- measured: begin -->.*<!-- measured: end -->", re.DOTALL)
-MODULES = ("batch", "disposition", "idempotency", "key", "lambda", "record", "store", "telemetry")
+MODULES = ("batch", "disposition", "idempotency", "key", "lambda", "record", "report", "store", "telemetry")
 
 
 def digest(text):
@@ -31,7 +31,7 @@ class Benchmark(Run):
     units = {
         "all": Unit(
             {"rounds": 4},
-            [*(f"crates/sqs-once/src/{module}" for module in MODULES), "crates/sqs-once-bench/src"],
+            [*(f"crates/sqs-once/src/{module}" for module in MODULES), "verification/sqs-once-bench/src"],
         )
     }
 

@@ -26,7 +26,7 @@ class Fuzz(Run):
     needs = "a C++ compiler"
     takes = "1 to 2 h a target"
     units = {
-        target: Unit({"executions": 100_000_000}, [*paths, "crates/sqs-once-fuzz/src"])
+        target: Unit({"executions": 100_000_000}, [*paths, "verification/sqs-once-fuzz/src"])
         for target, paths in COVERS.items()
     }
 
@@ -41,7 +41,7 @@ class Fuzz(Run):
             shutil.rmtree(found, ignore_errors=True)
         environment = os.environ | {"PATH": f"{cargo_fuzz.parent}:{os.environ['PATH']}", "FOUND": str(found)}
         options = [f"-seed={part.removeprefix('seed-')}", f"-runs={min(SLICE, arguments['executions'])}"]
-        command = ["bash", "fuzz/run", unit, *options]
+        command = ["bash", "verification/fuzz/run", unit, *options]
         done = subprocess.run(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True)
         executed = re.search(r"^stat::number_of_executed_units:\s*(\d+)$", done.stderr, re.MULTILINE)
         took = re.search(r"^Done \d+ runs in (\d+) second", done.stderr, re.MULTILINE)

@@ -6,7 +6,7 @@ from .run import Run, Unit, release, table
 
 WAYS = ("claim-first", "fifo", "transactional")
 SOURCES = "crates/sqs-once/src"
-MODULES = ("batch", "consumer", "disposition", "idempotency", "key", "lambda", "record", "store")
+MODULES = ("batch", "consumer", "disposition", "idempotency", "key", "lambda", "record", "report", "store")
 WRONG = ("lost", "unrecorded", "unexpected", "duplicated", "misplaced", "concurrent", "unfenced", "disordered")
 REPEATED = {
     "the process was killed before the effect was on record": "killed before the record",
@@ -23,7 +23,7 @@ class Kill(Run):
     units = {
         "all": Unit(
             {"messages": 100_000, "kills": 1_200, "seed": 1},
-            [*(f"{SOURCES}/{module}" for module in MODULES), "crates/sqs-once-kill/src", "crates/sqs-once-local/src"],
+            [*(f"{SOURCES}/{module}" for module in MODULES), "verification/sqs-once-kill/src", "crates/sqs-once-local/src"],
         )
     }
 

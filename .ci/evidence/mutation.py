@@ -13,7 +13,7 @@ from .run import OUT, ROOT, Run, Unit, commit, installed, output, table, worktre
 VERSION = "27.1.0"
 # The mutants of a part: a few minutes.
 SLICE = 25
-MODULES = ("batch", "disposition", "handler", "idempotency", "key", "once", "record", "store")
+MODULES = ("batch", "disposition", "handler", "idempotency", "key", "once", "record", "report", "store")
 SOURCES = "crates/sqs-once/src"
 POSTGRES = "crates/sqs-once-postgres/src"
 # Survivors that are kept on purpose, each with its reason.

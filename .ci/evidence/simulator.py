@@ -10,10 +10,10 @@ from .run import OUT, ROOT, Run, Unit, bounds, commit, output, release, slices, 
 THREADS = os.cpu_count()
 LIBRARY = "crates/sqs-once/src"
 DECISIONS = [f"{LIBRARY}/{module}" for module in ("idempotency", "store")]
-CONSUMER = [f"{LIBRARY}/{module}" for module in ("batch", "consumer", "disposition", "handler", "key", "record")]
-WORLD = [*DECISIONS, *CONSUMER, "crates/sqs-once-sim/src/simulation"]
-BENEATH = [*WORLD, f"{LIBRARY}/aws.rs", "crates/dynamodb-for-tests/src"]
-PATCHES = ROOT / "crates/sqs-once-sim/mutants"
+CONSUMER = [f"{LIBRARY}/{module}" for module in ("batch", "consumer", "disposition", "handler", "key", "record", "report")]
+WORLD = [*DECISIONS, *CONSUMER, "verification/sqs-once-sim/src/simulation"]
+BENEATH = [*WORLD, f"{LIBRARY}/aws.rs", "verification/dynamodb-for-tests/src"]
+PATCHES = ROOT / "verification/sqs-once-sim/mutants"
 
 
 def lines(text):
@@ -24,7 +24,7 @@ class Model(Run):
     name = "model"
     what = "every state of a small system"
     takes = "3 min"
-    units = {"all": Unit({}, [*DECISIONS, "crates/sqs-once-sim/src/model"])}
+    units = {"all": Unit({}, [*DECISIONS, "verification/sqs-once-sim/src/model"])}
 
     def parts(self, unit, arguments):
         return release("sqs-once-sim", "model", "--list").split()
@@ -141,7 +141,7 @@ class Engine(Run):
     name = "engine-mutants"
     what = "the simulation of an engine without one of its guards"
     takes = "10 min"
-    units = {"all": Unit({"seeds": 100_000}, [*WORLD, "crates/sqs-once-sim/mutants"])}
+    units = {"all": Unit({"seeds": 100_000}, [*WORLD, "verification/sqs-once-sim/mutants"])}
 
     def parts(self, unit, arguments):
         return sorted(patch.stem for patch in PATCHES.glob("*.patch"))
@@ -174,7 +174,7 @@ class Engine(Run):
         for name in patches:
             fits = subprocess.run(["git", "apply", "--check", str(PATCHES / f"{name}.patch")], cwd=ROOT)
             if fits.returncode:
-                problems.append(f"crates/sqs-once-sim/mutants/{name}.patch no longer fits the code")
+                problems.append(f"verification/sqs-once-sim/mutants/{name}.patch no longer fits the code")
         if patches != sorted(records["all"]["figures"]):
             problems.append("the patches are not those that were measured")
         return problems

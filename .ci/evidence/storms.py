@@ -7,7 +7,7 @@ from .run import Run, Unit, bounds, output, slices, table
 
 SOURCES = "crates/sqs-once/src"
 CONSUMER = [
-    f"{SOURCES}/{module}" for module in ("batch", "consumer", "disposition", "handler", "idempotency", "key", "record", "store")
+    f"{SOURCES}/{module}" for module in ("batch", "consumer", "disposition", "handler", "idempotency", "key", "record", "report", "store")
 ]
 EFFECTS = {
     "dynamodb": ("sqs-once", "on DynamoDB, half of them with `claim = first`"),

@@ -7,7 +7,7 @@ from .run import ROOT, Run, Unit, output, table
 
 SLICE = 100_000
 PUBLISHED = {"operations": 1_000_000, "seed": 7}
-COVERS = ["crates/dynamodb-for-tests", "crates/sqs-once/src/store"]
+COVERS = ["verification/dynamodb-for-tests", "crates/sqs-once/src/store"]
 TOLD = re.compile(r"^(\d+) operations in (\d+) requests, (\d+) of them refused, in (.*)$", re.MULTILINE)
 
 

@@ -29,8 +29,9 @@ fn quoted(line: &str) -> Vec<&str> {
 #[test]
 fn every_test_that_a_guide_names_exists() {
     let mut code = String::new();
-    sources(&root().join("crates"), "rs", &mut code);
-    sources(&root().join("tests"), "rs", &mut code);
+    for folder in ["crates", "examples", "verification", "tests"] {
+        sources(&root().join(folder), "rs", &mut code);
+    }
     let is_test = |word: &&str| {
         let is_name = word
             .bytes()
@@ -104,7 +105,7 @@ fn actions(text: &str) -> BTreeSet<String> {
 #[test]
 fn the_permissions_are_those_of_the_templates() {
     let orders = actions(&template("template.yaml").join("\n"));
-    let inventory = actions(&template("crates/inventory/template.yaml").join("\n"));
+    let inventory = actions(&template("examples/inventory/template.yaml").join("\n"));
     let guide = read(&root().join("docs/iam.md"));
     let granted: BTreeSet<_> = orders.union(&inventory).cloned().collect();
     let only_for_some = [

@@ -10,7 +10,7 @@ use sqs_once_fuzz::TARGETS;
 
 /// The inputs that fuzzing has kept for a target.
 fn corpus(target: &str) -> Vec<(PathBuf, Vec<u8>)> {
-    let corpus = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
+    let corpus = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus");
     let inputs = fs::read_dir(corpus.join(target)).unwrap();
     let paths = inputs.map(|input| input.unwrap().path());
     paths

@@ -1,7 +1,7 @@
 //! What fuzzing holds sqs-once to: promises about any input, each a plain function of bytes that panics where
 //! one is broken.
 //!
-//! `bash fuzz/run event` runs one of them under libFuzzer; the test `corpus` runs all of them over the committed
+//! `bash verification/fuzz/run event` runs one of them under libFuzzer; the test `corpus` runs all of them over the committed
 //! corpus, without it.
 //!
 //! | target | the bytes are | what is promised |
@@ -27,7 +27,7 @@ mod parts;
 mod runtime;
 
 /// The macros as functions of tokens: their own crate exports nothing but macros.
-#[path = "../../sqs-once-macros/src"]
+#[path = "../../../crates/sqs-once-macros/src"]
 mod implementation {
     pub(crate) mod derive;
     pub(crate) mod expand;
