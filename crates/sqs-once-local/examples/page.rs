@@ -10,7 +10,7 @@
 )]
 
 use sqs_once_local::{
-    Answer, Happening, Limits, LocalSqs, NewMessage, Observer, Outcome, Page, QueueSettings,
+    Answer, Limits, LocalEvent, LocalSqs, NewMessage, Observer, Outcome, Page, QueueSettings,
     Queues, Received, RecordLine, Redrive, Story,
 };
 use std::error::Error;
@@ -80,7 +80,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 impl Run {
-    fn tell(&self, happening: &Happening) {
+    fn tell(&self, happening: &LocalEvent) {
         (self.tell)(SystemTime::now(), happening);
     }
 
@@ -99,14 +99,14 @@ impl Run {
             "log" => {
                 let line = rest.to_owned();
                 let environment = self.environment;
-                self.tell(&Happening::Logged { environment, line });
+                self.tell(&LocalEvent::Logged { environment, line });
                 Ok(())
             }
             "answer" => self.answer(rest),
             "crash" => {
                 self.runs = false;
                 let reason = "killed by signal 9".to_owned();
-                self.tell(&Happening::EnvironmentEnded {
+                self.tell(&LocalEvent::EnvironmentEnded {
                     environment: self.environment,
                     reason: reason.clone(),
                 });
@@ -140,14 +140,14 @@ impl Run {
         if !self.runs {
             self.runs = true;
             self.environment += 1;
-            self.tell(&Happening::EnvironmentStarted {
+            self.tell(&LocalEvent::EnvironmentStarted {
                 environment: self.environment,
             });
         }
         self.requests += 1;
         let ids = self.batch.iter().map(|one| one.message.id.clone());
         let message_ids: Vec<_> = ids.collect();
-        self.tell(&Happening::Invoked {
+        self.tell(&LocalEvent::Invoked {
             environment: self.environment,
             request_id: self.request_id(),
             queue: QUEUE.to_owned(),
@@ -158,7 +158,7 @@ impl Run {
             format!(r#"{{"level":"INFO","message":"charging the card","message_id":"{id}","cents":1250}}"#)
         }));
         for line in lines {
-            self.tell(&Happening::Logged {
+            self.tell(&LocalEvent::Logged {
                 environment: self.environment,
                 line,
             });
@@ -176,7 +176,7 @@ impl Run {
             let outcome: Outcome =
                 serde_json::from_value(named.map_or("processed", |one| one.1).into())?;
             let failed = !matches!(outcome, Outcome::Processed | Outcome::Duplicate);
-            self.tell(&Happening::Record {
+            self.tell(&LocalEvent::Record {
                 environment: self.environment,
                 record: RecordLine {
                     message_id: id.clone(),
@@ -200,7 +200,7 @@ impl Run {
     }
 
     fn answered(&self, answer: Answer) {
-        self.tell(&Happening::Answered {
+        self.tell(&LocalEvent::Answered {
             environment: self.environment,
             request_id: self.request_id(),
             answer,

@@ -12,7 +12,7 @@
 //! | [`EventSourceMapping`] | what polls a queue for the function, and does as it answers |
 //! | [`Poller`], [`Faults`] | the same in real time, with execution environments, and with faults on request |
 //! | [`Launch`], [`Function`] | the function's process: environment, log lines, exit status |
-//! | [`Happening`], [`Observer`] | what happens to messages and to the function, told as it happens |
+//! | [`LocalEvent`], [`Observer`] | what happens to messages and to the function, told as it happens |
 //! | [`Story`], [`Page`] | all of that, kept, on a web page, and in a file that shows the same |
 //! | [`Event`] | an SQS event made of an event, a message, a bare body or JSON Lines |
 //! | [`Template`] | what `template.yaml` says about the table and the function |
@@ -52,8 +52,8 @@ mod dynamodb;
 mod event;
 mod function;
 mod guard;
-mod happening;
 mod launch;
+mod local_event;
 mod log;
 mod page;
 mod queue;
@@ -67,8 +67,8 @@ pub use dev::{Faults, Percent, PercentError, Poller, PollerControls, PollerError
 pub use dynamodb::{DynamoDbError, LocalDynamoDb};
 pub use event::{Event, EventError};
 pub use function::{Function, StartError};
-pub use happening::{Answer, Happening, Observer};
 pub use launch::Launch;
+pub use local_event::{Answer, LocalEvent, Observer};
 pub use log::{Outcome, RecordLine};
 pub use page::{Limits, Page, PageError, Story};
 pub use queue::{

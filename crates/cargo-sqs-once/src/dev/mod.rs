@@ -24,7 +24,7 @@ use plan::Plan;
 use report::Report;
 use show::{Show, Shown};
 use sqs_once_local::{
-    Faults, FunctionResource, Happening, Launch, Limits, LocalDynamoDb, LocalQueue, LocalSqs,
+    Faults, FunctionResource, Launch, Limits, LocalDynamoDb, LocalEvent, LocalQueue, LocalSqs,
     NewMessage, Observer, Page, Poller, PollerError, PollerSettings, Queues, REGION, Source, Story,
     TableDescription, Template,
 };
@@ -208,7 +208,7 @@ impl Run {
     /// Tells what happens to the terminal and to the page.
     fn observer(&self) -> Observer {
         let (show, story) = (self.show.observer(), self.story.observer());
-        Arc::new(move |at, happening: &Happening| {
+        Arc::new(move |at, happening: &LocalEvent| {
             show(at, happening);
             story(at, happening);
         })

@@ -10,7 +10,7 @@ use aws_sdk_sqs::{Client, Config};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
-use sqs_once_local::{Happening, Launch, NewMessage, Observer, REGION, Received, Source};
+use sqs_once_local::{Launch, LocalEvent, NewMessage, Observer, REGION, Received, Source};
 use std::collections::HashMap;
 use std::num::NonZeroU32;
 use std::time::{Duration, SystemTime};
@@ -116,7 +116,7 @@ impl RemoteQueue {
         Ok(answer.attributes.unwrap_or_default())
     }
 
-    fn tell(&self, happening: &Happening) {
+    fn tell(&self, happening: &LocalEvent) {
         (self.observer)(SystemTime::now(), happening);
     }
 
@@ -125,7 +125,7 @@ impl RemoteQueue {
         let message = &received.message;
         let (queue, message_id) = (self.name().to_owned(), message.id.clone());
         if received.receive_count <= 1 {
-            self.tell(&Happening::Sent {
+            self.tell(&LocalEvent::Sent {
                 queue: queue.clone(),
                 message_id: message_id.clone(),
                 body: message.body.clone(),
@@ -134,7 +134,7 @@ impl RemoteQueue {
                 visible_at: received.sent_at,
             });
         }
-        self.tell(&Happening::Received {
+        self.tell(&LocalEvent::Received {
             queue,
             message_id,
             receive_count: received.receive_count,
@@ -194,7 +194,7 @@ impl Source for RemoteQueue {
             for done in answer.successful {
                 let index: Option<usize> = done.id.parse().ok();
                 if let Some(message) = index.and_then(|index| some.get(index)) {
-                    self.tell(&Happening::Deleted {
+                    self.tell(&LocalEvent::Deleted {
                         queue: self.name().to_owned(),
                         message_id: message.message.id.clone(),
                     });

@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::print::{self, Style};
 use serde_json::{Value, json};
-use sqs_once_local::{Answer, Happening, Observer, Outcome, PollerControls, RecordLine};
+use sqs_once_local::{Answer, LocalEvent, Observer, Outcome, PollerControls, RecordLine};
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};
 use std::sync::{Arc, mpsc};
@@ -20,7 +20,7 @@ pub(crate) struct Show {
 }
 
 enum Told {
-    Happened(SystemTime, Happening),
+    Happened(SystemTime, LocalEvent),
     /// What to stop when nobody reads on.
     Controls(PollerControls),
     End,
@@ -57,7 +57,7 @@ impl Show {
     /// What is told to it is shown.
     pub(crate) fn observer(&self) -> Observer {
         let sender = self.sender.clone();
-        Arc::new(move |at, happening: &Happening| {
+        Arc::new(move |at, happening: &LocalEvent| {
             // Nobody looks any more after the end.
             let _ = sender.send(Told::Happened(at, happening.clone()));
         })
@@ -129,16 +129,16 @@ impl Shown {
     }
 
     /// Counts what a record came to. Gives the records of an invocation that no line has named.
-    fn count(&mut self, happening: &Happening) -> Vec<(String, Outcome)> {
+    fn count(&mut self, happening: &LocalEvent) -> Vec<(String, Outcome)> {
         match happening {
-            Happening::Invoked {
+            LocalEvent::Invoked {
                 environment,
                 message_ids,
                 ..
             } => {
                 self.unnamed.insert(*environment, message_ids.clone());
             }
-            Happening::Record {
+            LocalEvent::Record {
                 environment,
                 record,
             } => {
@@ -154,7 +154,7 @@ impl Shown {
                     *self.counts.entry(word(outcome)).or_default() -= 1;
                 }
             }
-            Happening::Answered {
+            LocalEvent::Answered {
                 environment,
                 answer,
                 ..
@@ -178,20 +178,20 @@ impl Shown {
     }
 
     /// Writes what there is to say.
-    fn tell(&mut self, at: SystemTime, happening: &Happening) {
+    fn tell(&mut self, at: SystemTime, happening: &LocalEvent) {
         let silent = self.count(happening);
         let time = time_of_day(at);
         let note = |style, text: &str| {
             print::styled_note(style, &format!("{time}  {text}"));
         };
         match happening {
-            Happening::Record {
+            LocalEvent::Record {
                 environment,
                 record,
             } => self
                 .write(|| print::record(&row(&time, *environment, record), style(record.outcome))),
-            Happening::Logged { line, .. } => print::log_line(line),
-            Happening::Answered {
+            LocalEvent::Logged { line, .. } => print::log_line(line),
+            LocalEvent::Answered {
                 environment,
                 answer,
                 ..
@@ -218,20 +218,20 @@ impl Shown {
                     });
                 }
             }
-            Happening::Sent {
+            LocalEvent::Sent {
                 queue, message_id, ..
             } if Some(queue) == self.dead_letters.as_ref() => note(
                 Style::Bad,
                 &format!("{message_id}  dead letter: sent to {queue}"),
             ),
-            Happening::Sent {
+            LocalEvent::Sent {
                 queue, message_id, ..
             } => note(Style::Dim, &format!("{message_id}  sent to {queue}")),
-            Happening::DeadLettered { to, message_id, .. } => note(
+            LocalEvent::DeadLettered { to, message_id, .. } => note(
                 Style::Bad,
                 &format!("{message_id}  dead letter: received too often, moved to {to}"),
             ),
-            Happening::Redriven {
+            LocalEvent::Redriven {
                 to,
                 message_id,
                 new_message_id,
@@ -240,22 +240,22 @@ impl Shown {
                 Style::Plain,
                 &format!("{message_id}  redriven to {to} as {new_message_id}"),
             ),
-            Happening::Expired { queue, message_id } => note(
+            LocalEvent::Expired { queue, message_id } => note(
                 Style::Bad,
                 &format!("{message_id}  is gone: {queue} keeps messages no longer"),
             ),
-            Happening::Purged { queue } => note(Style::Plain, &format!("{queue} was purged")),
-            Happening::EnvironmentStarted { environment } => {
+            LocalEvent::Purged { queue } => note(Style::Plain, &format!("{queue} was purged")),
+            LocalEvent::EnvironmentStarted { environment } => {
                 note(Style::Dim, &format!("#{environment}  environment started"))
             }
-            Happening::EnvironmentEnded {
+            LocalEvent::EnvironmentEnded {
                 environment,
                 reason,
             } => note(
                 Style::Dim,
                 &format!("#{environment}  environment ended: {reason}"),
             ),
-            Happening::Fault { what, message_ids } => note(
+            LocalEvent::Fault { what, message_ids } => note(
                 Style::Fault,
                 &format!("fault: {what}: {}", some(message_ids)),
             ),
@@ -320,7 +320,7 @@ fn time_of_day(at: SystemTime) -> String {
 }
 
 /// The happening as one object, with the time as milliseconds since 1970.
-fn as_json(at: SystemTime, happening: &Happening) -> String {
+fn as_json(at: SystemTime, happening: &LocalEvent) -> String {
     let millis = at
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default()
@@ -361,7 +361,7 @@ mod tests {
     fn records_without_a_line_are_what_the_answer_says() {
         let mut shown = Shown::default();
         let ids = ["m-1", "m-2", "m-3"].map(str::to_owned);
-        shown.count(&Happening::Invoked {
+        shown.count(&LocalEvent::Invoked {
             environment: 1,
             request_id: "r".to_owned(),
             queue: "q".to_owned(),
@@ -375,11 +375,11 @@ mod tests {
             key: None,
             receive_count: None,
         };
-        shown.count(&Happening::Record {
+        shown.count(&LocalEvent::Record {
             environment: 1,
             record,
         });
-        let silent = shown.count(&Happening::Answered {
+        let silent = shown.count(&LocalEvent::Answered {
             environment: 1,
             request_id: "r".to_owned(),
             answer: Answer::Read {
@@ -401,7 +401,7 @@ mod tests {
             key: None,
             receive_count: None,
         };
-        shown.count(&Happening::Record {
+        shown.count(&LocalEvent::Record {
             environment: 1,
             record: late,
         });
@@ -411,7 +411,7 @@ mod tests {
     #[test]
     fn json_says_when_and_what() {
         let at = UNIX_EPOCH + Duration::from_millis(5);
-        let happening = Happening::EnvironmentStarted { environment: 1 };
+        let happening = LocalEvent::EnvironmentStarted { environment: 1 };
         let expected = json!({"at": 5, "happened": "environment_started", "environment": 1});
         let line: Value = serde_json::from_str(&as_json(at, &happening)).unwrap();
         assert_eq!(line, expected);

@@ -280,7 +280,10 @@ fn who_reads_may_stop_reading() {
 
 #[test]
 fn the_repositorys_own_templates_have_nothing_to_be_found() {
-    for template in ["../../template.yaml", "../../examples/inventory/template.yaml"] {
+    for template in [
+        "../../template.yaml",
+        "../../examples/inventory/template.yaml",
+    ] {
         let run = Command::new(env!("CARGO_BIN_EXE_cargo-sqs-once"))
             .args(["doctor", template])
             .current_dir(env!("CARGO_MANIFEST_DIR"))

@@ -5,7 +5,7 @@ use super::environment::{Environment, with_causes};
 use super::faults::Fate;
 use super::settings::PollerSettings;
 use super::warm::Warm;
-use crate::happening::{Answer, Happening};
+use crate::local_event::{Answer, LocalEvent};
 use crate::queue::{Received, Source, event};
 use crate::response::BatchResponse;
 use crate::runtime_api::InvokeError;
@@ -45,7 +45,7 @@ impl<S: Source> Shared<S> {
 
     /// Tells of a fault.
     pub(super) fn done_to(&self, what: &str, message_ids: Vec<String>) {
-        self.observers.tell(&Happening::Fault {
+        self.observers.tell(&LocalEvent::Fault {
             what: what.to_owned(),
             message_ids,
         });
@@ -104,7 +104,7 @@ impl<S: Source> Shared<S> {
         }
         let number = environment.number;
         let request_id = Uuid::new_v4().to_string();
-        self.observers.tell(&Happening::Invoked {
+        self.observers.tell(&LocalEvent::Invoked {
             environment: number,
             request_id: request_id.clone(),
             queue: self.queue().to_owned(),
@@ -148,7 +148,7 @@ impl<S: Source> Shared<S> {
                 (after(environment, &error, &reason).await, failed(&reason))
             }
         };
-        self.observers.tell(&Happening::Answered {
+        self.observers.tell(&LocalEvent::Answered {
             environment: number,
             request_id,
             answer: answer.clone(),

@@ -2,8 +2,8 @@
 
 use super::Observers;
 use crate::function::Function;
-use crate::happening::Happening;
 use crate::launch::Launch;
+use crate::local_event::LocalEvent;
 use std::error::Error;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -36,7 +36,7 @@ impl Environment {
         let (of_lines, of_records) = (observers.clone(), observers.clone());
         let launch = launch
             .on_line(move |line| {
-                of_lines.tell(&Happening::Logged {
+                of_lines.tell(&LocalEvent::Logged {
                     environment: number,
                     line: line.to_owned(),
                 });
@@ -44,16 +44,16 @@ impl Environment {
             .on_record(move |record| {
                 // An environment that has ended waits for no record lines.
                 let _ = named.send(record.message_id.clone());
-                of_records.tell(&Happening::Record {
+                of_records.tell(&LocalEvent::Record {
                     environment: number,
                     record,
                 });
             });
-        let ended = |reason: String| Happening::EnvironmentEnded {
+        let ended = |reason: String| LocalEvent::EnvironmentEnded {
             environment: number,
             reason,
         };
-        observers.tell(&Happening::EnvironmentStarted {
+        observers.tell(&LocalEvent::EnvironmentStarted {
             environment: number,
         });
         let function = match launch.start().await {
@@ -83,7 +83,7 @@ impl Environment {
     /// Kills the process and waits until it has ended.
     pub(super) async fn end(self, reason: &str) {
         self.function.stop().await;
-        self.observers.tell(&Happening::EnvironmentEnded {
+        self.observers.tell(&LocalEvent::EnvironmentEnded {
             environment: self.number,
             reason: reason.to_owned(),
         });

@@ -11,7 +11,7 @@ pub use faults::{Faults, Percent, PercentError};
 pub use poller::{Poller, PollerControls, PollerError};
 pub use settings::PollerSettings;
 
-use crate::happening::{Happening, Observer};
+use crate::local_event::{LocalEvent, Observer};
 use std::time::SystemTime;
 
 /// Everybody who is told of what happens.
@@ -19,7 +19,7 @@ use std::time::SystemTime;
 struct Observers(Vec<Observer>);
 
 impl Observers {
-    fn tell(&self, happening: &Happening) {
+    fn tell(&self, happening: &LocalEvent) {
         let now = SystemTime::now();
         for observer in &self.0 {
             observer(now, happening);

@@ -3,7 +3,7 @@
 use super::kept::Kept;
 use super::limits::Limits;
 use super::message::{Message, State, What, millis, shortened};
-use crate::happening::{Answer, Happening};
+use crate::local_event::{Answer, LocalEvent};
 use crate::log::{Outcome, RecordLine};
 use serde::Deserialize;
 use std::borrow::Cow;
@@ -63,19 +63,19 @@ impl Told {
         all.filter(|environment| !environment.has_ended).count()
     }
 
-    pub(super) fn apply(&mut self, at: SystemTime, happening: &Happening) {
+    pub(super) fn apply(&mut self, at: SystemTime, happening: &LocalEvent) {
         let at = millis(at);
         self.at = self.at.max(at);
         match happening {
-            Happening::Sent { .. }
-            | Happening::Received { .. }
-            | Happening::VisibilityChanged { .. }
-            | Happening::Deleted { .. }
-            | Happening::DeadLettered { .. }
-            | Happening::Redriven { .. }
-            | Happening::Purged { .. }
-            | Happening::Expired { .. } => self.queue_did(at, happening),
-            Happening::EnvironmentStarted { environment } => {
+            LocalEvent::Sent { .. }
+            | LocalEvent::Received { .. }
+            | LocalEvent::VisibilityChanged { .. }
+            | LocalEvent::Deleted { .. }
+            | LocalEvent::DeadLettered { .. }
+            | LocalEvent::Redriven { .. }
+            | LocalEvent::Purged { .. }
+            | LocalEvent::Expired { .. } => self.queue_did(at, happening),
+            LocalEvent::EnvironmentStarted { environment } => {
                 let environment = *environment;
                 self.environments
                     .insert(environment, Environment::default());
@@ -85,27 +85,27 @@ impl Told {
                 self.kept
                     .note_function(at, What::EnvironmentStarted { environment });
             }
-            Happening::EnvironmentEnded {
+            LocalEvent::EnvironmentEnded {
                 environment,
                 reason,
             } => self.ended(at, *environment, reason),
-            Happening::Invoked {
+            LocalEvent::Invoked {
                 environment,
                 request_id,
                 queue,
                 message_ids,
             } => self.invoked(at, *environment, request_id, queue, message_ids),
-            Happening::Record {
+            LocalEvent::Record {
                 environment,
                 record,
             } => self.record(at, *environment, record),
-            Happening::Logged { environment, line } => self.logged(at, *environment, line),
-            Happening::Answered {
+            LocalEvent::Logged { environment, line } => self.logged(at, *environment, line),
+            LocalEvent::Answered {
                 environment,
                 request_id,
                 answer,
             } => self.answered(at, *environment, request_id, answer),
-            Happening::Fault { what, message_ids } => {
+            LocalEvent::Fault { what, message_ids } => {
                 let text = shortened(what);
                 for id in message_ids {
                     let latest = self.kept.of_id(id).map(|message| message.number).max();

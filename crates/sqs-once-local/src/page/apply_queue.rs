@@ -2,7 +2,7 @@
 
 use super::apply::Told;
 use super::message::{Link, Message, State, What, millis};
-use crate::happening::Happening;
+use crate::local_event::LocalEvent;
 use std::cmp::Reverse;
 use std::sync::Arc;
 
@@ -10,9 +10,9 @@ use std::sync::Arc;
 const DEAD_LETTER_OF: &str = "sqs-once-message-id";
 
 impl Told {
-    pub(super) fn queue_did(&mut self, at: u64, happening: &Happening) {
+    pub(super) fn queue_did(&mut self, at: u64, happening: &LocalEvent) {
         match happening {
-            Happening::Sent {
+            LocalEvent::Sent {
                 queue,
                 message_id,
                 body,
@@ -27,7 +27,7 @@ impl Told {
                 message.group_id = group_id.as_deref().map(Arc::from);
                 self.sent(at, message);
             }
-            Happening::Received {
+            LocalEvent::Received {
                 queue,
                 message_id,
                 receive_count,
@@ -54,7 +54,7 @@ impl Told {
                 };
                 self.kept.note(number, at, received);
             }
-            Happening::VisibilityChanged {
+            LocalEvent::VisibilityChanged {
                 queue,
                 message_id,
                 visible_at,
@@ -68,7 +68,7 @@ impl Told {
                 self.kept
                     .note(number, at, What::VisibilityChanged { visible_at });
             }
-            Happening::Deleted { queue, message_id } => {
+            LocalEvent::Deleted { queue, message_id } => {
                 let number = self.find(at, queue, message_id, |message| {
                     (message.state != State::InFlight, !message.reported)
                 });
@@ -77,14 +77,14 @@ impl Told {
                 let queue = Arc::from(queue.as_str());
                 self.kept.note(number, at, What::Deleted { queue });
             }
-            Happening::Expired { queue, message_id } => {
+            LocalEvent::Expired { queue, message_id } => {
                 let number = self.find(at, queue, message_id, |message| message.sent_at);
                 self.kept
                     .change(number, |message| message.state = State::Expired);
                 let queue = Arc::from(queue.as_str());
                 self.kept.note(number, at, What::Expired { queue });
             }
-            Happening::DeadLettered {
+            LocalEvent::DeadLettered {
                 queue,
                 to,
                 message_id,
@@ -100,13 +100,13 @@ impl Told {
                 });
                 self.kept.note(number, at, What::DeadLettered { to });
             }
-            Happening::Redriven {
+            LocalEvent::Redriven {
                 queue,
                 to,
                 message_id,
                 new_message_id,
             } => self.redriven(at, queue, to, message_id, new_message_id),
-            Happening::Purged { queue } => {
+            LocalEvent::Purged { queue } => {
                 if *self.queue == **queue {
                     let forgotten = &mut self.kept.forgotten;
                     forgotten.purged += std::mem::take(&mut forgotten.unfinished);

@@ -6,7 +6,7 @@ use super::limits::Limits;
 use super::message::millis;
 use super::view::Detail;
 use super::view::Overview;
-use crate::happening::Observer;
+use crate::local_event::Observer;
 use crate::queue::NewMessage;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;

@@ -4,7 +4,7 @@ use super::error::QueueError;
 use super::message::{NewMessage, Received};
 use super::one::{Delivery, Queue, Sent, Stored, is_fifo};
 use super::settings::{Counts, QueueSettings, Redrive};
-use crate::happening::{Happening, Observer};
+use crate::local_event::{LocalEvent, Observer};
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
 
@@ -42,7 +42,7 @@ impl Queues {
         self.observers.push(observer);
     }
 
-    fn tell(&self, now: SystemTime, happening: &Happening) {
+    fn tell(&self, now: SystemTime, happening: &LocalEvent) {
         for observer in &self.observers {
             observer(now, happening);
         }
@@ -88,7 +88,7 @@ impl Queues {
     /// The queue, without the messages that are too old to be kept.
     fn queue_at(&mut self, name: &str, now: SystemTime) -> Result<&mut Queue, QueueError> {
         for expired in self.queue_mut(name)?.expire(now) {
-            let happening = Happening::Expired {
+            let happening = LocalEvent::Expired {
                 queue: name.to_owned(),
                 message_id: expired.message.id,
             };
@@ -122,7 +122,7 @@ impl Queues {
         let group_id = message.group_id.clone();
         let sent = self.queue_at(queue, now)?.send(message, now)?;
         if let Some(visible_at) = sent.visible_at {
-            let happening = Happening::Sent {
+            let happening = LocalEvent::Sent {
                 queue: queue.to_owned(),
                 message_id: sent.id.clone(),
                 body,
@@ -170,7 +170,7 @@ impl Queues {
                     received,
                     visible_at,
                 } => {
-                    let happening = Happening::Received {
+                    let happening = LocalEvent::Received {
                         queue: queue.to_owned(),
                         message_id: received.message.id.clone(),
                         receive_count: received.receive_count,
@@ -197,7 +197,7 @@ impl Queues {
         stored: Stored,
         now: SystemTime,
     ) -> Result<(), QueueError> {
-        let happening = Happening::DeadLettered {
+        let happening = LocalEvent::DeadLettered {
             queue: from.to_owned(),
             to: to.to_owned(),
             message_id: stored.message.id.clone(),
@@ -233,7 +233,7 @@ impl Queues {
             return Ok(false);
         };
         let queue = queue.to_owned();
-        self.tell(now, &Happening::Deleted { queue, message_id });
+        self.tell(now, &LocalEvent::Deleted { queue, message_id });
         Ok(true)
     }
 
@@ -251,7 +251,7 @@ impl Queues {
     ) -> Result<(), QueueError> {
         let changed = self.queue_at(queue, now)?;
         let (message_id, visible_at) = changed.change_visibility(receipt_handle, timeout, now)?;
-        let happening = Happening::VisibilityChanged {
+        let happening = LocalEvent::VisibilityChanged {
             queue: queue.to_owned(),
             message_id,
             visible_at,
@@ -300,7 +300,7 @@ impl Queues {
                 continue;
             };
             let id = new_id();
-            let happening = Happening::Redriven {
+            let happening = LocalEvent::Redriven {
                 queue: from.to_owned(),
                 to: to.clone(),
                 message_id: stored.message.id.clone(),
@@ -324,7 +324,7 @@ impl Queues {
     pub fn purge(&mut self, queue: &str, now: SystemTime) -> Result<(), QueueError> {
         self.queue_mut(queue)?.purge();
         let queue = queue.to_owned();
-        self.tell(now, &Happening::Purged { queue });
+        self.tell(now, &LocalEvent::Purged { queue });
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! The queues as a state machine: what SQS promises of visibility, redrive and message groups, on simulated time.
 
 use sqs_once_local::{
-    Counts, Happening, NewMessage, QueueError, QueueSettings, Queues, Received, Redrive,
+    Counts, LocalEvent, NewMessage, QueueError, QueueSettings, Queues, Received, Redrive,
 };
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -295,10 +295,10 @@ fn what_is_not_there_is_refused_by_name() {
 }
 
 /// What an observer is told, in order.
-fn told(queues: &mut Queues) -> Arc<Mutex<Vec<(SystemTime, Happening)>>> {
+fn told(queues: &mut Queues) -> Arc<Mutex<Vec<(SystemTime, LocalEvent)>>> {
     let told = Arc::new(Mutex::new(Vec::new()));
     let to = Arc::clone(&told);
-    queues.observe(Arc::new(move |now, happening: &Happening| {
+    queues.observe(Arc::new(move |now, happening: &LocalEvent| {
         to.lock().unwrap().push((now, happening.clone()));
     }));
     told
@@ -328,7 +328,7 @@ fn every_observer_is_told_every_change_in_order() {
     queues.delete(QUEUE, &again.receipt_handle, at(36)).unwrap();
     queues.purge(DEAD, at(37)).unwrap();
 
-    let received = |message_id: &str, receive_count, visible_at| Happening::Received {
+    let received = |message_id: &str, receive_count, visible_at| LocalEvent::Received {
         queue: QUEUE.to_owned(),
         message_id: message_id.to_owned(),
         receive_count,
@@ -337,7 +337,7 @@ fn every_observer_is_told_every_change_in_order() {
     let expected = [
         (
             at(0),
-            Happening::Sent {
+            LocalEvent::Sent {
                 queue: queue.clone(),
                 message_id: message_id.clone(),
                 body: "body".to_owned(),
@@ -349,7 +349,7 @@ fn every_observer_is_told_every_change_in_order() {
         (at(1), received("m-1", 1, 31)),
         (
             at(2),
-            Happening::VisibilityChanged {
+            LocalEvent::VisibilityChanged {
                 queue: queue.clone(),
                 message_id: message_id.clone(),
                 visible_at: at(3),
@@ -358,7 +358,7 @@ fn every_observer_is_told_every_change_in_order() {
         (at(3), received("m-1", 2, 33)),
         (
             at(33),
-            Happening::DeadLettered {
+            LocalEvent::DeadLettered {
                 queue: queue.clone(),
                 to: DEAD.to_owned(),
                 message_id: message_id.clone(),
@@ -366,7 +366,7 @@ fn every_observer_is_told_every_change_in_order() {
         ),
         (
             at(34),
-            Happening::Redriven {
+            LocalEvent::Redriven {
                 queue: DEAD.to_owned(),
                 to: queue.clone(),
                 message_id,
@@ -376,14 +376,14 @@ fn every_observer_is_told_every_change_in_order() {
         (at(35), received("m-2", 1, 65)),
         (
             at(36),
-            Happening::Deleted {
+            LocalEvent::Deleted {
                 queue,
                 message_id: "m-2".to_owned(),
             },
         ),
         (
             at(37),
-            Happening::Purged {
+            LocalEvent::Purged {
                 queue: DEAD.to_owned(),
             },
         ),
@@ -493,7 +493,7 @@ fn a_message_is_kept_as_long_as_its_queue_says_and_no_longer() {
         Ok(false),
         "it is gone"
     );
-    let expired = Happening::Expired {
+    let expired = LocalEvent::Expired {
         queue: QUEUE.to_owned(),
         message_id: "m-1".to_owned(),
     };

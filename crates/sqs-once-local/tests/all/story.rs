@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use sqs_once_local::{
-    Answer, Happening, Limits, NewMessage, Observer, Outcome, QueueSettings, Queues, RecordLine,
+    Answer, Limits, LocalEvent, NewMessage, Observer, Outcome, QueueSettings, Queues, RecordLine,
     Redrive, Story,
 };
 use std::num::NonZeroUsize;
@@ -33,7 +33,7 @@ impl Teller {
         }
     }
 
-    fn tell(&mut self, happening: &Happening) {
+    fn tell(&mut self, happening: &LocalEvent) {
         self.now += 1;
         (self.tell)(at(self.now), happening);
     }
@@ -44,7 +44,7 @@ impl Teller {
 
     fn sent_to(&mut self, queue: &str, id: &str, body: &str, attributes: Map<String, Value>) {
         let visible_at = at(self.now + 1);
-        self.tell(&Happening::Sent {
+        self.tell(&LocalEvent::Sent {
             queue: queue.to_owned(),
             message_id: id.to_owned(),
             body: body.to_owned(),
@@ -56,7 +56,7 @@ impl Teller {
 
     fn received(&mut self, id: &str, receive_count: u32) {
         let visible_at = at(self.now + 31);
-        self.tell(&Happening::Received {
+        self.tell(&LocalEvent::Received {
             queue: QUEUE.to_owned(),
             message_id: id.to_owned(),
             receive_count,
@@ -65,7 +65,7 @@ impl Teller {
     }
 
     fn invoked(&mut self, environment: u32, request_id: &str, ids: &[&str]) {
-        self.tell(&Happening::Invoked {
+        self.tell(&LocalEvent::Invoked {
             environment,
             request_id: request_id.to_owned(),
             queue: QUEUE.to_owned(),
@@ -74,7 +74,7 @@ impl Teller {
     }
 
     fn record(&mut self, environment: u32, id: &str, outcome: Outcome) {
-        self.tell(&Happening::Record {
+        self.tell(&LocalEvent::Record {
             environment,
             record: RecordLine {
                 message_id: id.to_owned(),
@@ -88,14 +88,14 @@ impl Teller {
     }
 
     fn logged(&mut self, environment: u32, line: &str) {
-        self.tell(&Happening::Logged {
+        self.tell(&LocalEvent::Logged {
             environment,
             line: line.to_owned(),
         });
     }
 
     fn answered(&mut self, environment: u32, request_id: &str, failures: &[&str]) {
-        self.tell(&Happening::Answered {
+        self.tell(&LocalEvent::Answered {
             environment,
             request_id: request_id.to_owned(),
             answer: Answer::Read {
@@ -105,7 +105,7 @@ impl Teller {
     }
 
     fn deleted(&mut self, id: &str) {
-        self.tell(&Happening::Deleted {
+        self.tell(&LocalEvent::Deleted {
             queue: QUEUE.to_owned(),
             message_id: id.to_owned(),
         });
@@ -206,11 +206,11 @@ fn a_batch_that_failed_is_returned_whole_and_says_why() {
     teller.sent("m-1");
     teller.received("m-1", 1);
     teller.invoked(1, "request-1", &["m-1"]);
-    teller.tell(&Happening::EnvironmentEnded {
+    teller.tell(&LocalEvent::EnvironmentEnded {
         environment: 1,
         reason: "killed".to_owned(),
     });
-    teller.tell(&Happening::Answered {
+    teller.tell(&LocalEvent::Answered {
         environment: 1,
         request_id: "request-1".to_owned(),
         answer: Answer::Failed {
@@ -329,7 +329,7 @@ fn a_redriven_message_is_linked_to_what_it_was() {
     let mut teller = Teller::new(Limits::default());
     teller.sent("old");
     teller.received("old", 1);
-    teller.tell(&Happening::DeadLettered {
+    teller.tell(&LocalEvent::DeadLettered {
         queue: QUEUE.to_owned(),
         to: DEAD.to_owned(),
         message_id: "old".to_owned(),
@@ -340,7 +340,7 @@ fn a_redriven_message_is_linked_to_what_it_was() {
         (&json!("dead_lettered"), &json!(true))
     );
     assert_eq!(dead["queue"], DEAD);
-    teller.tell(&Happening::Redriven {
+    teller.tell(&LocalEvent::Redriven {
         queue: DEAD.to_owned(),
         to: QUEUE.to_owned(),
         message_id: "old".to_owned(),
@@ -379,7 +379,7 @@ fn a_purge_ends_what_the_queue_had() {
         teller.sent(id);
     }
     teller.deleted("done");
-    teller.tell(&Happening::Purged {
+    teller.tell(&LocalEvent::Purged {
         queue: QUEUE.to_owned(),
     });
     assert_eq!(teller.detail("done")["state"], "done");
@@ -390,7 +390,7 @@ fn a_purge_ends_what_the_queue_had() {
 fn a_message_that_its_queue_keeps_no_longer_is_lost_and_says_so() {
     let mut teller = Teller::new(Limits::default());
     teller.sent("m-1");
-    teller.tell(&Happening::Expired {
+    teller.tell(&LocalEvent::Expired {
         queue: QUEUE.to_owned(),
         message_id: "m-1".to_owned(),
     });
@@ -412,7 +412,7 @@ fn a_story_that_begins_in_the_middle_says_so() {
 fn a_fault_stands_in_the_timeline() {
     let mut teller = Teller::new(Limits::default());
     teller.sent("m-1");
-    teller.tell(&Happening::Fault {
+    teller.tell(&LocalEvent::Fault {
         what: "the answer was dropped".to_owned(),
         message_ids: vec!["m-1".to_owned(), "unknown".to_owned()],
     });
@@ -450,7 +450,7 @@ fn the_oldest_finished_message_is_forgotten_first_and_counted() {
     teller.deleted("open");
     teller.sent("another");
     assert_eq!(counts(&teller.whole()), json!(1));
-    teller.tell(&Happening::Purged {
+    teller.tell(&LocalEvent::Purged {
         queue: QUEUE.to_owned(),
     });
     assert_eq!(counts(&teller.whole()), json!(0));

@@ -16,8 +16,8 @@ use crate::report::{Report, Tally};
 use super::Deadline;
 use super::engine::Engine;
 use super::ledger::Ledger;
-use super::nearing;
 use super::run::Run;
+use super::visibility_warning;
 
 /// How long a batch that is cancelled takes to end at most, unless a handler blocks.
 const CANCELLED: Duration = Duration::from_millis(1);
@@ -49,7 +49,7 @@ pub(crate) async fn run(
     let ended = tokio::select! {
         biased;
         ended = timeout_at(deadline.answer_by, &mut batch.0) => ended,
-        never = nearing::watch(&engine, ledger.messages(), deadline) => match never {},
+        never = visibility_warning::watch(&engine, ledger.messages(), deadline) => match never {},
     };
     let open = match ended {
         Ok(Ok(())) => "it has no outcome",

@@ -11,15 +11,15 @@ use tracing::{Instrument, debug_span};
 
 use crate::guarded::Guarded;
 use crate::handler::Work;
-use crate::idempotency::{Admission, Driver, Elsewhere, Refusal};
+use crate::idempotency::{Admission, Driver, OtherId, Refusal};
 use crate::key::BusinessKey;
 use crate::store::{Claim, OpenTransaction, StoreError};
 #[cfg(feature = "opentelemetry")]
 use crate::telemetry::spans;
 
+use super::eager::started;
 use super::engine::{InProgress, Requests};
 use super::ledger::Ledger;
-use super::under_way::begun;
 
 /// How many records may be on their way from their claim to a free handler.
 pub(super) const AHEAD: usize = 200;
@@ -32,7 +32,7 @@ pub(super) struct Candidate {
     pub(super) key: Arc<BusinessKey>,
     pub(super) claim: Claim,
     /// Where its key may be known besides.
-    pub(super) elsewhere: Option<Elsewhere>,
+    pub(super) other_id: Option<OtherId>,
     /// The transaction that the claim is in, once it is open, where there is one.
     pub(super) transaction: Option<Box<dyn OpenTransaction>>,
     pub(super) work: Guarded<Work<()>>,
@@ -100,7 +100,7 @@ impl<'a> Claimer<'a> {
         self.undecided += candidates.len();
         self.ledger.tally().store_requests += 1;
         self.asking
-            .push(begun(ask(self.idempotency, candidates, self.until)));
+            .push(started(ask(self.idempotency, candidates, self.until)));
     }
 
     /// What was refused or unanswered is not asked for once more.
@@ -222,8 +222,8 @@ async fn request(idempotency: &Driver, mut candidates: Vec<Candidate>, until: In
         .await;
     }
     let mut claims: Vec<_> = candidates.iter().map(|one| one.claim.clone()).collect();
-    let elsewhere: Vec<_> = candidates.iter().map(|one| one.elsewhere.clone()).collect();
-    let answers = idempotency.admit(&mut claims, &elsewhere).await;
+    let other_id: Vec<_> = candidates.iter().map(|one| one.other_id.clone()).collect();
+    let answers = idempotency.admit(&mut claims, &other_id).await;
     for (candidate, claim) in candidates.iter_mut().zip(claims) {
         candidate.claim = claim;
     }

@@ -3,17 +3,17 @@
 mod answer;
 mod claiming;
 mod deadline;
+mod eager;
 mod engine;
 mod handling;
 mod hooking;
 mod hooks;
 mod lanes;
 mod ledger;
-mod nearing;
 mod record_line;
 mod run;
 mod settling;
-mod under_way;
+mod visibility_warning;
 
 pub(crate) use answer::run;
 #[cfg(feature = "opentelemetry")]

@@ -1,7 +1,7 @@
 //! One batch from its first claim to its last record.
 
 mod ending;
-mod together;
+mod whole_batch;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::future::Future;
@@ -132,7 +132,7 @@ impl<'a> Run<'a> {
         let batch_call = engine.handler.batch_call();
         let together = batch_call.is_some();
         let claims_until = match together {
-            true => together::claims_until(deadline.cancel_at),
+            true => whole_batch::claims_until(deadline.cancel_at),
             false => deadline.cancel_at,
         };
         Self {
@@ -301,10 +301,10 @@ impl<'a> Run<'a> {
         let idempotency = &self.engine.idempotency;
         let fingerprint = prepared.fingerprint;
         let ids = idempotency.item_id(&key).and_then(|item| {
-            let elsewhere = idempotency.elsewhere(&key, &item, fingerprint.as_ref())?;
-            Ok((elsewhere, item))
+            let other_id = idempotency.other_id(&key, &item, fingerprint.as_ref())?;
+            Ok((other_id, item))
         });
-        let (elsewhere, item) = match ids {
+        let (other_id, item) = match ids {
             Ok(ids) => ids,
             Err(error) => {
                 self.end_terminal(record, Cause::from(error.to_string()));
@@ -330,7 +330,7 @@ impl<'a> Run<'a> {
         Some(Candidate {
             record,
             key,
-            elsewhere,
+            other_id,
             claim: idempotency.new_claim(item, fingerprint, self.deadline.lease_until),
             work,
             transaction: None,
@@ -368,7 +368,7 @@ impl<'a> Run<'a> {
     }
 
     fn admitted(&mut self, admitted: Answers) {
-        let too_late = self.claims_over.then_some(together::TOO_LATE);
+        let too_late = self.claims_over.then_some(whole_batch::TOO_LATE);
         let returning = self.returning.or(too_late);
         for (candidate, admission) in admitted {
             match (admission, returning) {

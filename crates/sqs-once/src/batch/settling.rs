@@ -13,9 +13,9 @@ use crate::store::StoreError;
 #[cfg(feature = "opentelemetry")]
 use crate::telemetry::spans;
 
+use super::eager::started;
 use super::engine::Requests;
 use super::ledger::Ledger;
-use super::under_way::begun;
 
 /// Handlers that end one after the other without a pause hold the group back no longer than this.
 const OVERDUE: Duration = Duration::from_millis(20);
@@ -187,6 +187,6 @@ impl<'a> Settler<'a> {
             let answers = idempotency.conclude(endings).await;
             group.into_iter().zip(answers).collect()
         };
-        self.under_way.push(begun(request.instrument(span)));
+        self.under_way.push(started(request.instrument(span)));
     }
 }

@@ -40,16 +40,16 @@ mod completions;
 mod foreign;
 mod records;
 mod releases;
+mod scenario;
 mod seen;
 mod slices;
-mod trial;
 
 use std::future::Future;
 
 use crate::key::ItemId;
 
 use crate::store::{Item, Store};
-use trial::Road;
+use scenario::Grouping;
 
 /// A store under test, with a way around its conditions. `plant`, `peek` and `delete` should not go
 /// through the [`Store`]: what they see and leave is what the promises are checked against.
@@ -74,17 +74,17 @@ pub trait Fixture: Sync {
 /// At the first promise that the store breaks; the message names it. So does an `Err` of the store:
 /// the suite wants a store that answers.
 pub async fn run<F: Fixture>(fixture: &F) {
-    for road in [Road::Alone, Road::InCompany] {
-        claims::all(fixture, road).await;
-        completions::all(fixture, road).await;
-        releases::all(fixture, road).await;
-        records::all(fixture, road).await;
-        foreign::all(fixture, road).await;
-        seen::all(fixture, road).await;
-        commits::all(fixture, road).await;
+    for grouping in [Grouping::Alone, Grouping::Grouped] {
+        claims::all(fixture, grouping).await;
+        completions::all(fixture, grouping).await;
+        releases::all(fixture, grouping).await;
+        records::all(fixture, grouping).await;
+        foreign::all(fixture, grouping).await;
+        seen::all(fixture, grouping).await;
+        commits::all(fixture, grouping).await;
     }
     if fixture.store().atomic_writes().is_some() {
-        commits::all(fixture, Road::Atomically).await;
+        commits::all(fixture, Grouping::InTransaction).await;
     }
     slices::all(fixture).await;
 }

@@ -3,132 +3,138 @@
 use crate::store::{Claim, Fence, Item, Seen, Settling, Status};
 
 use super::Fixture;
-use super::trial::{LEASE, NOW, RETENTION, Road, SECOND, Trial, completion, foreign_item};
+use super::scenario::{
+    Grouping, LEASE, NOW, RETENTION, SECOND, Scenario, completion, foreign_item,
+};
 
-pub(super) async fn all<F: Fixture>(fixture: &F, road: Road) {
-    free_item_unseen(fixture, road).await;
-    late_copy_after_another_release(fixture, road).await;
-    late_copy_after_another_lapse(fixture, road).await;
-    late_copy_of_a_first_claim(fixture, road).await;
-    completed_meanwhile(fixture, road).await;
-    released_meanwhile(fixture, road).await;
-    foreign_items(fixture, road).await;
-    gone(fixture, road).await;
+pub(super) async fn all<F: Fixture>(fixture: &F, grouping: Grouping) {
+    free_item_unseen(fixture, grouping).await;
+    late_copy_after_another_release(fixture, grouping).await;
+    late_copy_after_another_lapse(fixture, grouping).await;
+    late_copy_of_a_first_claim(fixture, grouping).await;
+    completed_meanwhile(fixture, grouping).await;
+    released_meanwhile(fixture, grouping).await;
+    foreign_items(fixture, grouping).await;
+    gone(fixture, grouping).await;
 }
 
 /// The same claim over the item that stands there.
-async fn over<F: Fixture>(trial: &Trial<'_, F>, claim: &Claim) -> Claim {
+async fn over<F: Fixture>(scenario: &Scenario<'_, F>, claim: &Claim) -> Claim {
     Claim {
-        seen: trial.seen().await,
+        seen: scenario.seen().await,
         ..claim.clone()
     }
 }
 
-async fn free_item_unseen<F: Fixture>(fixture: &F, road: Road) {
+async fn free_item_unseen<F: Fixture>(fixture: &F, grouping: Grouping) {
     let promise = "a claim that has seen no item is refused by one, be it free, and shown it";
-    let trial = Trial::new(fixture, road, promise);
-    let first = trial.claim(NOW);
-    trial.runs(&first).await;
-    trial.settles(&first, Settling::Release).await;
-    trial.is_not_written(&trial.claim(NOW)).await;
+    let scenario = Scenario::new(fixture, grouping, promise);
+    let first = scenario.claim(NOW);
+    scenario.runs(&first).await;
+    scenario.settles(&first, Settling::Release).await;
+    scenario.is_not_written(&scenario.claim(NOW)).await;
 }
 
-async fn late_copy_after_another_release<F: Fixture>(fixture: &F, road: Road) {
+async fn late_copy_after_another_release<F: Fixture>(fixture: &F, grouping: Grouping) {
     let promise =
         "a late copy of a released claim changes nothing once another has released the key as well";
-    let trial = Trial::new(fixture, road, promise);
-    let planted = trial.claim(NOW);
-    trial.runs(&planted).await;
-    trial.settles(&planted, Settling::Release).await;
-    let first = over(&trial, &trial.claim(NOW)).await;
-    for claim in [first.clone(), trial.claim(NOW)] {
-        trial.runs(&claim).await;
-        trial.settles(&claim, Settling::Release).await;
+    let scenario = Scenario::new(fixture, grouping, promise);
+    let planted = scenario.claim(NOW);
+    scenario.runs(&planted).await;
+    scenario.settles(&planted, Settling::Release).await;
+    let first = over(&scenario, &scenario.claim(NOW)).await;
+    for claim in [first.clone(), scenario.claim(NOW)] {
+        scenario.runs(&claim).await;
+        scenario.settles(&claim, Settling::Release).await;
     }
-    trial.is_not_written(&first).await;
+    scenario.is_not_written(&first).await;
 }
 
-async fn late_copy_after_another_lapse<F: Fixture>(fixture: &F, road: Road) {
+async fn late_copy_after_another_lapse<F: Fixture>(fixture: &F, grouping: Grouping) {
     let promise = "a late copy of a released claim changes nothing once another's lease has lapsed";
-    let trial = Trial::new(fixture, road, promise);
-    let planted = trial.claim(NOW);
-    trial.runs(&planted).await;
+    let scenario = Scenario::new(fixture, grouping, promise);
+    let planted = scenario.claim(NOW);
+    scenario.runs(&planted).await;
     // Its clock is ahead.
-    let first = over(&trial, &trial.claim(NOW + LEASE * 3)).await;
-    trial.runs(&first).await;
-    trial.settles(&first, Settling::Release).await;
-    trial.runs(&trial.claim(NOW)).await;
-    trial.is_not_written(&first).await;
+    let first = over(&scenario, &scenario.claim(NOW + LEASE * 3)).await;
+    scenario.runs(&first).await;
+    scenario.settles(&first, Settling::Release).await;
+    scenario.runs(&scenario.claim(NOW)).await;
+    scenario.is_not_written(&first).await;
 }
 
-async fn late_copy_of_a_first_claim<F: Fixture>(fixture: &F, road: Road) {
+async fn late_copy_of_a_first_claim<F: Fixture>(fixture: &F, grouping: Grouping) {
     let promise =
         "a late copy of a key's first claim changes nothing once others have released the key";
-    let trial = Trial::new(fixture, road, promise);
-    let first = trial.claim(NOW);
-    for claim in [first.clone(), trial.claim(NOW)] {
-        trial.runs(&claim).await;
-        trial.settles(&claim, Settling::Release).await;
+    let scenario = Scenario::new(fixture, grouping, promise);
+    let first = scenario.claim(NOW);
+    for claim in [first.clone(), scenario.claim(NOW)] {
+        scenario.runs(&claim).await;
+        scenario.settles(&claim, Settling::Release).await;
     }
-    trial.is_not_written(&first).await;
+    scenario.is_not_written(&first).await;
 }
 
-async fn completed_meanwhile<F: Fixture>(fixture: &F, road: Road) {
+async fn completed_meanwhile<F: Fixture>(fixture: &F, grouping: Grouping) {
     let promise = "a claim over a lapsed claim changes nothing once that one is completed, which leaves the fence";
-    let trial = Trial::new(fixture, road, promise);
-    let slow = trial.claim(NOW);
-    trial.runs(&slow).await;
-    let later = over(&trial, &trial.claim(NOW + LEASE + SECOND)).await;
-    trial.settles(&slow, completion(NOW + LEASE)).await;
-    trial.is_not_written(&later).await;
-    trial.is_duplicate(&later, None).await;
+    let scenario = Scenario::new(fixture, grouping, promise);
+    let slow = scenario.claim(NOW);
+    scenario.runs(&slow).await;
+    let later = over(&scenario, &scenario.claim(NOW + LEASE + SECOND)).await;
+    scenario.settles(&slow, completion(NOW + LEASE)).await;
+    scenario.is_not_written(&later).await;
+    scenario.is_duplicate(&later, None).await;
 }
 
-async fn released_meanwhile<F: Fixture>(fixture: &F, road: Road) {
+async fn released_meanwhile<F: Fixture>(fixture: &F, grouping: Grouping) {
     let promise =
         "a claim over a lapsed claim is written after that one's release, which leaves it free";
-    let trial = Trial::new(fixture, road, promise);
-    let slow = trial.claim(NOW);
-    let earlier = trial.runs(&slow).await;
-    let later = over(&trial, &trial.claim(NOW + LEASE + SECOND)).await;
-    trial.settles(&slow, Settling::Release).await;
-    trial.takes_over(&later, earlier).await;
+    let scenario = Scenario::new(fixture, grouping, promise);
+    let slow = scenario.claim(NOW);
+    let earlier = scenario.runs(&slow).await;
+    let later = over(&scenario, &scenario.claim(NOW + LEASE + SECOND)).await;
+    scenario.settles(&slow, Settling::Release).await;
+    scenario.takes_over(&later, earlier).await;
 }
 
-async fn foreign_items<F: Fixture>(fixture: &F, road: Road) {
+async fn foreign_items<F: Fixture>(fixture: &F, grouping: Grouping) {
     let promise = "a claim tells an item without a fence from one with a fence";
-    let trial = Trial::new(fixture, road, promise);
+    let scenario = Scenario::new(fixture, grouping, promise);
     let lapsed = Item {
         lease_until: Some(NOW),
         expiration: Some(NOW + RETENTION),
-        ..foreign_item(&trial.id, Status::InProgress)
+        ..foreign_item(&scenario.id, Status::InProgress)
     };
     let fenced = Item {
         fence: Some(Fence::first(NOW)),
         ..lapsed.clone()
     };
-    let claim = trial.claim(NOW + SECOND);
+    let claim = scenario.claim(NOW + SECOND);
     let seen = |seen| Claim {
         seen,
         ..claim.clone()
     };
-    trial.plant(lapsed).await;
-    trial
+    scenario.plant(lapsed).await;
+    scenario
         .is_not_written(&seen(Seen::Item(Some(Fence::first(NOW)))))
         .await;
-    trial.plant(fenced).await;
-    trial.is_not_written(&seen(Seen::Item(None))).await;
-    trial.runs(&claim).await;
+    scenario.plant(fenced).await;
+    scenario.is_not_written(&seen(Seen::Item(None))).await;
+    scenario.runs(&claim).await;
 }
 
-async fn gone<F: Fixture>(fixture: &F, road: Road) {
+async fn gone<F: Fixture>(fixture: &F, grouping: Grouping) {
     let promise = "a claim over an item that was deleted meanwhile is written as that of a new key";
-    let trial = Trial::new(fixture, road, promise);
-    let first = trial.claim(NOW);
-    trial.runs(&first).await;
-    trial.settles(&first, Settling::Release).await;
-    let second = over(&trial, &trial.claim(NOW + SECOND)).await;
-    trial.delete().await;
-    trial.runs(&second).await;
-    trial.same("the item", &trial.item().await, &Some(second.write(None)));
+    let scenario = Scenario::new(fixture, grouping, promise);
+    let first = scenario.claim(NOW);
+    scenario.runs(&first).await;
+    scenario.settles(&first, Settling::Release).await;
+    let second = over(&scenario, &scenario.claim(NOW + SECOND)).await;
+    scenario.delete().await;
+    scenario.runs(&second).await;
+    scenario.same(
+        "the item",
+        &scenario.item().await,
+        &Some(second.write(None)),
+    );
 }

@@ -5,7 +5,7 @@ use crate::store::{Claim, Claimed, Fence, Item, Settled, Settlement, Settling, S
 use crate::time::Timestamp;
 
 use super::Fixture;
-use super::trial::{MILLISECOND, NOW, claim_of, completion, new_id, settlement_of};
+use super::scenario::{MILLISECOND, NOW, claim_of, completion, new_id, settlement_of};
 
 /// Around the sizes at which stores start another request.
 const LENGTHS: [usize; 9] = [0, 1, 2, 24, 25, 26, 60, 100, 101];

@@ -8,7 +8,7 @@ use tracing::{Instrument, debug_span};
 
 use crate::batch;
 use crate::error::ConfigError;
-use crate::handler::{BatchHandler, Bound, Handler, PrepareRecord, Reader, Stateful, Together};
+use crate::handler::{BatchHandler, Bound, Handler, PrepareRecord, Reader, Stateful, WholeBatch};
 use crate::key::{Fingerprint, KeyError, KeyExtractor, KeyPart};
 use crate::record::{Decode, Json, Message};
 use crate::report::Report;
@@ -273,7 +273,7 @@ where
         self.into_phase(|keyed| {
             let bound = Bound::<T, K, H, X>::new(keyed.reader, handler);
             ready(Arc::new(Stateful {
-                inner: Arc::new(Together(bound)) as Arc<dyn PrepareRecord<S>>,
+                inner: Arc::new(WholeBatch(bound)) as Arc<dyn PrepareRecord<S>>,
                 state: keyed.state,
             }))
         })
@@ -289,7 +289,7 @@ where
     {
         self.into_phase(|keyed| {
             let bound = Bound::<T, K, H, X>::new(keyed.reader, handler);
-            ready(Arc::new(Together(bound)))
+            ready(Arc::new(WholeBatch(bound)))
         })
     }
 }
@@ -323,7 +323,7 @@ impl Consumer {
     pub async fn init(&self) -> Result<(), ConfigError> {
         let init = async {
             let core = self.core().instrument(debug_span!("configure")).await?;
-            core.engine.idempotency.open().await;
+            core.engine.idempotency.connect().await;
             Ok(())
         };
         init.instrument(debug_span!("init")).await

@@ -12,7 +12,7 @@ use crate::config::{EnvSettings, unusable};
 use crate::disposition::{Disposition, DispositionSettings};
 use crate::env::process_env;
 use crate::error::ConfigError;
-use crate::handler::{Opening, PrepareRecord};
+use crate::handler::{PrepareRecord, WithEnvelope};
 use crate::idempotency::{DriverSettings, Effect};
 #[cfg(feature = "testing")]
 use crate::key::Namespace;
@@ -100,7 +100,7 @@ impl Settings {
             visibility,
             after_dead_letter,
         } = self.disposition.resolve(&env, clock, random).await?;
-        let handler = Arc::new(Opening {
+        let handler = Arc::new(WithEnvelope {
             inner: handler,
             envelope: self.envelope.clone(),
             correlate: self.correlate.clone(),

@@ -28,9 +28,9 @@ pub(crate) use extract::{
 pub(crate) use handler_type::HandlerType;
 pub use outcome::{Done, IntoOutcome};
 pub(crate) use prepare::{
-    Bound, CallFuture, HandlerFuture, Opening, PrepareError, PrepareRecord, Stateful, Work,
+    Bound, CallFuture, HandlerFuture, PrepareError, PrepareRecord, Stateful, WithEnvelope, Work,
 };
-pub(crate) use prepare_batch::{BatchCall, Together};
+pub(crate) use prepare_batch::{BatchCall, WholeBatch};
 pub(crate) use reader::Reader;
 
 /// An async function that handles one record.

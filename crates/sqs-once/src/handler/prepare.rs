@@ -186,13 +186,13 @@ impl<S: Clone + Send + Sync + 'static> PrepareRecord<()> for Stateful<S> {
 }
 
 /// What is done with a message before its handler sees it.
-pub(crate) struct Opening {
+pub(crate) struct WithEnvelope {
     pub(crate) inner: Arc<dyn PrepareRecord<()>>,
     pub(crate) envelope: Option<Arc<dyn Envelope>>,
     pub(crate) correlate: Option<Correlate>,
 }
 
-impl PrepareRecord<()> for Opening {
+impl PrepareRecord<()> for WithEnvelope {
     fn prepare(
         &self,
         message: &Message,

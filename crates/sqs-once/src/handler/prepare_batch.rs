@@ -17,9 +17,9 @@ pub(crate) type BatchCall<'a, S> =
     Box<dyn FnOnce(Vec<(Payload, RecordParts<()>)>, BatchParts<S>) -> BatchFuture + Send + 'a>;
 
 /// A handler that takes all records together.
-pub(crate) struct Together<B>(pub(crate) B);
+pub(crate) struct WholeBatch<B>(pub(crate) B);
 
-impl<T, K, S, H, X> PrepareRecord<S> for Together<Bound<T, K, H, X>>
+impl<T, K, S, H, X> PrepareRecord<S> for WholeBatch<Bound<T, K, H, X>>
 where
     T: Send + 'static,
     K: KeyExtractor<T>,

@@ -14,8 +14,8 @@ use crate::store::{
 };
 use crate::time::{Clock, Timestamp};
 
+use super::also_read::OtherId;
 use super::cache::CompletedKeys;
-use super::elsewhere::Elsewhere;
 use super::{
     Admission, Commitment, Completion, Effect, Mode, Refusal, Work, claim, on_claimed,
     on_committed, on_completed, on_found,
@@ -170,10 +170,10 @@ impl Driver {
     pub(crate) async fn admit(
         &self,
         claims: &mut [Claim],
-        elsewhere: &[Option<Elsewhere>],
+        other_id: &[Option<OtherId>],
     ) -> Vec<Result<Admission, StoreError>> {
         let mut answers = self.admit_here(claims).await;
-        self.look_elsewhere(claims, elsewhere, &mut answers).await;
+        self.check_other_ids(claims, other_id, &mut answers).await;
         answers
     }
 

@@ -125,7 +125,7 @@ pub fn on_found(claim: &Claim, found: Option<&Item>) -> Admission {
 }
 
 /// Why a key that was just claimed must not run: what stands for it under another id, if that would refuse the claim.
-pub fn on_found_elsewhere(claim: &Claim, item: &Item) -> Option<Refusal> {
+pub fn on_found_under_other_id(claim: &Claim, item: &Item) -> Option<Refusal> {
     (!claim.finds_free(item)).then(|| refusal(claim.fingerprint.as_ref(), item))
 }
 

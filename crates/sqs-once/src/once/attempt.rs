@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::batch::Deadline;
 use crate::handler::IdempotencyToken;
-use crate::idempotency::{Admission, Conclusion, Driver, Elsewhere, Ending, Refusal, Work};
+use crate::idempotency::{Admission, Conclusion, Driver, Ending, OtherId, Refusal, Work};
 use crate::key::{BusinessKey, Fingerprint, ItemId, KeyError};
 use crate::store::{Claim, StoreError, StoreErrorKind};
 
@@ -21,7 +21,7 @@ pub(super) struct Attempt<'a> {
     key: &'a BusinessKey,
     claim: Claim,
     /// Where the key may be known besides.
-    elsewhere: Option<Elsewhere>,
+    other_id: Option<OtherId>,
 }
 
 impl<'a> Attempt<'a> {
@@ -36,7 +36,7 @@ impl<'a> Attempt<'a> {
             driver,
             deadline,
             key,
-            elsewhere: driver.elsewhere(key, &id, fingerprint.as_ref())?,
+            other_id: driver.other_id(key, &id, fingerprint.as_ref())?,
             claim: driver.new_claim(id, fingerprint, deadline.lease_until),
         })
     }
@@ -63,8 +63,8 @@ impl<'a> Attempt<'a> {
                 now: self.driver.clock.now(),
                 ..self.claim.clone()
             };
-            let elsewhere = slice::from_ref(&self.elsewhere);
-            self.driver.admit(&mut [claim], elsewhere).await
+            let other_id = slice::from_ref(&self.other_id);
+            self.driver.admit(&mut [claim], other_id).await
         };
         let admission = self.retried(self.deadline.cancel_at, usize::MAX, ask).await;
         match admission.map_err(RunError::NotClaimed)? {

@@ -216,7 +216,7 @@ impl Idempotency {
     /// # Errors
     /// [`ConfigError`] when a setting is missing or malformed.
     pub async fn init(&self) -> Result<(), ConfigError> {
-        self.core().await?.driver.open().await;
+        self.core().await?.driver.connect().await;
         Ok(())
     }
 

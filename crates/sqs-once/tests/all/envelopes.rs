@@ -5,7 +5,7 @@ use sqs_once::body::{Auto, EventBridge, S3, Sns};
 use sqs_once::extract::EventBridgeMeta;
 use sqs_once::key::{EventBridgeId, JsonPointer, MessageAttribute, S3EventId, SnsMessageId};
 
-use crate::support::opening::{Opening, names, opening, sample, whole};
+use crate::support::envelope_bench::{EnvelopeBench, envelope_bench, names, sample, whole};
 use crate::support::{body, event, grouped};
 
 fn sns(message_id: &str, message: &str) -> Value {
@@ -39,7 +39,7 @@ fn s3(object: &Value) -> Value {
 
 #[tokio::test(start_paused = true)]
 async fn what_sns_delivers_is_opened_with_its_attributes_and_what_it_says() {
-    let opening = opening(Sns, MessageAttribute::new("order-id"));
+    let opening = envelope_bench(Sns, MessageAttribute::new("order-id"));
     assert_eq!(
         names(&opening.ends(sample("sns-envelope")).await),
         ["processed"; 2]
@@ -62,7 +62,7 @@ async fn what_sns_delivers_is_opened_with_its_attributes_and_what_it_says() {
 
 #[tokio::test(start_paused = true)]
 async fn raw_delivery_passes_through_and_is_a_duplicate_of_what_came_in_an_envelope() {
-    let opening = opening(Sns, MessageAttribute::new("order-id"));
+    let opening = envelope_bench(Sns, MessageAttribute::new("order-id"));
     let mut enveloped = sns("n-1", r#"{"total": 1}"#);
     enveloped["MessageAttributes"] = json!({ "order-id": { "Type": "String", "Value": "o-1" } });
     let raw = |order: &str| {
@@ -86,7 +86,7 @@ async fn raw_delivery_passes_through_and_is_a_duplicate_of_what_came_in_an_envel
 
 #[tokio::test(start_paused = true)]
 async fn copies_of_an_event_that_differ_in_their_envelope_only_are_plain_duplicates() {
-    let opening = opening(Sns, JsonPointer::new("/id"));
+    let opening = envelope_bench(Sns, JsonPointer::new("/id"));
     let publication = |id: &str, payload: &str| body(&sns(id, payload).to_string());
     let batch = [
         publication("n-1", r#"{"id": "a"}"#),
@@ -108,7 +108,7 @@ async fn a_binary_attribute_has_no_text_in_an_envelope_either() {
         ("Binary", "terminal"),
         ("Binary.gzip", "terminal"),
     ] {
-        let opening = opening(Sns, MessageAttribute::new("order-id"));
+        let opening = envelope_bench(Sns, MessageAttribute::new("order-id"));
         let mut enveloped = sns("n-1", "{}");
         enveloped["MessageAttributes"] =
             json!({ "order-id": { "Type": kind, "Value": "AP8=" }, "broken": 1 });
@@ -119,7 +119,7 @@ async fn a_binary_attribute_has_no_text_in_an_envelope_either() {
 
 #[tokio::test(start_paused = true)]
 async fn an_sns_envelope_without_an_event_in_it_is_terminal_and_says_what_it_is() {
-    let opening = opening(Sns, whole);
+    let opening = envelope_bench(Sns, whole);
     for kind in ["SubscriptionConfirmation", "UnsubscribeConfirmation"] {
         let mut confirmation = sns("n-1", "You have chosen to subscribe to secret");
         confirmation["Type"] = json!(kind);
@@ -141,7 +141,7 @@ async fn an_sns_envelope_without_an_event_in_it_is_terminal_and_says_what_it_is(
 
 #[tokio::test(start_paused = true)]
 async fn a_payload_that_merely_looks_like_sns_is_the_payload() {
-    let opening = opening(Sns, whole);
+    let opening = envelope_bench(Sns, whole);
     let payloads = [
         r#"{"Type":"Notification","Message":"m"}"#,
         r#"{"Type":"Notification","TopicArn":"orders","Message":"m"}"#,
@@ -155,7 +155,7 @@ async fn a_payload_that_merely_looks_like_sns_is_the_payload() {
 
 #[tokio::test(start_paused = true)]
 async fn what_eventbridge_delivers_is_opened_with_what_it_says() {
-    let opening = opening(EventBridge, JsonPointer::new("/order_id"));
+    let opening = envelope_bench(EventBridge, JsonPointer::new("/order_id"));
     let event = sample("event-bridge");
     let first: Value = serde_json::from_str(event["Records"][0]["body"].as_str().unwrap()).unwrap();
     let ends = opening.ends(event).await;
@@ -178,7 +178,7 @@ async fn what_eventbridge_delivers_is_opened_with_what_it_says() {
 
 #[tokio::test(start_paused = true)]
 async fn a_detail_is_taken_by_its_text_and_never_through_a_float() {
-    let opening = opening(EventBridge, JsonPointer::new("/id"));
+    let opening = envelope_bench(EventBridge, JsonPointer::new("/id"));
     let details = [
         r#"{"id": 18446744073709551616}"#,
         r#"{"id": 18446744073709551617}"#,
@@ -190,7 +190,7 @@ async fn a_detail_is_taken_by_its_text_and_never_through_a_float() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_no_event_of_eventbridge_is_terminal_and_says_what_is_missing() {
-    let opening = opening(EventBridge, whole);
+    let opening = envelope_bench(EventBridge, whole);
     for (content, problem) in [
         ("secret", "it is not a JSON object"),
         ("[\"secret\"]", "it is not a JSON object"),
@@ -212,12 +212,12 @@ async fn what_is_no_event_of_eventbridge_is_terminal_and_says_what_is_missing() 
 
 #[tokio::test(start_paused = true)]
 async fn an_envelopes_own_id_is_a_key_for_whoever_wants_it() {
-    let by_event = opening(EventBridge, EventBridgeId);
+    let by_event = envelope_bench(EventBridge, EventBridgeId);
     let batch = ["e-1", "e-1", "e-2"].map(|id| body(&event_bridge(id, "{}")));
     let ends = by_event.ends(event(batch)).await;
     assert_eq!(names(&ends), ["processed", "duplicate", "processed"]);
 
-    let by_publication = opening(Sns, SnsMessageId);
+    let by_publication = envelope_bench(Sns, SnsMessageId);
     let batch = ["n-1", "n-1", "n-2"].map(|id| body(&sns(id, "{}").to_string()));
     let raw = body("{}");
     let ends = by_publication
@@ -232,7 +232,7 @@ async fn an_envelopes_own_id_is_a_key_for_whoever_wants_it() {
 
 #[tokio::test(start_paused = true)]
 async fn what_s3_sends_is_opened_once_an_event_and_its_test_event_is_ignored_quietly() {
-    let opening = opening(S3, S3EventId);
+    let opening = envelope_bench(S3, S3EventId);
     let ends = opening.ends(sample("s3-notifications")).await;
     assert_eq!(
         names(&ends),
@@ -266,7 +266,7 @@ async fn what_s3_sends_is_opened_once_an_event_and_its_test_event_is_ignored_qui
 
 #[tokio::test(start_paused = true)]
 async fn an_ignored_record_is_acknowledged_without_a_warning_and_its_group_goes_on() {
-    let opening = opening(S3, whole);
+    let opening = envelope_bench(S3, whole);
     let mut test = grouped("g", "");
     test["body"] = json!(r#"{"Service":"Amazon S3","Event":"s3:TestEvent","Bucket":"b"}"#);
     let mut next = grouped("g", "");
@@ -286,7 +286,7 @@ async fn an_ignored_record_is_acknowledged_without_a_warning_and_its_group_goes_
 
 #[tokio::test(start_paused = true)]
 async fn a_notification_that_is_not_of_one_object_is_terminal_and_says_why() {
-    let opening = opening(S3, whole);
+    let opening = envelope_bench(S3, whole);
     let mut two = s3(&json!({ "key": "a" }));
     let another = two["Records"][0].clone();
     two["Records"].as_array_mut().unwrap().push(another);
@@ -333,7 +333,7 @@ async fn a_notification_that_is_not_of_one_object_is_terminal_and_says_why() {
 
 #[tokio::test(start_paused = true)]
 async fn an_s3_event_without_a_sequencer_has_no_key_of_its_own() {
-    let opening = opening(S3, S3EventId);
+    let opening = envelope_bench(S3, S3EventId);
     let batch = [
         json!({ "key": "a" }),
         json!({ "key": "a", "sequencer": "01" }),
@@ -359,7 +359,7 @@ async fn an_s3_event_without_a_sequencer_has_no_key_of_its_own() {
 
 #[tokio::test(start_paused = true)]
 async fn envelopes_in_one_another_are_opened_from_the_outside_in() {
-    let nested = opening((Sns, EventBridge), JsonPointer::new("/id"));
+    let nested = envelope_bench((Sns, EventBridge), JsonPointer::new("/id"));
     let inside = event_bridge("e-1", r#"{"id":"a"}"#);
     let batch = [body(&sns("n-1", &inside).to_string()), body(&inside)];
     let ends = nested.ends(event(batch)).await;
@@ -372,7 +372,7 @@ async fn envelopes_in_one_another_are_opened_from_the_outside_in() {
     );
     assert_eq!(given[0].2.as_ref().unwrap().id.as_deref(), Some("e-1"));
 
-    let tested = opening((Sns, S3, EventBridge), whole);
+    let tested = envelope_bench((Sns, S3, EventBridge), whole);
     let test = r#"{"Service":"Amazon S3","Event":"s3:TestEvent"}"#;
     let ends = tested
         .ends(event([body(&sns("n-1", test).to_string())]))
@@ -382,7 +382,7 @@ async fn envelopes_in_one_another_are_opened_from_the_outside_in() {
 
 #[tokio::test(start_paused = true)]
 async fn auto_opens_what_it_recognises_however_it_is_nested_and_nothing_else() {
-    let opening = opening(Auto, whole);
+    let opening = envelope_bench(Auto, whole);
     let detail = r#"{"id":"a"}"#;
     let event_of = |detail: &str| event_bridge("e-1", detail);
     let object = s3(&json!({ "key": "a" })).to_string();
@@ -429,11 +429,11 @@ async fn hostile_bodies_end_their_record_and_nothing_else() {
         "\u{0}".to_owned(),
         String::new(),
     ];
-    let envelopes: [fn() -> Opening; 4] = [
-        || opening(Sns, whole),
-        || opening(EventBridge, whole),
-        || opening(S3, whole),
-        || opening(Auto, whole),
+    let envelopes: [fn() -> EnvelopeBench; 4] = [
+        || envelope_bench(Sns, whole),
+        || envelope_bench(EventBridge, whole),
+        || envelope_bench(S3, whole),
+        || envelope_bench(Auto, whole),
     ];
     for envelope in envelopes {
         let batch = bombs.iter().map(|bomb| body(bomb));
@@ -460,7 +460,7 @@ async fn a_body_that_contradicts_an_attribute_of_its_message_is_terminal_and_tak
         MessageAttribute::new("tenant"),
         MessageAttribute::new("order-id"),
     );
-    let opening = opening(Sns, key);
+    let opening = envelope_bench(Sns, key);
     let text = |tenant: &str| json!({ "dataType": "String", "stringValue": tenant });
     let binary = json!({ "dataType": "Binary", "binaryValue": "dmljdGlt" });
     let batch = [
@@ -490,8 +490,8 @@ async fn envelopes_in_one_another_that_contradict_each_other_are_terminal() {
         outer["MessageAttributes"] = json!({ "tenant": { "Type": "String", "Value": "attacker" } });
         let key = MessageAttribute::new("tenant");
         let opening = match envelope {
-            "Auto" => opening(Auto, key),
-            _ => opening((Sns, Sns), key),
+            "Auto" => envelope_bench(Auto, key),
+            _ => envelope_bench((Sns, Sns), key),
         };
         let ends = opening.ends(event([body(&outer.to_string())])).await;
         let expected = match inside {

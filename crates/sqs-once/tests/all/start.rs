@@ -137,7 +137,7 @@ async fn a_start_logs_how_many_milliseconds_the_first_request_took() {
         },
     });
     consumer.init().await.unwrap();
-    let lines = bench.log.take("sqs_once::idempotency::opening");
+    let lines = bench.log.take("sqs_once::idempotency::connect");
     assert_eq!(lines[0]["duration_ms"], "250.0");
 }
 

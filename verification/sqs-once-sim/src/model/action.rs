@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::config::{Config, Road};
+use super::config::{Config, Flow};
 use super::state::{Ask, Delivery, Place, Stage, Worker, World};
 
 /// One step of the model. Workers have no names: a step names the delivery they are at.
@@ -268,7 +268,7 @@ fn unanswered(config: &Config, world: &World, delivery: Delivery, actions: &mut 
             fresh: true,
         });
     }
-    if config.road != Road::Transaction {
+    if config.flow != Flow::Transaction {
         actions.push(Action::Resend {
             delivery,
             fresh: false,

@@ -99,7 +99,7 @@ impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Config {
             name,
-            road,
+            flow,
             keys,
             skews,
             receives,
@@ -108,7 +108,7 @@ impl fmt::Display for Verdict {
         } = &self.config;
         writeln!(
             f,
-            "{name}: {road:?}, keys of the messages {keys:?}, clocks ahead by {skews:?} ticks, dead letters after \
+            "{name}: {flow:?}, keys of the messages {keys:?}, clocks ahead by {skews:?} ticks, dead letters after \
              {receives} deliveries\n  {trouble:?}"
         )?;
         let rate = self.states as f64 / self.time.as_secs_f64();

@@ -6,7 +6,7 @@ use super::state::Delivery;
 
 /// How the handler's effect and its record come about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Road {
+pub enum Flow {
     /// Claim, effect, completion.
     ClaimFirst,
     /// Look up, effect, record.
@@ -19,7 +19,7 @@ pub enum Road {
     Transaction,
 }
 
-impl Road {
+impl Flow {
     /// Whether the effect commits together with its record.
     pub fn is_atomic(self) -> bool {
         matches!(self, Self::Writes | Self::ClaimedWrites | Self::Transaction)
@@ -74,7 +74,7 @@ pub struct Config {
     /// What the command line calls it.
     pub name: &'static str,
     /// How effect and record come about.
-    pub road: Road,
+    pub flow: Flow,
     /// Whether the messages are one FIFO group, delivered two at a time.
     pub fifo: bool,
     /// The key of each message.
@@ -158,26 +158,26 @@ impl Config {
             ..Trouble::NONE
         };
         vec![
-            Self::new("claim-first-crash", Road::ClaimFirst, &[0], crash),
-            Self::new("claim-first-late", Road::ClaimFirst, &[0], late),
-            Self::new("claim-first-silent", Road::ClaimFirst, &[0], silent),
-            Self::new("claim-first-stale", Road::ClaimFirst, &[0], stale),
-            Self::new("claim-first-again", Road::ClaimFirst, &[0], again),
-            Self::new("writes-late", Road::Writes, &[0], late),
-            Self::new("writes-silent", Road::Writes, &[0], silent),
-            Self::new("claimed-writes-late", Road::ClaimedWrites, &[0], late),
-            Self::new("claimed-writes-stale", Road::ClaimedWrites, &[0], stale),
-            Self::new("transaction-crash", Road::Transaction, &[0], crash),
-            Self::new("transaction-silent", Road::Transaction, &[0], silent),
-            Self::new("record-after-crash", Road::RecordAfter, &[0], crash),
-            Self::new("record-after-silent", Road::RecordAfter, &[0], silent),
-            Self::new("fifo-crash", Road::ClaimFirst, &[0, 1], crash).in_order(),
-            Self::new("fifo-late", Road::ClaimFirst, &[0, 1], late).in_order(),
-            Self::new("fifo-writes-late", Road::Writes, &[0, 1], late).in_order(),
+            Self::new("claim-first-crash", Flow::ClaimFirst, &[0], crash),
+            Self::new("claim-first-late", Flow::ClaimFirst, &[0], late),
+            Self::new("claim-first-silent", Flow::ClaimFirst, &[0], silent),
+            Self::new("claim-first-stale", Flow::ClaimFirst, &[0], stale),
+            Self::new("claim-first-again", Flow::ClaimFirst, &[0], again),
+            Self::new("writes-late", Flow::Writes, &[0], late),
+            Self::new("writes-silent", Flow::Writes, &[0], silent),
+            Self::new("claimed-writes-late", Flow::ClaimedWrites, &[0], late),
+            Self::new("claimed-writes-stale", Flow::ClaimedWrites, &[0], stale),
+            Self::new("transaction-crash", Flow::Transaction, &[0], crash),
+            Self::new("transaction-silent", Flow::Transaction, &[0], silent),
+            Self::new("record-after-crash", Flow::RecordAfter, &[0], crash),
+            Self::new("record-after-silent", Flow::RecordAfter, &[0], silent),
+            Self::new("fifo-crash", Flow::ClaimFirst, &[0, 1], crash).in_order(),
+            Self::new("fifo-late", Flow::ClaimFirst, &[0, 1], late).in_order(),
+            Self::new("fifo-writes-late", Flow::Writes, &[0, 1], late).in_order(),
             Self {
                 skews: [0, 0, 2],
                 breaks: Some(properties::ONE_LIVE_OWNER),
-                ..Self::new("clocks-too-far-apart", Road::ClaimFirst, &[0], crash)
+                ..Self::new("clocks-too-far-apart", Flow::ClaimFirst, &[0], crash)
             },
         ]
     }
@@ -199,18 +199,18 @@ impl Config {
             failures: 0,
             ..crash
         };
-        let two = |name, road, trouble| Self {
+        let two = |name, flow, trouble| Self {
             receives: 2,
-            ..Self::new(name, road, &[0, 0, 1], trouble)
+            ..Self::new(name, flow, &[0, 0, 1], trouble)
         };
         vec![
-            two("writes-large", Road::Writes, most),
-            two("transaction-large", Road::Transaction, crash),
-            two("record-after-large", Road::RecordAfter, crash),
-            two("fifo-large", Road::ClaimFirst, most).in_order(),
-            two("fifo-writes-large", Road::Writes, most).in_order(),
-            two("claimed-writes-large", Road::ClaimedWrites, fewer),
-            two("claim-first-large", Road::ClaimFirst, fewer),
+            two("writes-large", Flow::Writes, most),
+            two("transaction-large", Flow::Transaction, crash),
+            two("record-after-large", Flow::RecordAfter, crash),
+            two("fifo-large", Flow::ClaimFirst, most).in_order(),
+            two("fifo-writes-large", Flow::Writes, most).in_order(),
+            two("claimed-writes-large", Flow::ClaimedWrites, fewer),
+            two("claim-first-large", Flow::ClaimFirst, fewer),
         ]
     }
 
@@ -221,10 +221,10 @@ impl Config {
         self
     }
 
-    fn new(name: &'static str, road: Road, keys: &[u8], trouble: Trouble) -> Self {
+    fn new(name: &'static str, flow: Flow, keys: &[u8], trouble: Trouble) -> Self {
         Self {
             name,
-            road,
+            flow,
             fifo: false,
             keys: keys.to_vec(),
             skews: [0, 0, 1],

@@ -13,7 +13,7 @@ use stateright::{Model, Property};
 
 pub use action::Action;
 pub use check::{Found, Verdict, check, until_broken};
-pub use config::{Config, Road, Trouble};
+pub use config::{Config, Flow, Trouble};
 pub use mutant::Mutant;
 use state::World;
 

@@ -66,7 +66,7 @@ pub(super) fn properties() -> Vec<Property<Protocol>> {
         }),
         Property::always(EXACTLY_ONCE, |model: &Protocol, world: &World| {
             let mut accounts = world.accounts.iter();
-            !model.config.road.is_atomic() || accounts.all(|account| account.effects <= 1)
+            !model.config.flow.is_atomic() || accounts.all(|account| account.effects <= 1)
         }),
         Property::always(ONCE_BUT_FOR_WINDOWS, once_but_for_windows),
         Property::always(ORDER_IS_KEPT, |_, world: &World| !world.seen.out_of_order),
@@ -90,7 +90,7 @@ pub(super) fn properties() -> Vec<Property<Protocol>> {
 }
 
 fn one_live_owner(model: &Protocol, world: &World) -> bool {
-    if !model.config.road.is_exclusive() {
+    if !model.config.flow.is_exclusive() {
         return true;
     }
     let mut live = [0; super::state::KEYS];
@@ -105,7 +105,7 @@ fn one_live_owner(model: &Protocol, world: &World) -> bool {
 
 /// A worker that has overrun its deadline between effect and record has left the window behind already.
 fn once_but_for_windows(model: &Protocol, world: &World) -> bool {
-    if model.config.road != super::Road::ClaimFirst {
+    if model.config.flow != super::Flow::ClaimFirst {
         return true;
     }
     let mut allowed = world.accounts.map(|account| 1 + account.windows);

@@ -1,7 +1,7 @@
 //! What an action does. Workers behave as the consumer's batches do.
 
 use super::action::Action;
-use super::config::{Config, Road};
+use super::config::{Config, Flow};
 use super::decisions::{self, Ending, Verdict, Written};
 use super::mutant::Mutant;
 use super::state::{Ask, Delivery, End, Item, Message, Place, Request, Saw, Stage, Worker, World};
@@ -89,7 +89,7 @@ impl Step<'_> {
             Action::Succeed { delivery } => self.succeed(delivery),
             Action::Fail { delivery } => {
                 self.world.trouble.failures -= 1;
-                if self.config.road.claims_before() {
+                if self.config.flow.claims_before() {
                     self.send(delivery, Ask::Release, false);
                 }
                 self.end(delivery, End::Failed(0));
@@ -165,23 +165,23 @@ impl Step<'_> {
 
     /// Takes a record up.
     fn start(&mut self, delivery: Delivery) {
-        let road = self.config.road;
+        let flow = self.config.flow;
         let Some(worker) = self.worker_of(delivery) else {
             return;
         };
-        worker.stage = match road {
-            Road::Writes => Stage::Running,
+        worker.stage = match flow {
+            Flow::Writes => Stage::Running,
             _ => Stage::Asking,
         };
-        let ask = match road {
-            Road::ClaimFirst | Road::ClaimedWrites => Ask::Claim {
+        let ask = match flow {
+            Flow::ClaimFirst | Flow::ClaimedWrites => Ask::Claim {
                 now: 0,
                 lease: 0,
                 seen: Saw::Nothing,
             },
-            Road::RecordAfter => Ask::Read { now: 0 },
-            Road::Transaction => Ask::Begin { now: 0, lease: 0 },
-            Road::Writes => return,
+            Flow::RecordAfter => Ask::Read { now: 0 },
+            Flow::Transaction => Ask::Begin { now: 0, lease: 0 },
+            Flow::Writes => return,
         };
         let ask = ask_for(self.config, &self.world, delivery, ask);
         self.send(delivery, ask, true);
@@ -236,18 +236,18 @@ impl Step<'_> {
         worker.stage = Stage::Settling;
         let (now, is_late) = (worker.skew, worker.left < 0);
         let key = self.config.key_of(delivery);
-        if !self.config.road.is_atomic() {
+        if !self.config.flow.is_atomic() {
             // Beyond the deadline nothing keeps another worker from the key.
             self.world.accounts[key].windows += u8::from(is_late);
             self.effect(delivery);
         } else if self.config.has(Mutant::EffectApart) {
             self.effect(delivery);
         }
-        let ask = match self.config.road {
-            Road::ClaimFirst => Ask::Complete,
-            Road::RecordAfter => Ask::Record { now },
-            Road::Writes | Road::ClaimedWrites => Ask::Commit { now },
-            Road::Transaction => Ask::CommitTransaction,
+        let ask = match self.config.flow {
+            Flow::ClaimFirst => Ask::Complete,
+            Flow::RecordAfter => Ask::Record { now },
+            Flow::Writes | Flow::ClaimedWrites => Ask::Commit { now },
+            Flow::Transaction => Ask::CommitTransaction,
         };
         self.send(delivery, ask, true);
     }
@@ -281,7 +281,7 @@ impl Step<'_> {
         let settles = self
             .worker_of(delivery)
             .is_some_and(|worker| worker.stage == Stage::Settling);
-        if settles && !is_recorded && !self.config.road.is_atomic() {
+        if settles && !is_recorded && !self.config.flow.is_atomic() {
             self.world.accounts[key].windows += 1;
         }
     }

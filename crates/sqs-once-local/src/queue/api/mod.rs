@@ -15,7 +15,7 @@ mod visibility;
 
 use super::Queues;
 use super::endpoint::{lock, url};
-use crate::happening::Happening;
+use crate::local_event::LocalEvent;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
@@ -52,7 +52,7 @@ impl Api {
     pub(super) fn new(queues: Arc<Mutex<Queues>>, address: SocketAddr) -> Arc<Self> {
         let changed = Arc::new(Notify::new());
         let wakes = Arc::clone(&changed);
-        let observer = move |_, _: &Happening| wakes.notify_waiters();
+        let observer = move |_, _: &LocalEvent| wakes.notify_waiters();
         lock(&queues).observe(Arc::new(observer));
         Arc::new(Self {
             queues,

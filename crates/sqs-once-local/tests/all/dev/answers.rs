@@ -2,7 +2,7 @@
 
 use super::world::{DEAD, Plan, QUEUE, SHORT, World, body};
 use serde_json::{Value, json};
-use sqs_once_local::{Happening, PollerSettings};
+use sqs_once_local::{LocalEvent, PollerSettings};
 
 /// Answers once with `answer`; gives the reason for which the batch came back.
 async fn returned_for(answer: Value) -> String {
@@ -86,7 +86,7 @@ async fn an_error_returns_the_batch_and_keeps_the_environment() {
     let reason = world.until_failed().await;
     assert!(reason.contains("no card"), "{reason}");
     world.until_deleted("m-1").await;
-    let ended = |one: &Happening| matches!(one, Happening::EnvironmentEnded { .. });
+    let ended = |one: &LocalEvent| matches!(one, LocalEvent::EnvironmentEnded { .. });
     assert!(!world.seen.iter().any(ended));
     world.stop().await;
 }
@@ -105,7 +105,7 @@ async fn what_was_received_too_often_goes_to_the_dead_letter_queue() {
     let mut world = World::start(plan, &[body(json!({"fail": "never"}), 99)]).await;
     world.end().await.unwrap();
     assert_eq!(world.batches().len(), 2);
-    assert!(world.seen.contains(&Happening::DeadLettered {
+    assert!(world.seen.contains(&LocalEvent::DeadLettered {
         queue: QUEUE.to_owned(),
         to: DEAD.to_owned(),
         message_id: "m-1".to_owned(),

@@ -2,7 +2,7 @@
 
 use super::world::{FIFO, Plan, World, body, number};
 use serde_json::json;
-use sqs_once_local::{Happening, NewMessage, PollerSettings};
+use sqs_once_local::{LocalEvent, NewMessage, PollerSettings};
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -58,7 +58,7 @@ async fn a_batch_that_is_not_full_waits_for_its_window() {
     let mut world = World::start(plan, &["a", "b"].map(str::to_owned)).await;
     world
         .until(|happening| match happening {
-            Happening::Received { message_id, .. } if message_id == "m-2" => Some(()),
+            LocalEvent::Received { message_id, .. } if message_id == "m-2" => Some(()),
             _ => None,
         })
         .await;
@@ -117,8 +117,8 @@ async fn as_many_batches_run_at_a_time_as_there_may_be_environments() {
     let (mut running, mut most) = (0, 0);
     for happening in &world.seen {
         match happening {
-            Happening::Invoked { .. } => running += 1,
-            Happening::Answered { .. } => running -= 1,
+            LocalEvent::Invoked { .. } => running += 1,
+            LocalEvent::Answered { .. } => running -= 1,
             _ => {}
         }
         most = most.max(running);
@@ -151,7 +151,7 @@ async fn a_message_group_is_in_one_environment_at_a_time_and_in_order() {
     let mut order: HashMap<&str, Vec<&str>> = HashMap::new();
     for happening in &world.seen {
         match happening {
-            Happening::Invoked {
+            LocalEvent::Invoked {
                 request_id,
                 message_ids,
                 ..
@@ -166,7 +166,7 @@ async fn a_message_group_is_in_one_environment_at_a_time_and_in_order() {
                 }
                 running.insert(request_id, groups);
             }
-            Happening::Answered { request_id, .. } => {
+            LocalEvent::Answered { request_id, .. } => {
                 running.remove(request_id.as_str());
             }
             _ => {}

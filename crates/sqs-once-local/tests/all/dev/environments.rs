@@ -2,7 +2,7 @@
 
 use super::world::{Plan, SHORT, World, body, scripted};
 use serde_json::json;
-use sqs_once_local::{Happening, Launch, PollerError, PollerSettings};
+use sqs_once_local::{Launch, LocalEvent, PollerError, PollerSettings};
 
 #[tokio::test]
 async fn a_process_that_takes_longer_than_the_timeout_is_killed_and_its_batch_comes_back() {
@@ -18,7 +18,7 @@ async fn a_process_that_takes_longer_than_the_timeout_is_killed_and_its_batch_co
     let mut world = World::start(plan, &[body(json!("hang"), 1)]).await;
     let process = world
         .until(|happening| match happening {
-            Happening::Logged { line, .. } => line.strip_prefix("process ").map(str::to_owned),
+            LocalEvent::Logged { line, .. } => line.strip_prefix("process ").map(str::to_owned),
             _ => None,
         })
         .await;
@@ -66,7 +66,7 @@ async fn a_process_that_crashes_is_replaced_and_its_batch_comes_back() {
         world
             .seen
             .iter()
-            .any(|one| matches!(one, Happening::Logged { line, .. } if line == "out of cheese"))
+            .any(|one| matches!(one, LocalEvent::Logged { line, .. } if line == "out of cheese"))
     );
     world.stop().await;
 }
@@ -95,8 +95,8 @@ async fn another_build_takes_over_when_running_invocations_have_ended() {
     world.send("m-2", "b");
     world.until_deleted("m-2").await;
     world.stop().await;
-    let of_first = |happening: &&Happening| {
-        matches!(happening, Happening::EnvironmentEnded { environment: 1, reason }
+    let of_first = |happening: &&LocalEvent| {
+        matches!(happening, LocalEvent::EnvironmentEnded { environment: 1, reason }
             if reason == "the function was built anew")
     };
     assert!(
@@ -118,7 +118,7 @@ async fn a_function_that_can_not_start_takes_no_message_until_another_build_can(
         reason.contains("did not start") && reason.contains("exit status: 7"),
         "{reason}"
     );
-    let received = |one: &Happening| matches!(one, Happening::Received { .. });
+    let received = |one: &LocalEvent| matches!(one, LocalEvent::Received { .. });
     assert!(!world.seen.iter().any(received));
     world.controls.replace(scripted());
     world.until_deleted("m-1").await;

@@ -2,7 +2,7 @@
 
 use super::world::{FIFO, Plan, World, body, number};
 use serde_json::json;
-use sqs_once_local::{Faults, Happening, NewMessage, Percent, PollerSettings};
+use sqs_once_local::{Faults, LocalEvent, NewMessage, Percent, PollerSettings};
 
 const SEED: u64 = 7;
 
@@ -61,8 +61,8 @@ async fn the_second_delivery_counts_as_one() {
     };
     let mut world = World::start(plan, &[String::new()]).await;
     world.end().await.unwrap();
-    let count = |one: &Happening| match one {
-        Happening::Record { record, .. } => record.receive_count,
+    let count = |one: &LocalEvent| match one {
+        LocalEvent::Record { record, .. } => record.receive_count,
         _ => None,
     };
     let mut counts: Vec<_> = world.seen.iter().filter_map(count).collect();
@@ -129,7 +129,7 @@ async fn a_lost_answer_returns_the_batch_that_was_processed() {
     let mut world = World::start(plan, &[String::new()]).await;
     assert!(world.until_failed().await.contains("lost"));
     world.stop().await;
-    let processed = |one: &Happening| matches!(one, Happening::Record { .. });
+    let processed = |one: &LocalEvent| matches!(one, LocalEvent::Record { .. });
     assert!(world.seen.iter().any(processed));
     assert_eq!(world.faults(), [("its answer was lost", vec!["m-1"])]);
     assert_eq!((world.left(), world.deleted().len()), (1, 0));

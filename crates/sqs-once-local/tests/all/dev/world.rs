@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use sqs_once_local::{
-    Answer, Faults, Happening, Launch, LocalQueue, LocalSqs, NewMessage, Observer, Poller,
+    Answer, Faults, Launch, LocalEvent, LocalQueue, LocalSqs, NewMessage, Observer, Poller,
     PollerControls, PollerError, PollerSettings, QueueError, QueueSettings, Queues, Redrive,
 };
 use std::num::NonZeroU32;
@@ -64,8 +64,8 @@ pub(crate) struct World {
     pub(crate) sqs: LocalSqs,
     pub(crate) controls: PollerControls,
     /// What has happened so far, as far as it was looked at.
-    pub(crate) seen: Vec<Happening>,
-    happenings: mpsc::UnboundedReceiver<Happening>,
+    pub(crate) seen: Vec<LocalEvent>,
+    happenings: mpsc::UnboundedReceiver<LocalEvent>,
     run: JoinHandle<Result<(), PollerError<QueueError>>>,
     queue: &'static str,
 }
@@ -82,7 +82,7 @@ impl World {
 
     pub(crate) async fn with(plan: Plan, messages: Vec<NewMessage>) -> Self {
         let (sender, happenings) = mpsc::unbounded_channel();
-        let observer: Observer = Arc::new(move |_, happening: &Happening| {
+        let observer: Observer = Arc::new(move |_, happening: &LocalEvent| {
             // Nobody looks any more at the end of a test.
             let _ = sender.send(happening.clone());
         });
@@ -127,7 +127,7 @@ impl World {
     }
 
     /// Waits until something happens that `wanted` finds something in.
-    pub(crate) async fn until<T>(&mut self, wanted: impl Fn(&Happening) -> Option<T>) -> T {
+    pub(crate) async fn until<T>(&mut self, wanted: impl Fn(&LocalEvent) -> Option<T>) -> T {
         let limit = tokio::time::Instant::now() + LIMIT;
         loop {
             let next = tokio::time::timeout_at(limit, self.happenings.recv()).await;
@@ -144,7 +144,7 @@ impl World {
 
     pub(crate) async fn until_deleted(&mut self, id: &str) {
         self.until(|happening| match happening {
-            Happening::Deleted { message_id, .. } if message_id == id => Some(()),
+            LocalEvent::Deleted { message_id, .. } if message_id == id => Some(()),
             _ => None,
         })
         .await;
@@ -153,7 +153,7 @@ impl World {
     /// Waits for an answer that Lambda takes for a failure of the whole batch, and says why it does.
     pub(crate) async fn until_failed(&mut self) -> String {
         self.until(|happening| match happening {
-            Happening::Answered {
+            LocalEvent::Answered {
                 answer: Answer::Failed { reason },
                 ..
             } => Some(reason.clone()),
@@ -165,7 +165,7 @@ impl World {
     /// Waits for the function to be invoked, and gives the batch's messages.
     pub(crate) async fn until_invoked(&mut self) -> Vec<String> {
         self.until(|happening| match happening {
-            Happening::Invoked { message_ids, .. } => Some(message_ids.clone()),
+            LocalEvent::Invoked { message_ids, .. } => Some(message_ids.clone()),
             _ => None,
         })
         .await
@@ -174,7 +174,7 @@ impl World {
     /// Waits for an environment's end, and says why it ended.
     pub(crate) async fn until_ended(&mut self) -> String {
         self.until(|happening| match happening {
-            Happening::EnvironmentEnded { reason, .. } => Some(reason.clone()),
+            LocalEvent::EnvironmentEnded { reason, .. } => Some(reason.clone()),
             _ => None,
         })
         .await
@@ -201,7 +201,7 @@ impl World {
     pub(crate) fn batches(&self) -> Vec<Vec<&str>> {
         let happened = self.seen.iter();
         let such = happened.filter_map(|happening| match happening {
-            Happening::Invoked { message_ids, .. } => {
+            LocalEvent::Invoked { message_ids, .. } => {
                 Some(message_ids.iter().map(String::as_str).collect())
             }
             _ => None,
@@ -213,7 +213,7 @@ impl World {
     pub(crate) fn faults(&self) -> Vec<(&str, Vec<&str>)> {
         let happened = self.seen.iter();
         let such = happened.filter_map(|happening| match happening {
-            Happening::Fault { what, message_ids } => Some((
+            LocalEvent::Fault { what, message_ids } => Some((
                 what.as_str(),
                 message_ids.iter().map(String::as_str).collect(),
             )),
@@ -225,14 +225,14 @@ impl World {
     pub(crate) fn deleted(&self) -> Vec<&str> {
         let happened = self.seen.iter();
         let such = happened.filter_map(|happening| match happening {
-            Happening::Deleted { message_id, .. } => Some(message_id.as_str()),
+            LocalEvent::Deleted { message_id, .. } => Some(message_id.as_str()),
             _ => None,
         });
         such.collect()
     }
 
     pub(crate) fn environments(&self) -> usize {
-        let is_start = |one: &&Happening| matches!(one, Happening::EnvironmentStarted { .. });
+        let is_start = |one: &&LocalEvent| matches!(one, LocalEvent::EnvironmentStarted { .. });
         self.seen.iter().filter(is_start).count()
     }
 }

@@ -21,7 +21,7 @@ use crate::store::{
 
 use super::errors;
 use super::table::Table;
-use super::updates::Anew;
+use super::updates::NewItem;
 
 /// How often a claim or a commit is sent that is refused without an item to show for it.
 pub(super) const TRIES: usize = 2;
@@ -98,7 +98,7 @@ impl Requests {
     async fn insert_batch(&self, claims: &[Claim]) -> Vec<Result<Claimed, StoreError>> {
         let inserts = claims
             .iter()
-            .map(|claim| self.table.insert(&Anew::from(claim)));
+            .map(|claim| self.table.insert(&NewItem::from(claim)));
         let results = match self.execute(inserts.collect()).await {
             Ok(results) => results,
             Err(error) => return vec![Err(error); claims.len()],

@@ -10,7 +10,7 @@ use crate::store::{Fence, Settlement, Settling};
 
 use super::layout::{TableKey, TableLayout};
 use super::table::{COMPLETED, IN_PROGRESS, Table, expiration, number, text};
-use super::updates::Anew;
+use super::updates::NewItem;
 
 /// The most parameters of a statement: a key of two attributes, and all of an item's others.
 const PARAMETERS: usize = 9;
@@ -73,7 +73,7 @@ impl Texts {
 
 impl Table {
     /// A claim, or a recording, for a key that has no item.
-    pub(super) fn insert(&self, anew: &Anew<'_>) -> BatchStatementRequest {
+    pub(super) fn insert(&self, anew: &NewItem<'_>) -> BatchStatementRequest {
         let [lease, fingerprint, data] = [
             anew.lease_until.is_some(),
             anew.fingerprint.is_some(),
@@ -117,7 +117,7 @@ impl Table {
                 &self.texts.release
             }
             Settling::Record(recording) | Settling::Commit(recording) => {
-                return self.insert(&Anew::recording(settlement, recording));
+                return self.insert(&NewItem::recording(settlement, recording));
             }
         };
         let shown = ReturnValuesOnConditionCheckFailure::AllOld;

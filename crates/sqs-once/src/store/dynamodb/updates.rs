@@ -41,7 +41,7 @@ const ADMITS_COMMIT: &str = "attribute_not_exists(#id) \
 
 /// What a claim or a recording writes. Of an item that stands there only the fence goes on, and for a
 /// recording the lease.
-pub(super) struct Anew<'a> {
+pub(super) struct NewItem<'a> {
     pub(super) id: &'a ItemId,
     pub(super) status: &'static str,
     pub(super) lease_until: Option<Timestamp>,
@@ -52,7 +52,7 @@ pub(super) struct Anew<'a> {
     pub(super) data: Option<&'a str>,
 }
 
-impl<'a> From<&'a Claim> for Anew<'a> {
+impl<'a> From<&'a Claim> for NewItem<'a> {
     fn from(claim: &'a Claim) -> Self {
         Self {
             id: &claim.id,
@@ -67,7 +67,7 @@ impl<'a> From<&'a Claim> for Anew<'a> {
     }
 }
 
-impl<'a> Anew<'a> {
+impl<'a> NewItem<'a> {
     pub(super) fn recording(settlement: &'a Settlement, recording: &'a Recording) -> Self {
         Self {
             id: &settlement.id,
@@ -135,7 +135,7 @@ impl ItemUpdate {
 impl Table {
     /// A claim of a key that may have an item.
     pub(super) fn claim_update(&self, claim: &Claim) -> ItemUpdate {
-        let anew = Anew::from(claim);
+        let anew = NewItem::from(claim);
         let over = |condition| {
             self.write_over(&anew, condition)
                 .value(":now", number(claim.now.as_millis()))
@@ -182,12 +182,12 @@ impl Table {
                 .value(":inprogress", text(IN_PROGRESS))
                 .value(":lapsed", number(0)),
             Settling::Record(recording) => {
-                let anew = Anew::recording(settlement, recording);
+                let anew = NewItem::recording(settlement, recording);
                 self.write_over(&anew, ADMITS_RECORDING)
                     .name("#id", self.id_name())
             }
             Settling::Commit(recording) => self
-                .write_over(&Anew::recording(settlement, recording), ADMITS_COMMIT)
+                .write_over(&NewItem::recording(settlement, recording), ADMITS_COMMIT)
                 .name("#id", self.id_name())
                 .name("#lease", &names.lease)
                 .value(":now", number(recording.now.as_millis())),
@@ -195,7 +195,7 @@ impl Table {
     }
 
     /// A claim or a recording that looks at the item that stands there.
-    fn write_over(&self, anew: &Anew<'_>, condition: &'static str) -> ItemUpdate {
+    fn write_over(&self, anew: &NewItem<'_>, condition: &'static str) -> ItemUpdate {
         self.write(anew, condition)
             .value(":inprogress", text(IN_PROGRESS))
             .value(":completed", text(COMPLETED))
@@ -203,7 +203,7 @@ impl Table {
     }
 
     /// A claim or a recording.
-    fn write(&self, anew: &Anew<'_>, condition: &'static str) -> ItemUpdate {
+    fn write(&self, anew: &NewItem<'_>, condition: &'static str) -> ItemUpdate {
         let names = &self.names;
         let mut set = vec![
             "#status = :status",

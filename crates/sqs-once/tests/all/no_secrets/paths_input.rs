@@ -75,7 +75,7 @@ pub(crate) async fn not_base64() {
         .await;
 }
 
-fn opening(world: &World) -> [Consumer; 4] {
+fn envelope_bench(world: &World) -> [Consumer; 4] {
     let keyed = || world.recording();
     [
         keyed().envelope(Sns),
@@ -98,7 +98,7 @@ pub(crate) async fn unusable_envelopes() {
         json!({ "Records": [{ "eventSource": "aws:s3", "s3": { "bucket": { "name": "canary" }, "object": { "key": "%ff" } } }] }),
         json!({ "Records": [{ "eventSource": "aws:s3" }, { "eventSource": "aws:s3", "s3": "canary" }] }),
     ];
-    for consumer in opening(&world) {
+    for consumer in envelope_bench(&world) {
         world
             .invoke(&consumer, bodies.iter().map(ToString::to_string))
             .await;
@@ -108,7 +108,7 @@ pub(crate) async fn unusable_envelopes() {
 pub(crate) async fn ignored() {
     let world = World::new();
     let test = json!({ "Service": "Amazon S3", "Event": "s3:TestEvent", "Bucket": "canary", "RequestId": "canary" });
-    for consumer in opening(&world) {
+    for consumer in envelope_bench(&world) {
         world.invoke(&consumer, [test.to_string()]).await;
     }
 }

@@ -3,7 +3,7 @@
 
 pub(crate) mod database;
 pub(crate) mod dynamodb;
-pub(crate) mod opening;
+pub(crate) mod envelope_bench;
 pub(crate) mod process;
 pub(crate) mod sqs;
 pub(crate) mod wire;

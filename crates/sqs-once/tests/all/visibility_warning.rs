@@ -40,7 +40,7 @@ fn delivered(bench: &Bench, id: &str, ago: Duration, receive_count: u32) -> Valu
 }
 
 fn warnings(bench: &Bench) -> Vec<Line> {
-    bench.log.take("sqs_once::batch::nearing")
+    bench.log.take("sqs_once::batch::visibility_warning")
 }
 
 #[tokio::test(start_paused = true)]

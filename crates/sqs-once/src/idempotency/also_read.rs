@@ -6,11 +6,11 @@ use crate::key::{BusinessKey, Fingerprint, ItemId, KeyError};
 use crate::store::{Claim, Item, Owner, Settlement, Settling, StoreError};
 
 use super::driver::all_of;
-use super::{Admission, Driver, Mode, Refusal, on_found, on_found_elsewhere};
+use super::{Admission, Driver, Mode, Refusal, on_found, on_found_under_other_id};
 
 /// Where a key may be known besides.
 #[derive(Clone)]
-pub(crate) struct Elsewhere {
+pub(crate) struct OtherId {
     id: ItemId,
     /// As it would stand there.
     fingerprint: Option<Fingerprint>,
@@ -18,35 +18,35 @@ pub(crate) struct Elsewhere {
 
 impl Driver {
     /// Where the key with this id may be known besides.
-    pub(crate) fn elsewhere(
+    pub(crate) fn other_id(
         &self,
         key: &BusinessKey,
         id: &ItemId,
         fingerprint: Option<&Fingerprint>,
-    ) -> Result<Option<Elsewhere>, KeyError> {
+    ) -> Result<Option<OtherId>, KeyError> {
         let Some(codec) = &self.also_read else {
             return Ok(None);
         };
-        let elsewhere = Elsewhere {
+        let other_id = OtherId {
             id: codec.item_id(key)?,
             fingerprint: fingerprint.and_then(|it| codec.fingerprint(it.clone())),
         };
         // Two codecs may agree on a key; its own claim would refuse it for ever.
-        Ok(Some(elsewhere).filter(|other| other.id != *id))
+        Ok(Some(other_id).filter(|other| other.id != *id))
     }
 
     /// Refuses what was admitted and is known under its other id.
     ///
     /// Reads only after the claims were answered: of two versions that each claim under their own id and then read
     /// the other's, one at least sees the other.
-    pub(super) async fn look_elsewhere(
+    pub(super) async fn check_other_ids(
         &self,
         claims: &mut [Claim],
-        elsewhere: &[Option<Elsewhere>],
+        other_id: &[Option<OtherId>],
         answers: &mut [Result<Admission, StoreError>],
     ) {
         let admitted = |answer: &Result<_, _>| matches!(answer, Ok(Admission::Run { .. }));
-        let wanted = answers.iter().zip(elsewhere);
+        let wanted = answers.iter().zip(other_id);
         let wanted = wanted.filter(|(answer, _)| admitted(answer));
         // Two keys may have one id in the other codec, and a request takes each id once.
         let mut ids: Vec<_> = wanted
@@ -60,7 +60,7 @@ impl Driver {
         let found = all_of(ids.len(), self.store.read(&ids).await);
         let found: HashMap<_, _> = ids.iter().zip(found).collect();
         let mut settlements = Vec::new();
-        for ((claim, other), answer) in claims.iter_mut().zip(elsewhere).zip(answers) {
+        for ((claim, other), answer) in claims.iter_mut().zip(other_id).zip(answers) {
             let found = other
                 .as_ref()
                 .and_then(|other| Some((other, found.get(&other.id)?)));
@@ -94,7 +94,7 @@ impl Driver {
         }
     }
 
-    fn refused_elsewhere(&self, claim: &Claim, other: &Elsewhere, item: &Item) -> Option<Refusal> {
+    fn refused_elsewhere(&self, claim: &Claim, other: &OtherId, item: &Item) -> Option<Refusal> {
         let claim = Claim {
             fingerprint: other.fingerprint.clone(),
             ..claim.clone()
@@ -104,7 +104,7 @@ impl Driver {
                 Admission::Refused(refusal) => Some(refusal),
                 Admission::Run { .. } => None,
             },
-            _ => on_found_elsewhere(&claim, item),
+            _ => on_found_under_other_id(&claim, item),
         }
     }
 

@@ -1,4 +1,4 @@
-//! One promise on trial: a key of its own, and what the store must answer for it.
+//! One scenario of the suite: a key of its own, and what the store must answer for it.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -23,27 +23,27 @@ pub(super) const RETENTION: Duration = Duration::from_secs(28 * 24 * 3600);
 
 /// How entries travel: a store may take another way with a lone entry than with several.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Road {
+pub(super) enum Grouping {
     /// A slice of one.
     Alone,
     /// A slice of two, behind an entry for a key that nobody else uses.
-    InCompany,
+    Grouped,
     /// A slice of one, and commits in a transaction of which they are all.
-    Atomically,
+    InTransaction,
 }
 
-pub(super) struct Trial<'a, F> {
+pub(super) struct Scenario<'a, F> {
     fixture: &'a F,
-    road: Road,
+    grouping: Grouping,
     promise: &'static str,
     pub(super) id: ItemId,
 }
 
-impl<'a, F: Fixture> Trial<'a, F> {
-    pub(super) fn new(fixture: &'a F, road: Road, promise: &'static str) -> Self {
+impl<'a, F: Fixture> Scenario<'a, F> {
+    pub(super) fn new(fixture: &'a F, grouping: Grouping, promise: &'static str) -> Self {
         Self {
             fixture,
-            road,
+            grouping,
             promise,
             id: new_id(),
         }
@@ -209,11 +209,11 @@ impl<'a, F: Fixture> Trial<'a, F> {
     /// Sends a claim, and once more over what refused it, as consumers do.
     pub(super) async fn send(&self, claim: &Claim) -> Claimed {
         let store = self.fixture.store();
-        match self.road {
-            Road::Alone | Road::Atomically => {
+        match self.grouping {
+            Grouping::Alone | Grouping::InTransaction => {
                 self.only(idempotency::claim(store, std::slice::from_ref(claim)).await)
             }
-            Road::InCompany => {
+            Grouping::Grouped => {
                 let company = claim_of(new_id(), claim.now);
                 self.last(idempotency::claim(store, &[company, claim.clone()]).await)
             }
@@ -223,11 +223,11 @@ impl<'a, F: Fixture> Trial<'a, F> {
     /// Sends a claim as it is.
     pub(super) async fn send_once(&self, claim: &Claim) -> Claimed {
         let store = self.fixture.store();
-        match self.road {
-            Road::Alone | Road::Atomically => {
+        match self.grouping {
+            Grouping::Alone | Grouping::InTransaction => {
                 self.only(store.claim(std::slice::from_ref(claim)).await)
             }
-            Road::InCompany => {
+            Grouping::Grouped => {
                 let company = claim_of(new_id(), claim.now);
                 self.last(store.claim(&[company, claim.clone()]).await)
             }
@@ -236,8 +236,8 @@ impl<'a, F: Fixture> Trial<'a, F> {
 
     async fn settle(&self, settlement: &Settlement) -> Settled {
         let store = self.fixture.store();
-        match (self.road, store.atomic_writes()) {
-            (Road::Atomically, Some(atomic))
+        match (self.grouping, store.atomic_writes()) {
+            (Grouping::InTransaction, Some(atomic))
                 if matches!(settlement.settling, Settling::Commit(_)) =>
             {
                 match self.answered(atomic.commit(settlement, &Writes::new()).await) {
@@ -248,10 +248,10 @@ impl<'a, F: Fixture> Trial<'a, F> {
                     }
                 }
             }
-            (Road::Alone | Road::Atomically, _) => {
+            (Grouping::Alone | Grouping::InTransaction, _) => {
                 self.only(store.settle(std::slice::from_ref(settlement)).await)
             }
-            (Road::InCompany, _) => {
+            (Grouping::Grouped, _) => {
                 let company = settlement_of(&claim_of(new_id(), NOW), Settling::Release);
                 self.last(store.settle(&[company, settlement.clone()]).await)
             }
@@ -282,7 +282,7 @@ impl<'a, F: Fixture> Trial<'a, F> {
     fn broken(&self, what: &str, found: &dyn Debug) -> ! {
         panic!(
             "promise broken: {} ({what}, entries sent {:?}): {found:?}",
-            self.promise, self.road
+            self.promise, self.grouping
         )
     }
 }

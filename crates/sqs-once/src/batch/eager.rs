@@ -1,12 +1,12 @@
-//! Requests under way to the store.
+//! Requests to the store that start at once.
 
 use std::future::{Future, ready};
 
 use futures_util::future::{BoxFuture, FutureExt};
 
-/// A request that is sent at once, so that it is under way while the next one is put together. Whoever
-/// takes it polls it again, and is woken from then on.
-pub(super) fn begun<'a, T: Send + 'a>(
+/// Starts a request at once, so that it is in flight while the next one is built. The caller polls it to its end and is
+/// woken from then on.
+pub(super) fn started<'a, T: Send + 'a>(
     request: impl Future<Output = T> + Send + 'a,
 ) -> BoxFuture<'a, T> {
     let mut request = request.boxed();

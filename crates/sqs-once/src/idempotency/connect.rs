@@ -21,7 +21,7 @@ impl Driver {
     ///
     /// Trouble keeps nothing from starting: it may be over with the first claim, and if not, each record
     /// says why it failed.
-    pub(crate) async fn open(&self) {
+    pub(crate) async fn connect(&self) {
         // Nobody's key: neither a hash nor, as a readable one is, with a `:` in it.
         let id = ItemId::from_stored(format!("{}#start", self.namespace.as_str()));
         let ids = [id];

@@ -24,13 +24,16 @@ pub(crate) type Given = (
     Option<S3Object>,
 );
 
-pub(crate) struct Opening {
+pub(crate) struct EnvelopeBench {
     pub(crate) bench: Bench,
     pub(crate) consumer: Consumer,
     given: Arc<Mutex<Vec<Given>>>,
 }
 
-pub(crate) fn opening(envelope: impl Envelope, key: impl KeyExtractor<String>) -> Opening {
+pub(crate) fn envelope_bench(
+    envelope: impl Envelope,
+    key: impl KeyExtractor<String>,
+) -> EnvelopeBench {
     let bench = Bench::new();
     let given = Arc::new(Mutex::new(Vec::new()));
     let noting = {
@@ -42,7 +45,7 @@ pub(crate) fn opening(envelope: impl Envelope, key: impl KeyExtractor<String>) -
             },
         )
     };
-    Opening {
+    EnvelopeBench {
         consumer: bench.consumer(noting),
         bench,
         given,
@@ -55,7 +58,7 @@ pub(crate) fn whole(text: &String) -> String {
     text.clone()
 }
 
-impl Opening {
+impl EnvelopeBench {
     /// The outcome and the reason of each record, in the batch's order.
     pub(crate) async fn ends(&self, event: Value) -> Vec<(String, String)> {
         let ids = event["Records"].as_array().unwrap().clone();

@@ -13,7 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "happened", rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Happening {
+pub enum LocalEvent {
     /// A queue took a message.
     Sent {
         /// The queue.
@@ -164,7 +164,7 @@ pub enum Answer {
 }
 
 /// Who is told of what happens. It is called while the queues are locked: it must not wait, nor look at them.
-pub type Observer = Arc<dyn Fn(SystemTime, &Happening) + Send + Sync>;
+pub type Observer = Arc<dyn Fn(SystemTime, &LocalEvent) + Send + Sync>;
 
 fn millis<S: Serializer>(time: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
