@@ -37,8 +37,8 @@ NEXT_TO = {
     " transactional_settings transactions writes",
     "idempotency/cache.rs": "cache",
     "idempotency/driver.rs": "batch transactional writes recorded transactions store_trouble",
-    "idempotency/elsewhere.rs": "also_read",
-    "idempotency/opening.rs": "start store_trouble",
+    "idempotency/also_read.rs": "also_read",
+    "idempotency/connect.rs": "start store_trouble",
     "idempotency/protocol.rs": "protocol_decisions",
     "idempotency/settings.rs": "transactional_settings start also_read",
 }

@@ -349,3 +349,29 @@ fn every_error_of_the_library_is_in_troubleshooting() {
         missing.join("\n")
     );
 }
+
+#[test]
+fn the_path_of_a_record_names_files_and_functions_that_exist() {
+    let page = read(&root().join("CONTRIBUTING.md"));
+    let (_, path) = page.split_once("## The path of one record").unwrap();
+    let path = plain(path.split("\n## ").next().unwrap());
+    let mut steps = 0;
+    let mut file = String::new();
+    let words: Vec<&str> = path.split('`').collect();
+    for pair in words.chunks(2) {
+        let [_, name] = pair else { continue };
+        if name.ends_with(".rs") {
+            file = read(&root().join(name));
+            continue;
+        }
+        let (owner, function) = name.rsplit_once("::").unwrap_or(("", name));
+        assert!(
+            file.contains(&format!("fn {function}(")) || file.contains(&format!("fn {function}<")),
+            "no function {name}"
+        );
+        let owner = owner.rsplit("::").next().unwrap();
+        assert!(file.contains(owner), "no {owner} in the file of {name}");
+        steps += 1;
+    }
+    assert!(steps > 10, "only {steps} functions were found");
+}
