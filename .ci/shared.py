@@ -7,9 +7,10 @@ import subprocess
 from local import ROOT
 
 
-def add_shared(folder, edges):
+def add_shared(folder, edges, of_all=False):
     """Adds a package `shared` to the workspace in `folder`. Its dependencies have the features that our workspace gives
-    them: what is built with the same features is the same. `edges` are the kinds of dependencies that will be built."""
+    them: what is built with the same features is the same. `edges` are the kinds of dependencies that will be built.
+    With `of_all` that holds whatever features of the workspace's packages are chosen later."""
     ours = features(ROOT, "normal,dev")
     shared = folder / "shared"
     (shared / "src").mkdir(parents=True)
@@ -27,6 +28,8 @@ def add_shared(folder, edges):
         shutil.copy(ROOT / "Cargo.lock", folder)
         theirs = features(folder, edges)
         again = {package for package, chosen in theirs.items() if ours.get(package) != chosen}
+        if of_all:
+            again |= (theirs.keys() & ours.keys()) - wanted.keys()
         if not again:
             return
         wanted |= {package: ours[package] for package in theirs if package in ours}

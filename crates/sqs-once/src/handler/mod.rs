@@ -36,7 +36,7 @@ pub(crate) use reader::Reader;
 /// An async function that handles one record.
 ///
 /// Its first argument is the payload; up to eight extractors ([`FromRecord`]) may follow. It returns
-/// something that is [`IntoOutcome`]: usually `Result<(), HandlerError>`, a [`Recorded`] result, or
+/// something that is [`IntoOutcome`]: usually `Result<(), HandlerError>`, a [`Recorded`](crate::Recorded) result, or
 /// [`Writes`](crate::Writes).
 ///
 /// ```
@@ -125,7 +125,7 @@ pub(crate) use reader::Reader;
 ///
 /// Nothing stops that thread. When the consumer cancels the handler, the record fails, its claim is left to lapse, and
 /// the work goes on. The consumer takes no other event until the work has ended, and Lambda ends the process at the
-/// function's timeout: see [`spawn_blocking`]. Give the work an end of its own, no later than [`Remaining`] says, as a
+/// function's timeout: see [`spawn_blocking`](crate::spawn_blocking). Give the work an end of its own, no later than [`Remaining`] says, as a
 /// timeout of its client or a check in its loop: then the process lives on. Pass the [`IdempotencyToken`] on, by which
 /// the receiver recognises the repetition.
 #[diagnostic::on_unimplemented(

@@ -13,7 +13,7 @@ use super::{Envelope, EnvelopeError, Opened};
 /// [`Outcome::Ignored`](crate::telemetry::Outcome::Ignored). A notification of several records, which S3 may send
 /// though it does not, is terminal: read it whole, without this envelope.
 ///
-/// S3 may deliver a notification more than once. [`S3EventId`] is the key that recognises it:
+/// S3 may deliver a notification more than once. [`S3EventId`](crate::key::S3EventId) is the key that recognises it:
 ///
 /// ```
 /// use serde::de::IgnoredAny;
