@@ -1,0 +1,62 @@
+"""Compares the public API of each library with its committed listing. `--write` writes the listings.
+
+rustdoc's JSON is not stable: only the compiler that is named in listings/RUSTC is checked."""
+
+import difflib
+import os
+import subprocess
+import sys
+
+from local import OUT, ROOT, TARGET, built
+from release import LIBRARIES
+
+LISTINGS = ROOT / "verification" / "public-api" / "listings"
+# Only rustdoc itself may use its unstable output: another environment for cargo would build everything again.
+WRAPPER = '#!/bin/sh\nRUSTC_BOOTSTRAP=1 exec "${REAL_RUSTDOC:-rustdoc}" "$@"\n'
+
+
+def compiler():
+    return subprocess.run(["rustc", "--version"], check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def document():
+    """Has rustdoc write its JSON, with the features and dependencies that the other checks have built."""
+    wrapper = OUT / "rustdoc"
+    wrapper.write_text(WRAPPER)
+    wrapper.chmod(0o755)
+    flags = "-Zunstable-options --output-format=json --cap-lints=allow"
+    command = ["cargo", "doc", "--quiet", "--workspace", "--no-deps", "--all-features", "--lib"]
+    subprocess.run(command, cwd=ROOT, env={**os.environ, "RUSTDOC": str(wrapper), "RUSTDOCFLAGS": flags}, check=True)
+
+
+def listing(library):
+    json = TARGET / "doc" / f"{library.replace('-', '_')}.json"
+    return subprocess.run([built("public-api-listing"), json], check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def main():
+    writes = sys.argv[1:] == ["--write"]
+    recorded = LISTINGS / "RUSTC"
+    if writes:
+        recorded.write_text(compiler())
+    elif recorded.read_text() != compiler():
+        print(f"NOT CHECKED: the listings are of {recorded.read_text().strip()}, and this is {compiler().strip()}")
+        return
+    document()
+    changed = False
+    for library in LIBRARIES:
+        file, now = LISTINGS / f"{library}.txt", listing(library)
+        if writes:
+            file.write_text(now)
+        before = file.read_text()
+        names = f"{file.relative_to(ROOT)}", "the code"
+        difference = list(difflib.unified_diff(before.splitlines(), now.splitlines(), *names, n=0, lineterm=""))
+        print(*difference, sep="\n", end="\n" if difference else "")
+        print(f"{library}: {len(now.splitlines())} public items")
+        changed |= bool(difference)
+    if changed:
+        raise SystemExit("the public API has changed: python3 .ci/public_api.py --write, and say so in CHANGELOG.md")
+
+
+if __name__ == "__main__":
+    main()
