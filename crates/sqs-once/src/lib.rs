@@ -141,34 +141,3 @@ pub use store::{DynamoDbStore, MemoryStore, Writes};
 #[cfg(feature = "jmespath")]
 #[doc(hidden)]
 pub use key::JmesPath;
-#[doc(hidden)]
-pub use {
-    body::{
-        Auto, Bytes, Decode, DecodeError, Envelope, EnvelopeError, EventBridge, Json, Opened, S3,
-        Sns, Text,
-    },
-    extract::{
-        Attempt, BatchParts, CorrelationId, EventBridgeMeta, FromBatch, FromRecord, Key, Message,
-        MessageMeta, RecordParts, S3Object, SnsMeta,
-    },
-    handler::{BatchHandler, BatchRecord, Done, Handler, IntoBatchOutcome, IntoOutcome},
-    hook::{InvalidRecord, RecordEnd},
-    key::{
-        EventBridgeId, JsonPointer, KeyError, KeyExtractor, MessageAttribute, MessageGroup,
-        MessageId, ProducerKey, S3EventId, SnsMessageId, SystemAttribute,
-    },
-    policy::{
-        AfterDeadLetter, Cache, Disposition, FifoFailure, InProgress, MissingKey, Mode,
-        PayloadMismatch, Requests,
-    },
-    random::{OsRandom, Random},
-    store::Store,
-    telemetry::{Metrics, Outcome},
-    time::{Clock, SystemClock, Timestamp},
-};
-#[cfg(feature = "sqs")]
-#[doc(hidden)]
-pub use {
-    policy::Backoff,
-    producer::{Outgoing, OutgoingError, Sendable},
-};

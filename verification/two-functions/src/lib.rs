@@ -1,7 +1,8 @@
 //! A handler of a library, and how a function of this package tells what namespaces its handlers have.
 
+use sqs_once::extract::Key;
 use sqs_once::testing::{Bench, Event};
-use sqs_once::{Consumer, Key, MemoryStore};
+use sqs_once::{Consumer, MemoryStore};
 
 /// A handler in the root of the library, which has the binary's name.
 #[sqs_once::handler(key = order["id"].as_str())]

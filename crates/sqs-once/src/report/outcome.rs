@@ -9,7 +9,7 @@ pub enum Outcome {
     Processed,
     /// The event was handled before. Acknowledged.
     Duplicate,
-    /// Its [`Envelope`](crate::Envelope) found no event in it, such as in S3's test event. Acknowledged without a
+    /// Its [`Envelope`](crate::body::Envelope) found no event in it, such as in S3's test event. Acknowledged without a
     /// handler.
     Ignored,
     /// Another worker has claimed its key. Returned to the queue.
