@@ -10,7 +10,7 @@ CONSUMER = [
     f"{SOURCES}/{module}" for module in ("batch", "consumer", "disposition", "handler", "idempotency", "key", "record", "report", "store")
 ]
 EFFECTS = {
-    "dynamodb": ("sqs-once", "on DynamoDB, half of them with `claim = first`"),
+    "dynamodb": ("sqs-once", "on DynamoDB, half of them with `mode = claim_first`"),
     "postgres": ("sqs-once-postgres", "on PostgreSQL"),
 }
 

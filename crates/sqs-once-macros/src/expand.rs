@@ -22,7 +22,7 @@ pub(crate) fn handler(kind: Kind, attribute: TokenStream, item: TokenStream) -> 
 /// The type beside the function.
 fn companion(kind: Kind, attribute: TokenStream, function: &ItemFn) -> TokenStream {
     let signature = Signature::of(kind, function);
-    let options = syn::parse2::<Options>(attribute);
+    let options = Options::of(&function.sig.ident, attribute);
     let (signature, mut options) = match (signature, options) {
         (Ok(signature), Ok(options)) => (signature, options),
         (Ok(signature), Err(error)) => return with_stub(function, signature.state(), &error),
@@ -170,10 +170,20 @@ fn body(
             (Some(key_type), key)
         }
     };
-    let (fingerprint_fn, fingerprint) =
-        fingerprint.map_or_else(Default::default, |part| payload_fingerprint(payload, part));
+    let start = options.start(payload);
+    let keyed = quote!(#start.key(#key));
+    let (fingerprint_fn, keyed) = match fingerprint {
+        None => (None, keyed),
+        Some(Key::Extractor(function)) => (None, quote!(#keyed.fingerprint(#function))),
+        Some(Key::OfPayload(pattern, part)) => {
+            let function = payload_fingerprint(payload, pattern, part);
+            let keyed =
+                quote!(::sqs_once::__private::fingerprint_with(#keyed, sqs_once_fingerprint));
+            (Some(function), keyed)
+        }
+    };
     let declared_name = name.unraw().to_string();
-    let (start, settings) = (options.start(payload), &options.settings);
+    let settings = &options.settings;
     // An error about the handler as a whole underlines its name.
     let inferred = Token![_](name.span());
     let handler = match signature.kind {
@@ -183,18 +193,18 @@ fn body(
     quote! {
         #key_type
         #fingerprint_fn
-        #start
-            .key(#key)
-            #fingerprint
-            .declared(
+        ::sqs_once::__private::#handler::<#state, #inferred, _, _, _>(
+            ::sqs_once::__private::declared(
+                #keyed,
                 ::core::env!("CARGO_PKG_NAME"),
                 ::core::option_env!("CARGO_BIN_NAME"),
                 ::core::module_path!(),
                 ::core::any::type_name::<#name>(),
                 #declared_name,
             )
-            #(#settings)*
-            .#handler::<#state, #inferred, _>(#name)
+            #(#settings)*,
+            #name,
+        )
     }
 }
 
@@ -219,20 +229,15 @@ fn payload_key(payload: &Type, pattern: &Pat, expr: &Expr) -> (TokenStream, Toke
     (key_type, quote!(SqsOncePayloadKey))
 }
 
-/// A function that takes the fingerprint of `part`, where that is an expression, and the call that
-/// sets it.
-fn payload_fingerprint(payload: &Type, part: &Key) -> (TokenStream, TokenStream) {
-    let (pattern, part) = match part {
-        Key::Extractor(function) => return (TokenStream::new(), quote!(.fingerprint(#function))),
-        Key::OfPayload(pattern, expr) => (pattern, by_reference(expr)),
-    };
-    let function = quote! {
+/// A function that takes the fingerprint of `part`. The part may borrow from the payload.
+fn payload_fingerprint(payload: &Type, pattern: &Pat, part: &Expr) -> TokenStream {
+    let part = by_reference(part);
+    quote! {
         #[allow(unused_variables, clippy::trivially_copy_pass_by_ref)]
         fn sqs_once_fingerprint(
             #pattern: &#payload,
         ) -> ::core::result::Result<::sqs_once::key::Fingerprint, ::sqs_once::key::KeyError> {
             ::sqs_once::key::Fingerprint::of(#part)
         }
-    };
-    (function, quote!(.fingerprint_with(sqs_once_fingerprint)))
+    }
 }

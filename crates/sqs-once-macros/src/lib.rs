@@ -55,37 +55,34 @@ use crate::signature::Kind;
 /// | `key = order.order_id` | what makes two messages the same event | required |
 /// | `decode = Text` | how the body becomes the payload: `Json`, `Text`, `Bytes`, or a `Decode` of your own | `Json` |
 /// | `envelope = (Sns, EventBridge)` | what is wrapped around the payload: `Sns`, `EventBridge`, `S3`, a tuple of them, outermost first, `Auto`, or an `Envelope` of your own | none: the body is the payload |
-/// | `correlation_id = request_id` | the record's correlation id: a function of the `Message` that gives an `Option<String>` | an attribute, else the envelope's id, else the trace |
 /// | `namespace = "payments"` | keeps this consumer's keys apart from others in the table; 1 to 255 bytes, no `#` | `SQS_ONCE_NAMESPACE`, else package and function, `payments.charge`, for a function in the root of the binary named after its package; required elsewhere |
-/// | `concurrency = 16` | how many records run at once, at least 1; with a transaction each, where the handler takes one | `SQS_ONCE_CONCURRENCY`, else 10 |
-/// | `lease_margin = "3s"` | how long a claim outlives the function's deadline | `SQS_ONCE_LEASE_MARGIN`, else `3s` |
-/// | `deadline_margin = "1s"` | how long before the function's deadline handlers are cancelled, so that the answer goes out in time; more than zero | `SQS_ONCE_DEADLINE_MARGIN`, else `1s` or a tenth of the time, whichever is less |
-/// | `record_timeout = "10s"` | how long one handler may run; more than zero | until the deadline is near |
-/// | `retain = "28d"` | how long a duplicate is recognised; `1s` at least | `SQS_ONCE_RETENTION`, else `28d` |
-/// | `mode = record_after` | `claim_first`: claim the key, work, record. `record_after`: work, then record; concurrent duplicates may both run, so the handler must be idempotent itself. `transactional`: work, whose effect commits with its record | `claim_first`; `transactional` for handlers that return `Writes` or take a transaction, and only for these |
-/// | `claim = first` | for a handler that returns `Writes`: claims the key before, so that its computation runs for one delivery at a time, and costs one more write | the key is claimed with the writes |
 /// | `fingerprint = order.amount_cents` | what tells two messages with one key apart: an expression over the payload, like the key, or a function of it | the whole body |
-/// | `payload_mismatch = reject` | what becomes of a message that differs: `warn`: a duplicate, with a warning; `reject`: failed; `ignore`: nothing is compared or stored | `warn` |
-/// | `missing_key = retry` | what becomes of a record without a key: `terminal`; `retry`; `process_unprotected`: it runs, without a claim, on every delivery, which a handler that returns `Writes` or takes a transaction can't have | `terminal` |
-/// | `key_codec = keys_of_python()` | a `KeyCodec`: under which ids the table keeps the keys, such as those of Powertools | this library's own |
-/// | `key_secret = secret()` | a `KeySecret`: hashes the keys and fingerprints with it, so that readers of the table can't guess them | the secret that `SQS_ONCE_KEY_SECRET_ARN` names, else none |
-/// | `also_read = keys_before()` | a `KeyCodec` or a `Namespace`: where else a key may be known, while either changes | nowhere |
-/// | `readable_keys = true` | whether the table shows keys as they are; switching forgets every key | `false`: it holds hashes |
-/// | `cache = 1000` | how many completed keys a process remembers, for 5 minutes each, so that their duplicates cost no request; at least 1. `cache = (1000, "1m")`: for another time | none |
-/// | `requests = single` | how many keys a request to the store carries: `batched`: up to 25; `single`: one | `batched` |
-/// | `in_progress = wait("5s")` | what becomes of a record whose key another worker has: `return_to_queue`, or `wait` so long at most for the other to finish | `return_to_queue` |
-/// | `fifo = return_batch` | what else of a FIFO queue's batch is returned when a record fails: `return_group`: the rest of its message group; `return_batch`, or `strict`: everything not started yet | `return_group` |
-/// | `raise_on_total_failure = true` | whether the invocation fails when every record of its batch did | `false` |
-/// | `on_success = reply` | an async function of a `RecordEnd` that gives a `Result<(), HandlerError>`: called when a record's effect is on record | none |
-/// | `on_duplicate = reply` | the same for a record whose event was handled before | none |
-/// | `on_failure = alarm` | the same for a record that failed or is terminal | none |
-/// | `backoff = exponential("2s", "15m")` | how long failed records stay away from the function: the floor, doubled with every delivery up to the ceiling (feature `sqs`) | until the queue's visibility timeout ends |
-/// | `after_dead_letter = go_on` | what becomes of the rest of a FIFO message group when a record of it was moved to the dead-letter queue: `stop`, or `go_on` (feature `sqs`) | `stop` |
-/// | `state = App` | the consumer's state, when no argument is a `State<App>` but an extractor of your own wants it | the type in `State<…>`, else `()` |
+/// | `mode = record_after` | `claim_first`, `record_after` or `transactional`: see [`Mode`] | `claim_first`; `transactional` for handlers that return `Writes` or take a transaction |
+/// | `state = App` | the type of the consumer's state, where no argument is a `State<App>` | the type in `State<…>`, else `()` |
 ///
-/// A duration is a whole number and a unit: `500ms`, `3s`, `5m`, `12h`, `28d`. What an option sets
-/// wins over the environment. Each is a method of the same name on `Consumer`, which says more of it
-/// (`retention` for `retain`, and the function `consumer_with` for `decode`).
+/// Every other setting is a method of [`Consumer`], and some have an environment variable. Methods win over
+/// options, and options win over the environment:
+///
+/// ```
+/// use std::time::Duration;
+///
+/// #[derive(serde::Deserialize)]
+/// struct OrderPlaced {
+///     order_id: String,
+/// }
+///
+/// #[sqs_once::handler(key = order.order_id)]
+/// async fn charge(order: OrderPlaced) {
+///     println!("charging for {}", order.order_id);
+/// }
+///
+/// let consumer = charge::consumer()
+///     .concurrency(16)
+///     .record_timeout(Duration::from_secs(10));
+/// ```
+///
+/// [`Consumer`]: ../sqs_once/struct.Consumer.html
+/// [`Mode`]: ../sqs_once/policy/enum.Mode.html
 ///
 /// # The key
 ///
@@ -99,8 +96,8 @@ use crate::signature::Kind;
 ///   `key = sqs_once::key::JsonPointer::new("/order/id")`, or several of them in a tuple.
 ///
 /// Text, integers, `bool`, `char`, bytes and `Option`s of these can be keys. Floats can't: different
-/// integers become one float. A record whose key is missing or empty is terminal, unless `missing_key`
-/// says otherwise; it never runs under another key.
+/// integers become one float. A record whose key is missing or empty is terminal, unless
+/// `Consumer::missing_key` changes that. It never runs under another key.
 ///
 /// # Errors
 ///
@@ -161,8 +158,8 @@ pub fn handler(attribute: TokenStream, item: TokenStream) -> TokenStream {
 /// `BatchOutcome` when it can't fail as a whole: `orders.all_succeeded()` when all went well. `Writes` and
 /// transactions of a store are for `handler` alone, where each record's effect commits with its own key.
 ///
-/// It takes the options of [`handler`](macro@handler). `concurrency` has no meaning for the handler's one
-/// call. `key` and `fingerprint` are made of one record's payload, and since no argument names that, they
+/// It takes the options of [`handler`](macro@handler). `Consumer::concurrency` does not apply, since the handler
+/// runs once for each batch. `key` and `fingerprint` are made of one record's payload, and since no argument names that, they
 /// do so themselves:
 ///
 /// - `key = order.order_id`, `key = (order.tenant, order.order_id)`: the name that the fields are taken

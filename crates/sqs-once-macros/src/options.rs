@@ -2,60 +2,59 @@
 
 mod values;
 
-use proc_macro2::{Span, TokenStream, TokenTree};
+use proc_macro2::{TokenStream, TokenTree};
 use quote::quote;
 use syn::ext::IdentExt;
-use syn::parse::{Parse, ParseStream};
+use syn::parse::{Parse, ParseStream, Parser};
 use syn::{Error, Expr, Ident, Result, Token, Type};
 
 use crate::spelling::nearest;
 
 /// Each option with a value to show in messages.
-const EXAMPLES: [(&str, &str); 30] = [
+const OPTIONS: [(&str, &str); 7] = [
     ("key", "order.order_id"),
     ("decode", "Text"),
     ("envelope", "(Sns, EventBridge)"),
-    ("correlation_id", "request_id"),
     ("namespace", "\"payments\""),
-    ("concurrency", "16"),
-    ("lease_margin", "\"3s\""),
-    ("deadline_margin", "\"1s\""),
-    ("record_timeout", "\"10s\""),
-    ("retain", "\"28d\""),
-    ("mode", "record_after"),
-    ("claim", "first"),
     ("fingerprint", "order.amount_cents"),
-    ("payload_mismatch", "reject"),
-    ("missing_key", "retry"),
-    ("readable_keys", "true"),
-    ("key_codec", "keys_of_python()"),
-    ("key_secret", "secret()"),
-    ("also_read", "keys_before()"),
-    ("cache", "1000"),
-    ("requests", "single"),
-    ("in_progress", "wait(\"5s\")"),
-    ("fifo", "return_batch"),
-    ("raise_on_total_failure", "true"),
-    ("on_success", "reply"),
-    ("on_duplicate", "reply"),
-    ("on_failure", "alarm"),
-    ("backoff", "exponential(\"2s\", \"15m\")"),
-    ("after_dead_letter", "go_on"),
+    ("mode", "record_after"),
     ("state", "App"),
 ];
 
-/// The options that `sqs-once` has only with its feature `sqs`, which is this crate's as well.
-const OF_SQS: [&str; 2] = ["backoff", "after_dead_letter"];
-
-/// What the consumer has a method for, and each deployment a value of its own in this variable.
-const OF_DEPLOYMENT: [(&str, &str); 7] = [
-    ("store", "SQS_ONCE_TABLE"),
-    ("dead_letter_queue", "SQS_ONCE_DLQ_URL"),
-    ("queue_url", "SQS_ONCE_QUEUE_URL"),
-    ("visibility_timeout", "SQS_ONCE_VISIBILITY_TIMEOUT"),
-    ("service", "SQS_ONCE_SERVICE"),
-    ("record_level", "SQS_ONCE_RECORD_LEVELS"),
-    ("metrics", "SQS_ONCE_METRICS"),
+/// The consumer's methods that are not options, each with its environment variable.
+const METHODS: [(&str, Option<&str>); 32] = [
+    ("after_answer", None),
+    ("after_dead_letter", None),
+    ("also_read", Some("SQS_ONCE_ALSO_READ")),
+    ("also_read_nothing", Some("SQS_ONCE_ALSO_READ")),
+    ("backoff", None),
+    ("cache", None),
+    ("concurrency", Some("SQS_ONCE_CONCURRENCY")),
+    ("correlation_id", None),
+    ("dead_letter_queue", Some("SQS_ONCE_DLQ_URL")),
+    ("deadline_margin", Some("SQS_ONCE_DEADLINE_MARGIN")),
+    ("fifo", None),
+    ("in_progress", None),
+    ("key_codec", None),
+    ("key_secret", Some("SQS_ONCE_KEY_SECRET_ARN")),
+    ("lease_margin", Some("SQS_ONCE_LEASE_MARGIN")),
+    ("metrics", Some("SQS_ONCE_METRICS")),
+    ("missing_key", None),
+    ("on_duplicate", None),
+    ("on_failure", None),
+    ("on_success", None),
+    ("payload_mismatch", None),
+    ("queue_url", Some("SQS_ONCE_QUEUE_URL")),
+    ("raise_on_total_failure", None),
+    ("readable_keys", None),
+    ("record_level", Some("SQS_ONCE_RECORD_LEVELS")),
+    ("record_timeout", None),
+    ("requests", None),
+    ("retention", Some("SQS_ONCE_RETENTION")),
+    ("service", Some("SQS_ONCE_SERVICE")),
+    ("sqs_client", None),
+    ("store", Some("SQS_ONCE_TABLE")),
+    ("visibility_timeout", Some("SQS_ONCE_VISIBILITY_TIMEOUT")),
 ];
 
 /// What the attribute says, checked as far as its text alone allows.
@@ -69,9 +68,15 @@ pub(crate) struct Options {
     pub(crate) settings: Vec<TokenStream>,
 }
 
-impl Parse for Options {
-    /// Reads every option it can before it fails, so that one compilation shows all mistakes.
-    fn parse(input: ParseStream<'_>) -> Result<Self> {
+impl Options {
+    /// Reads the options of `handler`: every option that it can before it fails, so that one compilation shows all
+    /// mistakes.
+    pub(crate) fn of(handler: &Ident, attribute: TokenStream) -> Result<Self> {
+        let read = |input: ParseStream<'_>| Self::read(handler, input);
+        read.parse2(attribute)
+    }
+
+    fn read(handler: &Ident, input: ParseStream<'_>) -> Result<Self> {
         let mut options = Self::default();
         let mut seen: Vec<Ident> = Vec::new();
         let mut errors: Vec<Error> = Vec::new();
@@ -83,7 +88,7 @@ impl Parse for Options {
                     format!("`{name}` is given twice: keep one of them"),
                 ));
                 skip_value(input)?;
-            } else if let Err(error) = options.read(&name, input) {
+            } else if let Err(error) = options.read_one(handler, &name, input) {
                 errors.push(error);
                 skip_value(input)?;
             }
@@ -92,16 +97,40 @@ impl Parse for Options {
                 input.parse::<Token![,]>()?;
             }
         }
-        errors.extend(two_modes(&seen));
         let combined = errors.into_iter().reduce(|mut all, error| {
             all.combine(error);
             all
         });
         combined.map_or(Ok(options), Err)
     }
-}
 
-impl Options {
+    fn read_one(&mut self, handler: &Ident, name: &Ident, input: ParseStream<'_>) -> Result<()> {
+        match &*name.to_string() {
+            "key" => self.key = Some(value(name, input)?),
+            "fingerprint" => self.fingerprint = Some(value(name, input)?),
+            "decode" => self.decode = Some(code(name, input)?),
+            "state" => self.state = Some(value(name, input)?),
+            "envelope" => {
+                let envelope = code(name, input)?;
+                self.settings.push(quote!(.#name(#envelope)));
+            }
+            "namespace" => {
+                let namespace = values::namespace(&value(name, input)?)?;
+                self.settings.push(quote!(.#name(#namespace)));
+            }
+            "mode" => {
+                let mode = values::mode(&value(name, input)?)?;
+                self.settings
+                    .push(quote!(.#name(::sqs_once::policy::Mode::#mode)));
+            }
+            unknown => {
+                let problem = not_an_option(unknown, handler);
+                return Err(Error::new(name.span(), problem));
+            }
+        }
+        Ok(())
+    }
+
     /// The call that starts the consumer.
     pub(crate) fn start(&self, payload: &Type) -> TokenStream {
         match &self.decode {
@@ -109,132 +138,6 @@ impl Options {
             None => quote!(::sqs_once::consumer::<#payload>()),
         }
     }
-
-    fn read(&mut self, name: &Ident, input: ParseStream<'_>) -> Result<()> {
-        let option = name.to_string();
-        available(name, cfg!(feature = "sqs"))?;
-        match &*option {
-            "key" => self.key = Some(value(name, input)?),
-            "fingerprint" => self.fingerprint = Some(value(name, input)?),
-            "decode" => self.decode = Some(code(name, input)?),
-            "state" => self.state = Some(value(name, input)?),
-            _ => self.settings.push(setting(name, input)?),
-        }
-        Ok(())
-    }
-}
-
-/// The method to call on the consumer for an option.
-fn setting(name: &Ident, input: ParseStream<'_>) -> Result<TokenStream> {
-    let option = name.to_string();
-    let value = || value::<Expr>(name, input);
-    Ok(match &*option {
-        "namespace" => {
-            let namespace = values::namespace(&value()?)?;
-            quote!(.namespace(#namespace))
-        }
-        "concurrency" => {
-            let concurrency = values::count(&option, &value()?, 16)?;
-            quote!(.concurrency(#concurrency))
-        }
-        "retain" => {
-            let retain = values::retain(&value()?)?;
-            quote!(.retention(#retain))
-        }
-        "lease_margin" => {
-            let margin = values::duration(&option, &value()?)?;
-            quote!(.lease_margin(#margin))
-        }
-        "deadline_margin" => {
-            let problem = "Lambda would end the function before its answer is out";
-            let margin = values::positive(&option, &value()?, problem)?;
-            quote!(.deadline_margin(#margin))
-        }
-        "record_timeout" => {
-            let problem = "every handler would be cancelled at once; without the option they may run until \
-                           the deadline is near";
-            let timeout = values::positive(&option, &value()?, problem)?;
-            quote!(.record_timeout(#timeout))
-        }
-        "mode" => {
-            let mode = values::choice(&option, &value()?, &values::MODES)?;
-            quote!(.mode(::sqs_once::policy::Mode::#mode))
-        }
-        "claim" => {
-            values::claim(&value()?)?;
-            quote!(.mode(::sqs_once::policy::Mode::ClaimFirst))
-        }
-        "payload_mismatch" => {
-            let mismatch = values::choice(&option, &value()?, &values::PAYLOAD_MISMATCHES)?;
-            quote!(.payload_mismatch(::sqs_once::policy::PayloadMismatch::#mismatch))
-        }
-        "missing_key" => {
-            let missing_key = values::choice(&option, &value()?, &values::MISSING_KEYS)?;
-            quote!(.missing_key(::sqs_once::policy::MissingKey::#missing_key))
-        }
-        "readable_keys" => {
-            let readable = values::choice(&option, &value()?, &values::SWITCH)?;
-            quote!(.readable_keys(#readable))
-        }
-        "cache" => {
-            let cache = values::cache(&value()?)?;
-            quote!(.cache(::sqs_once::policy::Cache::#cache))
-        }
-        "requests" => {
-            let requests = values::choice(&option, &value()?, &values::REQUESTS)?;
-            quote!(.requests(::sqs_once::policy::Requests::#requests))
-        }
-        "in_progress" => {
-            let policy = values::in_progress(&value()?)?;
-            quote!(.in_progress(::sqs_once::policy::InProgress::#policy))
-        }
-        "fifo" => {
-            let failure = values::choice(&option, &value()?, &values::FIFO_FAILURES)?;
-            quote!(.fifo(::sqs_once::policy::FifoFailure::#failure))
-        }
-        "raise_on_total_failure" => {
-            let raise = values::choice(&option, &value()?, &values::SWITCH)?;
-            quote!(.raise_on_total_failure(#raise))
-        }
-        "envelope" | "correlation_id" | "key_codec" | "key_secret" | "also_read" | "on_success"
-        | "on_duplicate" | "on_failure" => {
-            let code = code(name, input)?;
-            quote!(.#name(#code))
-        }
-        "backoff" => {
-            let backoff = values::backoff(&value()?)?;
-            quote!(.backoff(::sqs_once::policy::Backoff::#backoff))
-        }
-        "after_dead_letter" => {
-            let after = values::choice(&option, &value()?, &values::AFTER_DEAD_LETTERS)?;
-            quote!(.after_dead_letter(::sqs_once::policy::AfterDeadLetter::#after))
-        }
-        unknown => return Err(unknown_option(unknown, name.span())),
-    })
-}
-
-/// Refuses two options that both set the mode.
-fn two_modes(seen: &[Ident]) -> Option<Error> {
-    let claim = seen.iter().find(|name| *name == "claim")?;
-    seen.iter().find(|name| *name == "mode")?;
-    Some(Error::new(
-        claim.span(),
-        "`claim = first` is another name of `mode = claim_first`: keep one of `claim` and `mode`",
-    ))
-}
-
-/// Refuses an option that `sqs-once` was built without.
-fn available(name: &Ident, has_sqs: bool) -> Result<()> {
-    if has_sqs || !OF_SQS.iter().any(|option| name == option) {
-        return Ok(());
-    }
-    Err(Error::new(
-        name.span(),
-        format!(
-            "`{name}` needs SQS's client: enable the feature `sqs` of sqs-once in Cargo.toml, \
-             `features = [\"sqs\"]`"
-        ),
-    ))
 }
 
 fn option_name(input: ParseStream<'_>) -> Result<Ident> {
@@ -271,7 +174,7 @@ fn value<T: Parse>(name: &Ident, input: ParseStream<'_>) -> Result<T> {
 }
 
 fn example(name: &Ident) -> &'static str {
-    let example = EXAMPLES.iter().find(|(option, _)| name == option);
+    let example = OPTIONS.iter().find(|(option, _)| name == option);
     example.map_or("…", |(_, example)| example)
 }
 
@@ -283,54 +186,104 @@ fn skip_value(input: ParseStream<'_>) -> Result<()> {
     Ok(())
 }
 
-fn unknown_option(name: &str, span: Span) -> Error {
-    if let Some((_, variable)) = OF_DEPLOYMENT.iter().find(|(method, _)| *method == name) {
-        let help = format!(
-            "`{name}` is no option, since it differs from one deployment to the next: set `{variable}`, or \
-             call `.{name}(…)` on the consumer"
-        );
-        return Error::new(span, help);
+/// Tells the author of `handler` what to write in place of an option that does not exist.
+fn not_an_option(name: &str, handler: &Ident) -> String {
+    if name == "claim" {
+        return "`claim` is not an option: write `mode = claim_first`".to_owned();
     }
-    let known = EXAMPLES.map(|(option, _)| option);
-    let help = match nearest(name, known) {
-        Some(meant) => format!("did you mean `{meant}`?"),
-        None => format!("the options are `{}`", known.join("`, `")),
+    let options = OPTIONS.map(|(option, _)| option);
+    let methods = METHODS.map(|(method, _)| method);
+    let Some(meant) = nearest(name, options.into_iter().chain(methods)) else {
+        let options = options.join("`, `");
+        return format!(
+            "unknown option `{name}`: the options are `{options}`; all other settings are methods of \
+             `{handler}::consumer()`"
+        );
     };
-    Error::new(span, format!("unknown option `{name}`: {help}"))
+    let Some((_, variable)) = METHODS.iter().find(|(method, _)| *method == meant) else {
+        return format!("unknown option `{name}`: did you mean `{meant}`?");
+    };
+    let problem = match name == meant {
+        true => format!("`{name}` is a method of the consumer and not an option"),
+        false => format!("unknown option `{name}`"),
+    };
+    let feature = feature(meant).map(|feature| format!(" (feature `{feature}`)"));
+    let variable = variable.map(|variable| format!(", or set `{variable}`"));
+    format!(
+        "{problem}: call `{handler}::consumer().{meant}(…)`{}{}",
+        feature.unwrap_or_default(),
+        variable.unwrap_or_default()
+    )
+}
+
+/// The feature of `sqs-once` that a method needs.
+fn feature(method: &str) -> Option<&'static str> {
+    match method {
+        "after_answer" => Some("opentelemetry"),
+        "after_dead_letter" | "backoff" | "dead_letter_queue" | "queue_url" | "sqs_client" => {
+            Some("sqs")
+        }
+        _ => None,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test")]
 
+    use std::collections::BTreeSet;
+    use std::fs;
+
     use super::*;
+
+    const GUIDE: &str = include_str!("../../../docs/options.md");
 
     #[test]
     fn the_attributes_docs_and_the_guide_list_every_option() {
-        let pages = [
-            include_str!("lib.rs"),
-            include_str!("../../../docs/options.md"),
-        ];
-        for (option, example) in EXAMPLES {
+        for (option, example) in OPTIONS {
             let row = format!("| `{option} = {example}`");
-            for page in pages {
+            for page in [include_str!("lib.rs"), GUIDE] {
                 assert!(page.contains(&row), "a page has no row {row}");
             }
         }
     }
 
     #[test]
-    fn an_option_of_the_feature_sqs_names_the_feature_where_it_is_off() {
-        for option in OF_SQS {
-            let name = Ident::new(option, Span::call_site());
-            assert!(available(&name, true).is_ok());
-            let error = available(&name, false).unwrap_err().to_string();
-            assert!(
-                error.contains("enable the feature `sqs` of sqs-once"),
-                "{error}"
-            );
+    fn every_setting_of_the_consumer_is_an_option_or_a_method_that_messages_name() {
+        let sources = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../crates/sqs-once/src/consumer"
+        );
+        let mut setters = BTreeSet::new();
+        for file in fs::read_dir(sources).unwrap() {
+            let source = fs::read_to_string(file.unwrap().path()).unwrap();
+            for function in source.split("    pub fn ").skip(1) {
+                let signature = function.split('{').next().unwrap();
+                let name = signature.split(['(', '<']).next().unwrap();
+                if signature.contains("-> Self") {
+                    setters.insert(name.to_owned());
+                }
+            }
         }
-        let name = Ident::new("concurrency", Span::call_site());
-        assert!(available(&name, false).is_ok());
+        // Set by options, and by the testing kit.
+        for other in [
+            "envelope",
+            "fingerprint",
+            "mode",
+            "namespace",
+            "clock",
+            "random",
+        ] {
+            setters.remove(other);
+        }
+        let methods: BTreeSet<_> = METHODS.iter().map(|(name, _)| (*name).to_owned()).collect();
+        assert_eq!(methods, setters);
+    }
+
+    #[test]
+    fn the_guide_names_every_variable_that_messages_name() {
+        for variable in METHODS.iter().filter_map(|(_, variable)| *variable) {
+            assert!(GUIDE.contains(variable), "{variable}");
+        }
     }
 }

@@ -63,7 +63,7 @@
 //! | `PGSSLROOTCERT` | the system's | a file (PEM) with the certificates to trust; `sslrootcert` in the URL goes before it |
 //! | `SQS_ONCE_CONCURRENCY` | `10` | how many connections there may be: the consumer, which reads it too, runs as many handlers at once |
 //!
-//! A consumer whose concurrency is set in its code, `.concurrency(16)` or `concurrency = 16`, does not tell the store:
+//! A consumer whose concurrency is set in its code, `.concurrency(16)`, does not tell the store:
 //! [`.connections(16)`](PostgresStore::connections) on the store does.
 //!
 //! # TLS

@@ -125,6 +125,14 @@ pub mod telemetry;
 pub mod testing;
 pub mod time;
 
+/// What the output of the macros calls. Any release may change it.
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::consumer::for_macros::{
+        batch_handler_with_state, declared, fingerprint_with, handler_with_state,
+    };
+}
+
 pub use consumer::{Consumer, consumer, consumer_with};
 pub use error::{ConfigError, Error};
 pub use handler::batch::{Batch, BatchOutcome};

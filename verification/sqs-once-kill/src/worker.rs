@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use sqs_once::aws_sdk_dynamodb::types::{AttributeValue, Update};
 use sqs_once::extract::{Attempt, MessageMeta};
 use sqs_once::policy::Mode;
-use sqs_once::{Error, HandlerError, IdempotencyToken, ResultExt, State, Writes};
+use sqs_once::{Consumer, Error, HandlerError, IdempotencyToken, ResultExt, State, Writes};
 use thiserror::Error;
 
 use crate::plan::Way;
@@ -105,7 +105,7 @@ impl Ledger {
 }
 
 /// An effect that is apart from its record.
-#[sqs_once::handler(key = order.order_id, namespace = "charge", readable_keys = true)]
+#[sqs_once::handler(key = order.order_id, namespace = "charge")]
 async fn charge(
     order: Order,
     attempt: Attempt,
@@ -130,7 +130,7 @@ async fn charge(
 }
 
 /// An effect that commits with its record.
-#[sqs_once::handler(key = order.order_id, namespace = "count", readable_keys = true)]
+#[sqs_once::handler(key = order.order_id, namespace = "count")]
 async fn count(order: Order) -> Result<Writes, HandlerError> {
     if order.is_spoilt {
         return Err(Spoilt).terminal();
@@ -150,14 +150,14 @@ async fn count(order: Order) -> Result<Writes, HandlerError> {
 /// If the environment is not the run's, and whatever the Runtime API fails with.
 pub async fn run() -> Result<(), Error> {
     match setting(WAY)? {
-        Way::Transactional => sqs_once::run(count::consumer()).await,
-        Way::RecordAfter => {
-            let consumer = charge::consumer().state(Ledger::from_env()?);
-            sqs_once::run(consumer.mode(Mode::RecordAfter)).await
-        }
+        Way::Transactional => sqs_once::run(count::consumer().readable_keys(true)).await,
+        Way::RecordAfter => sqs_once::run(charging()?.mode(Mode::RecordAfter)).await,
         // Nothing is recorded where the run sets `SQS_ONCE_DISABLED`.
-        Way::ClaimFirst | Way::Fifo | Way::Unprotected => {
-            sqs_once::run(charge::consumer().state(Ledger::from_env()?)).await
-        }
+        Way::ClaimFirst | Way::Fifo | Way::Unprotected => sqs_once::run(charging()?).await,
     }
+}
+
+fn charging() -> Result<Consumer, Error> {
+    let consumer = charge::consumer().readable_keys(true);
+    Ok(consumer.state(Ledger::from_env()?))
 }

@@ -28,7 +28,7 @@ impl<T> std::fmt::Debug for Keyless<T> {
 
 /// A consumer that needs its handler next: [`Consumer::handler`].
 pub struct Keyed<T, K, S = ()> {
-    reader: Reader<T, K>,
+    pub(super) reader: Reader<T, K>,
     state: S,
 }
 
@@ -198,9 +198,7 @@ where
     }
 
     /// As [`fingerprint`](Self::fingerprint), for a part that borrows from its payload.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn fingerprint_with<F>(self, take: F) -> Self
+    pub(super) fn fingerprint_with<F>(self, take: F) -> Self
     where
         F: Fn(&T) -> Result<Fingerprint, KeyError> + Send + Sync + 'static,
     {
@@ -231,19 +229,6 @@ where
                 inner: Arc::new(bound) as Arc<dyn PrepareRecord<S>>,
                 state: keyed.state,
             }))
-        })
-    }
-
-    /// Sets a handler whose state comes later.
-    #[doc(hidden)]
-    pub fn handler_with_state<S2, H, X>(self, handler: H) -> Consumer<Ready<S2>>
-    where
-        H: Handler<T, S2, X>,
-        X: 'static,
-    {
-        self.into_phase(|keyed| {
-            let bound = Bound::<T, K, H, X>::new(keyed.reader, handler);
-            ready(Arc::new(bound))
         })
     }
 }
@@ -278,23 +263,9 @@ where
             }))
         })
     }
-
-    /// Sets a batch handler whose state comes later.
-    #[doc(hidden)]
-    pub fn batch_handler_with_state<S2, H, X>(self, handler: H) -> Consumer<Ready<S2>>
-    where
-        H: BatchHandler<T, S2, X>,
-        S2: 'static,
-        X: 'static,
-    {
-        self.into_phase(|keyed| {
-            let bound = Bound::<T, K, H, X>::new(keyed.reader, handler);
-            ready(Arc::new(WholeBatch(bound)))
-        })
-    }
 }
 
-fn ready<S>(handler: Arc<dyn PrepareRecord<S>>) -> Ready<S> {
+pub(super) fn ready<S>(handler: Arc<dyn PrepareRecord<S>>) -> Ready<S> {
     Ready { handler }
 }
 
@@ -386,7 +357,7 @@ impl<Phase> Consumer<Phase> {
         self.settings.raise_on_total_failure
     }
 
-    fn into_phase<P2>(self, phase: impl FnOnce(Phase) -> P2) -> Consumer<P2> {
+    pub(super) fn into_phase<P2>(self, phase: impl FnOnce(Phase) -> P2) -> Consumer<P2> {
         Consumer {
             phase: phase(self.phase),
             settings: self.settings,

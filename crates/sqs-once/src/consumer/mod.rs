@@ -4,6 +4,7 @@
 mod after_answer;
 mod builder;
 mod declared;
+pub(crate) mod for_macros;
 mod namesakes;
 mod options;
 mod runnable;

@@ -18,7 +18,6 @@ use crate::telemetry::Metrics;
 use crate::time::Clock;
 
 use super::Consumer;
-use super::declared::Declared;
 
 /// Settings, in any phase. What is set here wins over the environment.
 impl<Phase> Consumer<Phase> {
@@ -29,33 +28,6 @@ impl<Phase> Consumer<Phase> {
     #[must_use]
     pub fn namespace(self, namespace: &str) -> Self {
         self.set(|settings| settings.idempotency.namespace = Some(checked(namespace)))
-    }
-
-    /// Where `#[handler]` stands: the namespace follows from it, where nothing else names one.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn declared(
-        self,
-        package: &str,
-        binary: Option<&str>,
-        module: &str,
-        path: &str,
-        name: &str,
-    ) -> Self {
-        let declared = Declared {
-            package,
-            binary,
-            module,
-            path,
-            name,
-        };
-        self.set(|settings| {
-            settings.idempotency.default_namespace = Some(declared.namespace());
-            #[cfg(feature = "testing")]
-            {
-                settings.unique_namespace = declared.unique_namespace().ok();
-            }
-        })
     }
 
     /// Names the service that this consumer is a part of, in its log lines and metrics. Default:

@@ -199,6 +199,18 @@ fn a_handler_that_blocks_its_thread_does_not_hold_up_the_answer() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_lease_outlives_the_deadline_by_its_margin() {
+    let bench = Bench::new();
+    let (consumer, _) = endless(&bench);
+    let deadline = bench.clock.now() + bench.timeout;
+    let margin = Duration::from_secs(90);
+    let consumer = consumer.lease_margin(margin);
+    bench.invoke(&consumer, event([order("a")])).await;
+    let item = bench.store.item("a").unwrap();
+    assert_eq!(item.lease_until, Some(deadline + margin));
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_absurd_deadline_locks_no_key_for_longer_than_a_day() {
     let bench = Bench::new();
     let (consumer, _) = endless(&bench);

@@ -460,7 +460,7 @@ async fn hooks_get_what_was_recorded_with_the_writes() {
 
 #[tokio::test(start_paused = true)]
 async fn the_attribute_claims_first_when_it_says_so() {
-    #[sqs_once::handler(key = order.id, claim = first)]
+    #[sqs_once::handler(key = order.id, mode = claim_first)]
     async fn claimed(order: Order) -> Writes {
         Writes::new().update(update(&order.id))
     }

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use sqs_once::extract::Key;
 use sqs_once::key::Namespace;
+use sqs_once::policy::PayloadMismatch;
 use sqs_once::store::Status;
 use sqs_once::time::{Clock, Timestamp};
 use sqs_once::{
@@ -147,24 +148,7 @@ async fn the_namespace_is_the_attributes_unless_code_sets_another() {
     assert!(namespaces.eq(expected), "{notes:?}");
 }
 
-#[handler(key = order.id, lease_margin = "90s", retain = "2d", namespace = "macros")]
-async fn tuned(order: OrderPlaced, key: Key, State(app): State<App>) {
-    let claim = app.store.get(key.item_id()).unwrap();
-    assert_eq!(claim.lease_until, Some(DEADLINE + Duration::from_secs(90)));
-    app.note(order.id);
-}
-
-#[tokio::test]
-async fn a_claim_keeps_to_the_options_for_its_lease_and_retention() {
-    let app = App::default();
-    let failed = app
-        .invoke(tuned::consumer().state(app.clone()), [json!({ "id": "1" })])
-        .await;
-    assert!(failed.is_empty());
-    assert_eq!(app.notes(), ["1"]);
-}
-
-#[handler(key = order.id, retain = "2d", mode = record_after, namespace = "macros")]
+#[handler(key = order.id, mode = record_after, namespace = "macros")]
 async fn recorded_after(order: OrderPlaced, key: Key, State(app): State<App>) {
     drop(order);
     assert_eq!(app.store.get(key.item_id()), None);
@@ -175,6 +159,7 @@ async fn recorded_after(order: OrderPlaced, key: Key, State(app): State<App>) {
 async fn with_record_after_the_key_is_written_when_the_work_is_done_and_kept_as_long_as_given() {
     let app = App::default();
     let consumer = recorded_after::consumer().state(app.clone());
+    let consumer = consumer.retention(2 * DAY);
     let failed = app.invoke(consumer, [json!({ "id": "1" })]).await;
     assert!(failed.is_empty());
     let id = sqs_once::key::ItemId::from_stored(app.notes().remove(0));
@@ -183,27 +168,7 @@ async fn with_record_after_the_key_is_written_when_the_work_is_done_and_kept_as_
     assert_eq!(item.expiration, Some(NOW + 2 * DAY));
 }
 
-#[handler(key = order.id, concurrency = 1, namespace = "macros")]
-async fn one_at_a_time(order: OrderPlaced, State(app): State<App>) {
-    app.note(format!("{} starts", order.id));
-    tokio::task::yield_now().await;
-    app.note(format!("{} ends", order.id));
-}
-
-#[tokio::test]
-async fn no_more_records_run_at_once_than_the_option_says() {
-    let app = App::default();
-    let bodies = ["1", "2", "3"].map(|id| json!({ "id": id }));
-    app.invoke(one_at_a_time::consumer().state(app.clone()), bodies)
-        .await;
-    let notes = app.notes();
-    assert_eq!(notes.len(), 6);
-    for pair in notes.chunks(2) {
-        assert_eq!(pair[0].replace("starts", "ends"), pair[1], "{notes:?}");
-    }
-}
-
-#[handler(key = order.tenant, fingerprint = order.id, payload_mismatch = reject, namespace = "macros")]
+#[handler(key = order.tenant, fingerprint = order.id, namespace = "macros")]
 async fn compared(order: OrderPlaced, State(app): State<App>) {
     app.note(order.id);
 }
@@ -216,32 +181,11 @@ async fn a_fingerprint_over_the_payload_decides_which_messages_differ() {
         json!({ "tenant": "a", "id": "1", "sent_at": 2 }),
         json!({ "tenant": "a", "id": "2", "sent_at": 1 }),
     ];
-    let failed = app
-        .invoke(compared::consumer().state(app.clone()), bodies)
-        .await;
+    let consumer = compared::consumer().state(app.clone());
+    let consumer = consumer.payload_mismatch(PayloadMismatch::Reject);
+    let failed = app.invoke(consumer, bodies).await;
     assert_eq!(failed, ["2"]);
     assert_eq!(app.notes(), ["1"]);
-}
-
-#[handler(key = order.tenant, payload_mismatch = ignore, missing_key = process_unprotected, namespace = "macros")]
-async fn lenient(order: OrderPlaced, State(app): State<App>) {
-    app.note(order.id);
-}
-
-#[tokio::test]
-async fn the_policies_for_missing_keys_and_other_payloads_are_the_attributes() {
-    let app = App::default();
-    let bodies = [
-        json!({ "id": "1" }),
-        json!({ "tenant": "a", "id": "2" }),
-        json!({ "tenant": "a", "id": "3" }),
-        json!({ "id": "4" }),
-    ];
-    let consumer = lenient::consumer().state(app.clone());
-    assert!(app.invoke(consumer, bodies).await.is_empty());
-    let mut notes = app.notes();
-    notes.sort();
-    assert_eq!(notes, ["1", "2", "4"]);
 }
 
 /// A payload that is its own key.

@@ -132,7 +132,7 @@ fn the_examples_of_the_macros_compile() {
         .filter_map(|line| Some(line.strip_prefix("///")?.trim_start().to_owned() + "\n"))
         .collect();
     let examples: Vec<_> = docs.split("```\n").skip(1).step_by(2).collect();
-    assert_eq!(examples.len(), 3);
+    assert_eq!(examples.len(), 4);
     for (at, example) in examples.into_iter().enumerate() {
         compiles(
             &format!("macros_{at}"),

@@ -44,15 +44,9 @@ pub struct OrderPlaced {
 /// The public part of a crate.
 pub mod orders {
     use sqs_once::body::{EventBridge, Json, Sns};
-    use sqs_once::hook::RecordEnd;
     use sqs_once::{HandlerError, State, handler};
 
     use super::OrderPlaced;
-
-    async fn reply(end: RecordEnd) -> Result<(), HandlerError> {
-        drop(std::future::ready(end.recorded::<String>()).await?);
-        Ok(())
-    }
 
     /// Charges.
     ///
@@ -61,29 +55,11 @@ pub mod orders {
     #[handler(
         key = (order.tenant, order.order_id),
         namespace = "orders",
-        concurrency = 4,
-        lease_margin = "3s",
-        retain = "2d",
         mode = record_after,
         fingerprint = (order.order_id, order.tenant),
-        payload_mismatch = reject,
-        missing_key = retry,
-        record_timeout = "10s",
-        deadline_margin = "1s",
-        in_progress = wait("5s"),
-        requests = single,
-        fifo = strict,
-        raise_on_total_failure = true,
-        readable_keys = true,
-        cache = 1000,
         decode = Json,
         envelope = (Sns, EventBridge),
-        correlation_id = |message| message.attribute("request-id").map(str::to_owned),
-        on_success = reply,
-        on_duplicate = reply,
-        on_failure = reply,
-        backoff = exponential("2s", "15m"),
-        after_dead_letter = go_on
+        state = String
     )]
     pub async fn charge(
         order: OrderPlaced,
@@ -101,7 +77,7 @@ async fn ship(OrderPlaced { tenant, order_id }: OrderPlaced) {
     drop(std::future::ready((tenant, order_id)).await);
 }
 
-#[handler(key = order.order_id, claim = first)]
+#[handler(key = order.order_id, mode = claim_first)]
 async fn reserve(order: OrderPlaced) -> Result<Writes, HandlerError> {
     drop(std::future::ready(order).await);
     Ok(Writes::new())

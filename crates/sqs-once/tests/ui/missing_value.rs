@@ -13,12 +13,12 @@ async fn charge(order: OrderPlaced) -> Result<(), HandlerError> {
     Ok(())
 }
 
-#[sqs_once::handler(key = order.order_id, retain =)]
+#[sqs_once::handler(key = order.order_id, mode =)]
 async fn ship(order: OrderPlaced) -> Result<(), HandlerError> {
     Ok(())
 }
 
-#[sqs_once::handler(key = , concurrency)]
+#[sqs_once::handler(key = , state)]
 async fn notify(order: OrderPlaced) -> Result<(), HandlerError> {
     Ok(())
 }

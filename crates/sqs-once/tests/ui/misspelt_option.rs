@@ -13,12 +13,12 @@ async fn charge(order: OrderPlaced) -> Result<(), HandlerError> {
     Ok(())
 }
 
-#[sqs_once::handler(key = order.order_id, lease = "3s", retention = "28d")]
+#[sqs_once::handler(key = order.order_id, modus = record_after, fingerprints = order.order_id)]
 async fn ship(order: OrderPlaced) -> Result<(), HandlerError> {
     Ok(())
 }
 
-#[sqs_once::handler(key = order.order_id, max_concurrency = 4, Namespace = "orders")]
+#[sqs_once::handler(key = order.order_id, envelop = Sns, Namespace = "orders")]
 async fn notify(order: OrderPlaced) -> Result<(), HandlerError> {
     Ok(())
 }

@@ -28,16 +28,6 @@ async fn quoted_unknown(order: OrderPlaced) -> Result<(), HandlerError> {
     Ok(())
 }
 
-#[sqs_once::handler(key = order.order_id, missing_key = unprotected)]
-async fn other_choices(order: OrderPlaced) -> Result<(), HandlerError> {
-    Ok(())
-}
-
-#[sqs_once::handler(key = order.order_id, payload_mismatch = "reject")]
-async fn quoted_mismatch(order: OrderPlaced) -> Result<(), HandlerError> {
-    Ok(())
-}
-
 #[sqs_once::handler(key = order.order_id, fingerprint = 7)]
 async fn constant_fingerprint(order: OrderPlaced) -> Result<(), HandlerError> {
     Ok(())

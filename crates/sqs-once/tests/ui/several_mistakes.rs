@@ -8,7 +8,7 @@ struct OrderPlaced {
     order_id: String,
 }
 
-#[sqs_once::handler(kee = order.order_id, concurrency = 0, retain = 28d)]
+#[sqs_once::handler(kee = order.order_id, concurrency = 16, namespace = 7)]
 fn charge(order: OrderPlaced) -> Result<(), HandlerError> {
     Ok(())
 }

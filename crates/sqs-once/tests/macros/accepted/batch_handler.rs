@@ -87,12 +87,8 @@ async fn by_extractors(orders: sqs_once::Batch<OrderPlaced>) -> BatchOutcome {
 #[sqs_once::batch_handler(
     key = order.order_id,
     namespace = "payments",
-    lease_margin = "500ms",
-    retain = "28d",
     mode = record_after,
     fingerprint = placed.amount_cents,
-    payload_mismatch = reject,
-    missing_key = retry,
 )]
 async fn options(orders: Batch<OrderPlaced>) -> Result<BatchOutcome, std::io::Error> {
     Ok(orders.all_succeeded())

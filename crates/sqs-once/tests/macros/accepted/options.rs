@@ -6,7 +6,6 @@ use serde::Deserialize;
 use sqs_once::body::{Bytes, EventBridge, Sns};
 use sqs_once::consumer::Ready;
 use sqs_once::extract::{FromRecord, Message, RecordParts};
-use sqs_once::hook::RecordEnd;
 use sqs_once::key::MessageAttribute;
 use sqs_once::{Consumer, HandlerError, State, Writes};
 
@@ -30,91 +29,30 @@ impl FromRecord<App> for Name {
     }
 }
 
-fn keys_before() -> sqs_once::key::Namespace {
-    sqs_once::key::Namespace::new("billing").expect("a namespace")
-}
-
 #[sqs_once::handler(
     key = order.order_id,
     namespace = "payments",
-    concurrency = 16,
-    lease_margin = "500ms",
-    retain = "28d",
     mode = record_after,
     fingerprint = (order.order_id, order.note),
-    payload_mismatch = reject,
-    missing_key = process_unprotected,
-    record_timeout = "10s",
-    deadline_margin = "1s",
-    in_progress = wait("5s"),
-    fifo = return_batch,
-    raise_on_total_failure = true,
-    readable_keys = true,
-    key_codec = keys_before().into(),
-    also_read = keys_before(),
-    cache = 1000,
-    requests = single,
     decode = sqs_once::body::Json,
     envelope = (Sns, EventBridge),
-    correlation_id = |message| message.attribute("request-id").map(str::to_owned),
-    on_success = hooks::reply,
-    on_duplicate = hooks::reply,
-    on_failure = async |end| alarm(end.outcome()),
-    backoff = exponential("2s", "15m"),
-    after_dead_letter = go_on,
+    state = (),
 )]
 async fn all(order: OrderPlaced) {
     drop(order);
 }
 
-#[sqs_once::handler(retain = "12h", key = order.order_id, mode = claim_first, lease_margin = "0s")]
+#[sqs_once::handler(mode = claim_first, namespace = "payments", key = order.order_id)]
 async fn any_order(order: OrderPlaced) {
     drop(order);
 }
 
-#[sqs_once::handler(
-    key = order_id,
-    fingerprint = note,
-    payload_mismatch = warn,
-    missing_key = terminal,
-    cache = (1000, "1m"),
-    requests = batched,
-    in_progress = return_to_queue,
-    fifo = return_group,
-    raise_on_total_failure = false,
-    backoff = exponential("2s", "2s"),
-    after_dead_letter = stop
-)]
+#[sqs_once::handler(key = order_id, fingerprint = note)]
 async fn destructured(OrderPlaced { order_id, note }: OrderPlaced) {
     drop((order_id, note));
 }
 
-mod hooks {
-    use sqs_once::HandlerError;
-    use sqs_once::hook::RecordEnd;
-
-    pub async fn reply(end: RecordEnd) -> Result<(), HandlerError> {
-        let receipt: Option<String> = end.recorded()?;
-        drop(receipt);
-        Ok(())
-    }
-}
-
-fn alarm(outcome: sqs_once::telemetry::Outcome) -> Result<(), HandlerError> {
-    drop(outcome.to_string());
-    Ok(())
-}
-
-fn request_id(message: &Message) -> Option<String> {
-    Some(message.id().to_owned())
-}
-
-#[sqs_once::handler(
-    decode = Bytes,
-    key = MessageAttribute::new("order-id"),
-    envelope = Sns,
-    correlation_id = request_id
-)]
+#[sqs_once::handler(decode = Bytes, key = MessageAttribute::new("order-id"), envelope = Sns)]
 async fn bytes(image: Vec<u8>) {
     drop(image);
 }
@@ -133,26 +71,17 @@ impl sqs_once::body::Decode<OrderPlaced> for Prefixed<'static> {
     }
 }
 
-#[sqs_once::handler(key = order.order_id, decode = Prefixed("v1 "), on_failure = failed)]
+#[sqs_once::handler(key = order.order_id, decode = Prefixed("v1 "))]
 async fn own_decoder(order: OrderPlaced) {
     drop(order);
-}
-
-async fn failed(_: RecordEnd) -> Result<(), HandlerError> {
-    Err("it fails itself".into())
 }
 
 fn text(order: &OrderPlaced) -> String {
     order.order_id.to_lowercase()
 }
 
-#[sqs_once::handler(key = order.order_id, fingerprint = text, missing_key = retry)]
+#[sqs_once::handler(key = order.order_id, fingerprint = text)]
 async fn fingerprint_by_function(order: OrderPlaced) {
-    drop(order);
-}
-
-#[sqs_once::handler(key = order.order_id, payload_mismatch = ignore)]
-async fn no_fingerprint(order: OrderPlaced) {
     drop(order);
 }
 
@@ -171,7 +100,7 @@ async fn state_of_an_option(order: OrderPlaced, name: Name) {
     drop((order, name.0));
 }
 
-#[sqs_once::handler(key = order.order_id, claim = first)]
+#[sqs_once::handler(key = order.order_id, mode = claim_first)]
 async fn claimed_first(order: OrderPlaced) -> Result<Writes, HandlerError> {
     drop(order);
     Ok(Writes::new())
@@ -185,16 +114,14 @@ async fn transactional(order: OrderPlaced) -> Writes {
 
 /// Values that another macro fills in.
 macro_rules! filled_in {
-    ($name:ident, $longest:expr, $backoff:expr, $policy:expr, $envelope:expr, $hook:path) => {
+    ($name:ident, $namespace:expr, $mode:expr, $decoder:expr, $envelope:expr) => {
         #[sqs_once::handler(
-                                                                    key = order.order_id,
-                                                                    record_timeout = $longest,
-                                                                    in_progress = wait($longest),
-                                                                    backoff = $backoff,
-                                                                    fifo = $policy,
-                                                                    envelope = $envelope,
-                                                                    on_success = $hook
-                                                                )]
+                                    key = order.order_id,
+                                    namespace = $namespace,
+                                    mode = $mode,
+                                    decode = $decoder,
+                                    envelope = $envelope
+                                )]
         async fn $name(order: OrderPlaced) {
             drop(order);
         }
@@ -203,11 +130,10 @@ macro_rules! filled_in {
 
 filled_in!(
     by_macro,
-    "5s",
-    exponential("2s", "15m"),
-    strict,
-    (Sns, EventBridge),
-    hooks::reply
+    "payments",
+    record_after,
+    Prefixed("v1 "),
+    (Sns, EventBridge)
 );
 
 pub(super) fn run() {
@@ -220,7 +146,6 @@ pub(super) fn run() {
     let _: Consumer<Ready<()>> = transactional::consumer();
     let _: Consumer<Ready<()>> = destructured::consumer();
     let _: Consumer<Ready<()>> = fingerprint_by_function::consumer();
-    let _: Consumer<Ready<()>> = no_fingerprint::consumer();
     let _: Consumer<Ready<App>> = state_of_an_argument::consumer();
     let _: Consumer<Ready<Arc<App>>> = state_by_its_path::consumer();
     let app = App { name: "app".into() };

@@ -35,8 +35,8 @@ async fn left_out(order: OrderPlaced) {}
 async fn left_out(order: OrderPlaced) {}
 
 macro_rules! handlers {
-    ($($name:ident: $payload:ty, $key:expr, $retain:expr;)*) => {$(
-        #[sqs_once::handler(key = $key, retain = $retain)]
+    ($($name:ident: $payload:ty, $key:expr, $namespace:expr;)*) => {$(
+        #[sqs_once::handler(key = $key, namespace = $namespace)]
         async fn $name(order: $payload) {
             drop(order);
         }
@@ -44,7 +44,7 @@ macro_rules! handlers {
 }
 
 handlers! {
-    from_a_macro: OrderPlaced, sqs_once::key::MessageGroup, "1d";
+    from_a_macro: OrderPlaced, sqs_once::key::MessageGroup, "orders";
 }
 
 pub(super) fn run() {

@@ -1,0 +1,44 @@
+#![allow(unused_variables)]
+
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+struct OrderPlaced {
+    order_id: String,
+}
+
+#[sqs_once::handler(key = order.order_id, record_timeout = "10s")]
+async fn timed(order: OrderPlaced) {}
+
+#[sqs_once::handler(key = order.order_id, retain = "28d")]
+async fn retained(order: OrderPlaced) {}
+
+#[sqs_once::handler(key = order.order_id, retention = "28d")]
+async fn kept(order: OrderPlaced) {}
+
+#[sqs_once::handler(key = order.order_id, concurrency = 16, fifo = strict)]
+async fn strict(order: OrderPlaced) {}
+
+#[sqs_once::handler(key = order.order_id, backoff = exponential("2s", "15m"))]
+async fn away(order: OrderPlaced) {}
+
+#[sqs_once::handler(key = order.order_id, store = MemoryStore::new(), dead_letter_queue)]
+async fn stored(order: OrderPlaced) {}
+
+#[sqs_once::handler(key = order.order_id, claim = first)]
+async fn claimed(order: OrderPlaced) {}
+
+#[sqs_once::handler(key = order.order_id, max_concurrency = 4)]
+async fn misspelt(order: OrderPlaced) {}
+
+#[sqs_once::handler(key = order.order_id, on_success = reply)]
+async fn r#return(order: OrderPlaced) {}
+
+#[sqs_once::batch_handler(key = order.order_id, requests = single)]
+async fn together(orders: sqs_once::Batch<OrderPlaced>) -> sqs_once::BatchOutcome {
+    orders.all_succeeded()
+}
+
+fn main() {
+    let _ = timed::consumer();
+}
