@@ -33,7 +33,8 @@ impl KeySecret {
     /// The fewest bytes that a secret may have. Take 32 random ones.
     pub const MIN_LEN: usize = 16;
 
-    /// Keeps a secret.
+    /// Keeps a secret. A line end behind it is not part of it: a secret that was stored from a file has one, and the file
+    /// that an operator names may have none.
     ///
     /// # Errors
     /// [`ConfigError`] when it has fewer than [`KeySecret::MIN_LEN`] bytes.
@@ -43,6 +44,8 @@ impl KeySecret {
 
     /// Keeps the secret that `setting` names.
     pub(crate) fn of(setting: &'static str, secret: &[u8]) -> Result<Self, ConfigError> {
+        let secret = secret.strip_suffix(b"\n").unwrap_or(secret);
+        let secret = secret.strip_suffix(b"\r").unwrap_or(secret);
         if secret.len() < Self::MIN_LEN {
             return Err(short_key_secret(setting, secret.len()));
         }

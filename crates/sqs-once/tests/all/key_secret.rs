@@ -215,3 +215,15 @@ async fn a_handler_whose_effect_commits_with_its_record_says_that_nothing_was_ha
     let fresh = Bench::new(writing().also_read_nothing());
     fresh.run(order("o-1")).await.assert_processed("m-1");
 }
+
+#[test]
+fn a_line_end_behind_a_secret_is_not_part_of_it() {
+    let key = BusinessKey::of("o-1").unwrap();
+    let id = |text: &str| namespace(Some(KeySecret::new(text).unwrap())).item_id(&key);
+    for text in [
+        "the secret of these tests\n",
+        "the secret of these tests\r\n",
+    ] {
+        assert_eq!(id(text), id("the secret of these tests"), "{text:?}");
+    }
+}
