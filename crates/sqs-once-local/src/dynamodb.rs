@@ -58,6 +58,8 @@ impl LocalDynamoDb {
         let name = path
             .to_str()
             .ok_or_else(|| open_error("the path is not UTF-8".into()))?;
+        // SQLite gives its other files the mode of this one.
+        private(path).map_err(|source| open_error(Box::new(source)))?;
         let database = Database::new(name).map_err(|source| open_error(Box::new(source)))?;
         Self::serve(database, Some(lock)).await
     }
@@ -246,6 +248,15 @@ fn keys_of(described: &Value) -> String {
         .map_or_else(String::new, |table| table.keys())
 }
 
+/// Makes the file, if there is none, for its owner alone (mode 0600): it holds keys and what handlers record.
+fn private(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.create(true).append(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}
+
 fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
@@ -260,7 +271,7 @@ fn lock(path: &Path) -> Result<File, DynamoDbError> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).map_err(open_error)?;
     }
-    let lock = File::create(beside(path, ".lock")).map_err(open_error)?;
+    let lock = private(&beside(path, ".lock")).map_err(open_error)?;
     match lock.try_lock() {
         Ok(()) => Ok(lock),
         Err(TryLockError::WouldBlock) => Err(DynamoDbError::InUse {

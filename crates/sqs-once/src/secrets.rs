@@ -3,13 +3,12 @@
 use aws_sdk_secretsmanager::Client;
 use aws_sdk_secretsmanager::config::retry::RetryPartition;
 use aws_sdk_secretsmanager::config::{Builder, Region};
-use aws_sdk_secretsmanager::error::DisplayErrorContext;
 
 use futures_util::future::BoxFuture;
 
 use crate::aws;
 use crate::config::unfetched_secret;
-use crate::error::ConfigError;
+use crate::error::{ConfigError, chain};
 use crate::key::KeySecret;
 
 /// Fetches the current value of the secret with this ARN: its text as it stands, or its bytes.
@@ -28,11 +27,11 @@ pub(crate) fn fetch<'a>(
             .build();
         let request = Client::from_conf(config).get_secret_value().secret_id(arn);
         let answer = request.send().await.map_err(|error| {
-            let error = DisplayErrorContext(&error).to_string();
-            unfetched_secret(variable, &error)
+            // Not the long form: it shows the whole answer, with the secret.
+            unfetched_secret(variable, &chain(&error))
         })?;
         let text = answer.secret_string().map(str::as_bytes);
         let bytes = answer.secret_binary().map(AsRef::as_ref);
-        KeySecret::of(variable, text.or(bytes).unwrap_or_default())
+        KeySecret::from_setting(variable, text.or(bytes).unwrap_or_default())
     })
 }

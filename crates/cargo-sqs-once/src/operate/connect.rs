@@ -103,9 +103,7 @@ pub(crate) fn namespace(args: &TableArgs) -> Result<Option<Namespace>, ConnectEr
         path: path.display().to_string(),
         source,
     })?;
-    let secret = secret.strip_suffix(b"\n").unwrap_or(&secret);
-    let secret = secret.strip_suffix(b"\r").unwrap_or(secret);
-    Ok(Some(namespace.key_secret(KeySecret::new(secret)?)))
+    Ok(Some(namespace.key_secret(KeySecret::from_stored(secret)?)))
 }
 
 fn layout(args: &TableArgs) -> TableLayout {

@@ -169,3 +169,20 @@ async fn a_table_that_is_not_there_is_an_error_with_dynamodbs_own_words() {
     let source = std::error::Error::source(&error).unwrap().to_string();
     assert!(source.contains("not found"), "{source}");
 }
+
+/// It holds what handlers recorded, and keys where these are readable.
+#[cfg(unix)]
+#[tokio::test]
+async fn the_files_of_a_database_are_for_their_owner_alone() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("local.db");
+    let dynamodb = LocalDynamoDb::open(&path).await.unwrap();
+    dynamodb.create_table(&TableDescription::default()).unwrap();
+    for file in std::fs::read_dir(folder.path()).unwrap() {
+        let file = file.unwrap();
+        let mode = file.metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{:?} has the mode {mode:o}", file.path());
+    }
+}

@@ -3,10 +3,13 @@
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread;
 use std::time::Duration;
 
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::JoinHandle;
-use tokio::time::{timeout, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 use tracing::{Instrument, error, warn};
 
 use crate::handler::Running;
@@ -46,6 +49,7 @@ pub(crate) async fn run(
         };
         running.clone().scope(batch).in_current_span()
     }));
+    let _alarm = Alarm::at(deadline.answer_by);
     let ended = tokio::select! {
         biased;
         ended = timeout_at(deadline.answer_by, &mut batch.0) => ended,
@@ -112,5 +116,33 @@ struct AbortOnDrop(JoinHandle<()>);
 impl Drop for AbortOnDrop {
     fn drop(&mut self) {
         self.0.abort();
+    }
+}
+
+/// Wakes a worker of the runtime when the answer is due, unless it is dropped before.
+///
+/// One worker of Tokio's looks after timers and network for all. It goes on with a task that it has woken, and while a
+/// handler in that task blocks, no timer ends and no answer comes, until another worker is woken from outside.
+struct Alarm {
+    _stop: Option<Sender<()>>,
+}
+
+impl Alarm {
+    fn at(due: Instant) -> Self {
+        let runtime = Handle::current();
+        // Its one thread is blocked, or wakes by itself.
+        if runtime.runtime_flavor() == RuntimeFlavor::CurrentThread {
+            return Self { _stop: None };
+        }
+        let (stop, stopped) = channel();
+        let left = due.saturating_duration_since(Instant::now());
+        let wait = move || {
+            if stopped.recv_timeout(left) == Err(RecvTimeoutError::Timeout) {
+                runtime.spawn(async {});
+            }
+        };
+        // Without the thread the answer is late only if a handler blocks.
+        let _ = thread::Builder::new().spawn(wait);
+        Self { _stop: Some(stop) }
     }
 }

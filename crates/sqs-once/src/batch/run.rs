@@ -52,6 +52,22 @@ struct Owned {
     transaction: Option<Box<dyn OpenTransaction>>,
 }
 
+impl Owned {
+    /// Keeps the transaction of a cancelled handler open while its blocking work runs, as the lease of a claim would
+    /// keep the key: another delivery waits for its end.
+    fn held_while(mut self, running: Running) -> Self {
+        if running.count() > 0
+            && let Some(transaction) = self.transaction.take()
+        {
+            tokio::spawn(async move {
+                running.ended().await;
+                drop(transaction);
+            });
+        }
+        self
+    }
+}
+
 /// What the batch remembers of a record that was taken up.
 #[derive(Clone, Default)]
 struct Taken {
@@ -424,12 +440,12 @@ impl<'a> Run<'a> {
             let ledger = self.ledger;
             let call_span = debug_span!(parent: &span, "handler");
             let handling = async move {
+                let handling = running.clone().scope(handling);
+                let result = timed(ledger, handling).instrument(call_span).await;
                 vec![Finished {
                     record,
-                    owned,
-                    result: timed(ledger, running.scope(handling))
-                        .instrument(call_span)
-                        .await,
+                    owned: owned.map(|owned| owned.held_while(running)),
+                    result,
                 }]
             };
             self.calls.push(Box::pin(handling.instrument(span)));

@@ -33,16 +33,30 @@ impl KeySecret {
     /// The fewest bytes that a secret may have. Take 32 random ones.
     pub const MIN_LEN: usize = 16;
 
-    /// Keeps a secret.
+    /// Keeps a secret, every byte of it.
     ///
     /// # Errors
     /// [`ConfigError`] when it has fewer than [`KeySecret::MIN_LEN`] bytes.
     pub fn new(secret: impl AsRef<[u8]>) -> Result<Self, ConfigError> {
-        Self::of("the key secret", secret.as_ref())
+        Self::checked("the key secret", secret.as_ref())
     }
 
-    /// Keeps the secret that `setting` names.
-    pub(crate) fn of(setting: &'static str, secret: &[u8]) -> Result<Self, ConfigError> {
+    /// Keeps a secret that is stored in a file or in Secrets Manager, without the line end that a file may add.
+    ///
+    /// # Errors
+    /// As [`KeySecret::new`].
+    pub fn from_stored(secret: impl AsRef<[u8]>) -> Result<Self, ConfigError> {
+        Self::from_setting("the key secret", secret.as_ref())
+    }
+
+    /// Keeps the stored secret that `setting` names.
+    pub(crate) fn from_setting(setting: &'static str, secret: &[u8]) -> Result<Self, ConfigError> {
+        let secret = secret.strip_suffix(b"\n").unwrap_or(secret);
+        let secret = secret.strip_suffix(b"\r").unwrap_or(secret);
+        Self::checked(setting, secret)
+    }
+
+    fn checked(setting: &'static str, secret: &[u8]) -> Result<Self, ConfigError> {
         if secret.len() < Self::MIN_LEN {
             return Err(ConfigError::new(
                 setting,

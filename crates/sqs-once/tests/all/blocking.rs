@@ -1,11 +1,13 @@
 //! Blocking work in a thread of its own: real threads, real time.
 
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::support::database::{Database, Ledger};
+use crate::support::{Order, event, order};
 use serde_json::{Value, json};
 use sqs_once::store::Status;
 use sqs_once::testing::{Bench, Event};
@@ -229,4 +231,57 @@ async fn once_returns_when_all_blocking_work_has_ended() {
     let ((result, had_ended), ()) = tokio::join!(returned, told);
     assert!(matches!(result, Err(RunError::Cancelled)), "{result:?}");
     assert!(had_ended);
+}
+
+/// A transaction holds its key as a lease does: another delivery waits for its end.
+#[tokio::test]
+async fn a_cancelled_handler_holds_its_transaction_until_its_blocking_work_has_ended() {
+    let bench = crate::support::Bench::new();
+    let database = Database::beside(&bench.store);
+    let (tell, told) = channel::<()>();
+    // The first delivery waits, and others find nothing to wait for.
+    let told = Arc::new(Mutex::new(Some(told)));
+    let at_work = Arc::new(AtomicUsize::new(0));
+    let most = Arc::new(AtomicUsize::new(0));
+    let counts = (Arc::clone(&at_work), Arc::clone(&most));
+    let handler = move |_: Order, _: Ledger| {
+        let (told, (at_work, most)) = (Arc::clone(&told), counts.clone());
+        async move {
+            let work = move || {
+                most.fetch_max(at_work.fetch_add(1, SeqCst) + 1, SeqCst);
+                let told = told.lock().unwrap().take();
+                let _ = told.map(|told| told.recv_timeout(AGES));
+                at_work.fetch_sub(1, SeqCst);
+            };
+            spawn_blocking(work).await?;
+            Ok::<_, HandlerError>(())
+        }
+    };
+    let consumer = consumer::<Order>()
+        .key(|order: &Order| order.id.clone())
+        .handler(handler);
+    let consumer = bench.consumer(consumer).store(database.clone());
+    let failed = Arc::new(Notify::new());
+    let fails = Arc::clone(&failed);
+    let cancelled = consumer
+        .clone()
+        .record_timeout(Duration::from_millis(100))
+        .on_failure(move |_| {
+            fails.notify_one();
+            std::future::ready(Ok(()))
+        });
+    let first = bench.invoke(&cancelled, event([order("a")]));
+    let second = async {
+        failed.notified().await;
+        let second = bench.invoke(&consumer, event([order("a")]));
+        let release = async {
+            batch_goes_on().await;
+            tell.send(()).unwrap();
+        };
+        tokio::join!(second, release).0
+    };
+    let (first, second) = tokio::join!(first, second);
+    assert_eq!(first, ["m-0"]);
+    assert_eq!(second, [""; 0]);
+    assert_eq!(most.load(SeqCst), 1, "two deliveries ran at once");
 }

@@ -198,6 +198,45 @@ fn a_handler_that_blocks_its_thread_does_not_hold_up_the_answer() {
     });
 }
 
+/// The same for a handler that was woken by a timer, as every handler is by an answer of a real store. The thread that it
+/// blocks is then the one that looks after the timers and the network for all of the runtime.
+#[test]
+fn a_handler_that_blocks_the_thread_of_the_driver_does_not_hold_up_the_answer() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
+    let (answered, blocked) = mpsc::channel::<()>();
+    let blocked = Arc::new(Mutex::new(blocked));
+    let was_late = Arc::new(Mutex::new(None));
+    let is_late = Arc::clone(&was_late);
+    runtime.block_on(async {
+        let blocking = consumer::<Order>()
+            .key(|order: &Order| order.id.clone())
+            .handler(move |_: Order| {
+                let (blocked, is_late) = (Arc::clone(&blocked), Arc::clone(&is_late));
+                async move {
+                    sleep(Duration::from_millis(20)).await;
+                    let answered = blocked.lock().unwrap().recv_timeout(Duration::from_secs(5));
+                    *is_late.lock().unwrap() = Some(answered.is_err());
+                }
+            });
+        let bench = sqs_once::testing::Bench::new(blocking).timeout(Duration::from_millis(300));
+        let answer = bench
+            .run(Event::of(&[serde_json::json!({ "id": "a" })]))
+            .await;
+        let _ = answered.send(());
+        answer.assert_failed("m-1");
+    });
+    drop(runtime);
+    assert_eq!(
+        *was_late.lock().unwrap(),
+        Some(false),
+        "the answer was late"
+    );
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_lease_outlives_the_deadline_by_its_margin() {
     let bench = Bench::new();

@@ -44,6 +44,14 @@ fn empty(arn: &str) -> (u16, Value) {
     (200, json!({ "ARN": arn }))
 }
 
+/// As a proxy that wraps answers would send it.
+fn wrapped(arn: &str) -> (u16, Value) {
+    (
+        200,
+        json!([{ "ARN": arn, "SecretString": "hunter2 hunter2 hunter2" }]),
+    )
+}
+
 fn denied(_: &str) -> (u16, Value) {
     (
         400,
@@ -224,6 +232,7 @@ fn a_secret_that_is_missing_denied_empty_or_short_keeps_the_function_from_starti
         (denied, ARN, "AccessDeniedException"),
         (empty, ARN, "is a secret of 0 bytes"),
         (short, ARN, "is a secret of 7 bytes"),
+        (wrapped, ARN, "could not be fetched"),
         (secrets, "hunter2-is-no-arn", "the ARN of a secret"),
     ] {
         for variable in ["SQS_ONCE_KEY_SECRET_ARN", "SQS_ONCE_ALSO_READ"] {

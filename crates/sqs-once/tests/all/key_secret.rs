@@ -217,3 +217,18 @@ async fn a_handler_whose_effect_commits_with_its_record_says_that_nothing_was_ha
     let fresh = Bench::new(writing().also_read_nothing());
     fresh.run(order("o-1")).await.assert_processed("m-1");
 }
+
+#[test]
+fn a_line_end_behind_a_stored_secret_is_not_part_of_it() {
+    let key = BusinessKey::of("o-1").unwrap();
+    let id = |secret: KeySecret| namespace(Some(secret)).item_id(&key);
+    let plain = "the secret of these tests";
+    for line_end in ["\n", "\r\n"] {
+        let text = format!("{plain}{line_end}");
+        let stored = KeySecret::from_stored(&text).unwrap();
+        assert_eq!(id(stored), id(KeySecret::new(plain).unwrap()), "{text:?}");
+        // The bytes that code gives are the secret, whatever they are.
+        let exact = KeySecret::new(&text).unwrap();
+        assert_ne!(id(exact), id(KeySecret::new(plain).unwrap()), "{text:?}");
+    }
+}

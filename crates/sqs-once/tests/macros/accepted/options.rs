@@ -116,12 +116,12 @@ async fn transactional(order: OrderPlaced) -> Writes {
 macro_rules! filled_in {
     ($name:ident, $namespace:expr, $mode:expr, $decoder:expr, $envelope:expr) => {
         #[sqs_once::handler(
-                                    key = order.order_id,
-                                    namespace = $namespace,
-                                    mode = $mode,
-                                    decode = $decoder,
-                                    envelope = $envelope
-                                )]
+                                            key = order.order_id,
+                                            namespace = $namespace,
+                                            mode = $mode,
+                                            decode = $decoder,
+                                            envelope = $envelope
+                                        )]
         async fn $name(order: OrderPlaced) {
             drop(order);
         }
