@@ -114,27 +114,15 @@ async fn transactional(order: OrderPlaced) -> Writes {
 
 /// Values that another macro fills in.
 macro_rules! filled_in {
-    ($name:ident, $namespace:expr, $mode:expr, $decoder:expr, $envelope:expr) => {
-        #[sqs_once::handler(
-                                            key = order.order_id,
-                                            namespace = $namespace,
-                                            mode = $mode,
-                                            decode = $decoder,
-                                            envelope = $envelope
-                                        )]
+    ($name:ident, $mode:expr, $decoder:expr, $envelope:expr) => {
+        #[sqs_once::handler(key = order.order_id, mode = $mode, decode = $decoder, envelope = $envelope)]
         async fn $name(order: OrderPlaced) {
             drop(order);
         }
     };
 }
 
-filled_in!(
-    by_macro,
-    "payments",
-    record_after,
-    Prefixed("v1 "),
-    (Sns, EventBridge)
-);
+filled_in!(by_macro, record_after, Prefixed("v1 "), (Sns, EventBridge));
 
 pub(super) fn run() {
     let _: Consumer<Ready<()>> = by_macro::consumer();
