@@ -1,7 +1,7 @@
 //! A queue that is not on this machine, or not this program's: any SQS endpoint, with the user's own AWS settings.
 
 use aws_sdk_sqs::config::{Credentials, Region};
-use aws_sdk_sqs::error::{BuildError, DisplayErrorContext};
+use aws_sdk_sqs::error::BuildError;
 use aws_sdk_sqs::types::{
     ChangeMessageVisibilityBatchRequestEntry, DeleteMessageBatchRequestEntry, Message,
     MessageAttributeValue, MessageSystemAttributeName, QueueAttributeName,
@@ -238,10 +238,14 @@ fn refused<E>(operation: &'static str, error: E) -> RemoteError
 where
     E: std::error::Error,
 {
-    RemoteError::Refused {
-        operation,
-        said: DisplayErrorContext(error).to_string(),
+    // Not the SDK's long form: it shows the whole answer, with bodies and receipt handles.
+    let mut said = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        said.push_str(&format!(": {error}"));
+        cause = error.source();
     }
+    RemoteError::Refused { operation, said }
 }
 
 /// The endpoint of a URL of this machine.

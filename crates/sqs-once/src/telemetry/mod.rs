@@ -37,13 +37,20 @@ pub(crate) const CONSUMER: Option<&str> = match cfg!(feature = "opentelemetry") 
 pub(crate) const SAMPLE_RATE: [&str; 2] =
     ["SQS_ONCE_LOG_SAMPLE_RATE", "POWERTOOLS_LOGGER_SAMPLE_RATE"];
 
-/// Below `debug` these log whole requests: bodies, receipt handles, credentials.
-const QUIET: [&str; 4] = ["lambda_runtime", "aws_", "hyper", "rustls"];
+/// The most detailed level of crates that log whole requests below it: bodies, receipt handles, credentials, and the
+/// parameters of SQL statements.
+const QUIET: [(&str, LevelFilter); 5] = [
+    ("lambda_runtime", LevelFilter::DEBUG),
+    ("aws_", LevelFilter::DEBUG),
+    ("hyper", LevelFilter::DEBUG),
+    ("rustls", LevelFilter::DEBUG),
+    ("tokio_postgres", LevelFilter::INFO),
+];
 
 /// Sets up logging on stdout, unless the program did so already: JSON lines where Lambda is
 /// configured for them (`AWS_LAMBDA_LOG_FORMAT=JSON`), text otherwise. `RUST_LOG` or
-/// `AWS_LAMBDA_LOG_LEVEL` choose the level; the default is `info`. Those in [`QUIET`] stay at `debug` unless
-/// `RUST_LOG` names them. Where invocations are sampled, those that are say everything from `debug` on.
+/// `AWS_LAMBDA_LOG_LEVEL` choose the level; the default is `info`. The crates in
+/// [`QUIET`] log no more than their level there unless `RUST_LOG` names them. Where invocations are sampled, those that are say everything from `debug` on.
 pub(crate) fn init() {
     let is_json =
         env::var("AWS_LAMBDA_LOG_FORMAT").is_ok_and(|format| format.eq_ignore_ascii_case("json"));
@@ -91,13 +98,12 @@ fn levels() -> Targets {
         };
         Targets::new().with_default(level)
     });
-    let quiet = chosen
-        .default_level()
-        .unwrap_or(LevelFilter::OFF)
-        .min(LevelFilter::DEBUG);
+    let default = chosen.default_level().unwrap_or(LevelFilter::OFF);
     let unnamed = QUIET
         .into_iter()
-        .filter(|target| chosen.iter().all(|(named, _)| named != *target));
-    let unnamed: Vec<_> = unnamed.map(|target| (target, quiet)).collect();
+        .filter(|(target, _)| chosen.iter().all(|(named, _)| named != *target));
+    let unnamed: Vec<_> = unnamed
+        .map(|(target, level)| (target, default.min(level)))
+        .collect();
     chosen.with_targets(unnamed)
 }
