@@ -1,5 +1,4 @@
-//! Claims under way: those asked for, those asked for again later, and those that wait for another
-//! worker. None holds up another.
+//! Claims in flight: sent, waiting to be sent again, or waiting for another worker. No claim delays another.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,17 +20,17 @@ use super::eager::started;
 use super::engine::{InProgress, Requests};
 use super::ledger::Ledger;
 
-/// How many records may be on their way from their claim to a free handler.
+/// How many claimed records may wait for a free handler.
 pub(super) const AHEAD: usize = 200;
 /// How many may wait for other workers.
 const WAITING: usize = 100;
 
-/// A record whose key is known, on its way to its handler.
+/// A record whose key is known, between its claim and its handler.
 pub(super) struct Candidate {
     pub(super) record: usize,
     pub(super) key: Arc<BusinessKey>,
     pub(super) claim: Claim,
-    /// Where its key may be known besides.
+    /// The other id that may know its key.
     pub(super) other_id: Option<OtherId>,
     /// The transaction that the claim is in, once it is open, where there is one.
     pub(super) transaction: Option<Box<dyn OpenTransaction>>,
@@ -103,12 +102,12 @@ impl<'a> Claimer<'a> {
             .push(started(ask(self.idempotency, candidates, self.until)));
     }
 
-    /// What was refused or unanswered is not asked for once more.
+    /// Refused and unanswered claims are not sent again.
     pub(super) fn stop(&mut self) {
         self.stopped = true;
     }
 
-    /// The next claims that are decided; pending for ever when none is under way.
+    /// The next claims that are decided; pending forever when none is in flight.
     pub(super) async fn next(&mut self) -> Answers {
         loop {
             let answered = tokio::select! {

@@ -29,7 +29,7 @@ impl Margins {
         self.deadline = Some(margin);
     }
 
-    /// Fills in what the environment says.
+    /// Fills in the values from the environment.
     pub(crate) fn or(self, env: &EnvSettings) -> Self {
         Self {
             lease: self.lease.or(env.lease_margin),
@@ -45,7 +45,7 @@ pub(crate) struct Deadline {
     pub(crate) cancel_at: Instant,
     /// Hooks end here, which leaves time for what they decide.
     pub(crate) hooks_by: Instant,
-    /// The answer goes out here at the latest, whatever is still under way.
+    /// The answer goes out here at the latest, whatever is still in flight.
     pub(crate) answer_by: Instant,
     /// The lease of every claim of this batch: no handler of it runs longer.
     pub(crate) lease_until: Timestamp,

@@ -1,4 +1,4 @@
-//! What stays the same from batch to batch.
+//! The parts of a consumer that all its batches share.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use crate::report::RecordLevels;
 
 use super::hooks::Hooks;
 
-/// What becomes of a message whose key was completed for another payload.
+/// Chooses what happens to a message whose key was completed for another payload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PayloadMismatch {
-    /// Acknowledge it as the duplicate its key says it is, with a warning in the log (the default).
+    /// Acknowledges it as a duplicate, with a warning in the log (the default).
     #[default]
     Warn,
     /// Fail it: it ends in the dead-letter queue, where a person looks at it.
@@ -23,26 +23,25 @@ pub enum PayloadMismatch {
     Ignore,
 }
 
-/// What becomes of a record without a business key, that is, whose extractor says
-/// [`KeyError::Missing`](crate::key::KeyError::Missing). A key that is empty, too long or of the wrong
-/// kind, and an extractor that fails, are terminal whatever is set here.
+/// Chooses what happens to a record without a business key, whose extractor returns
+/// [`KeyError::Missing`](crate::key::KeyError::Missing). Keys that are empty, too long or of the wrong kind, and
+/// extractors that fail, are always terminal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MissingKey {
-    /// It is terminal: no retry brings a key (the default).
+    /// The record is terminal, because no retry can add a key (the default).
     #[default]
     Terminal,
-    /// It runs without any protection: nothing is claimed or recorded, and every delivery of the
-    /// message runs. Its line in the log is a warning that says so.
+    /// The record runs without a claim or a record of its completion, on every delivery of the message. Its log line is a
+    /// warning.
     ///
-    /// The extractors work all the same, for the single message in place of the event: the
-    /// [`IdempotencyToken`](crate::IdempotencyToken) and the [`Key`](crate::extract::Key) are made of the
-    /// message id, which a message that is sent again or redriven does not keep, and the fence is
-    /// that of a first claim.
+    /// The extractors use the message id instead of the key: for the
+    /// [`IdempotencyToken`](crate::IdempotencyToken) and the [`Key`](crate::extract::Key). A message that is sent again or
+    /// redriven has a new id. The fence is that of a first claim.
     ///
     /// Not for handlers whose effect commits with the record of their key, which return
     /// [`Writes`](crate::Writes) or take a transaction: such a consumer refuses to start.
     ProcessUnprotected,
-    /// It goes back to the queue, until the queue's redrive policy moves it.
+    /// The message returns to the queue until the queue's redrive policy moves it.
     Retry,
 }
 
@@ -56,34 +55,31 @@ pub enum FifoFailure {
     ReturnBatch,
 }
 
-/// What becomes of a record whose key another worker has.
+/// Chooses what happens to a record whose key another worker has claimed.
 ///
-/// In [`Mode::Transactional`](crate::policy::Mode::Transactional) a claim that was made without a transaction sends a record
-/// back at once, whatever is set here. Of two transactions on one key the later waits for the earlier, until the
-/// deadline.
+/// In [`Mode::Transactional`](crate::policy::Mode::Transactional) a record returns to the queue at once if its key was claimed
+/// without a transaction. A transaction waits for an earlier one on its key until the deadline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InProgress {
-    /// It goes back to the queue at once (the default). With the feature `sqs` it stays away until the
-    /// other worker's lease has lapsed; otherwise until the queue's visibility timeout ends.
+    /// The message returns to the queue at once (the default). With the feature `sqs` it stays hidden until the other
+    /// worker's lease has lapsed, otherwise until the queue's visibility timeout ends.
     #[default]
     ReturnToQueue,
-    /// Its key is asked for again, with growing pauses, until the other worker is done or its lease
-    /// has lapsed; after this time at most, the record goes back to the queue all the same. Each
-    /// question costs what a duplicate does. The record takes up none of the batch's concurrency meanwhile; no
-    /// more than a hundred of a batch wait, and further ones go back to the queue at once.
+    /// The consumer asks for the key again, with growing pauses, until the other worker is done or its lease has lapsed. After
+    /// this time the message returns to the queue. Each request costs as much as a duplicate. A waiting record does not
+    /// count towards the concurrency. At most 100 records of a batch wait; others return to the queue at once.
     Wait(Duration),
 }
 
-/// How many keys a request to the store carries. What it costs in write units is the same either way.
+/// Chooses how many keys a request to the store carries. The write units are the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Requests {
-    /// Up to 25, where there are that many, with up to 8 such requests for claims and 8 for completions
-    /// under way at once (the default). A lone key does not wait for others.
+    /// Up to 25, with up to 8 requests for claims and 8 for completions in flight (the default). A lone key does not wait for
+    /// others.
     #[default]
     Batched,
-    /// One, with up to 32 requests for claims and 32 for completions under way at once: more
-    /// connections and far more CPU, for a table that answers a request of many keys so late that it is
-    /// slower all the same.
+    /// One, with up to 32 requests for claims and 32 for completions in flight. It takes more connections and far more CPU,
+    /// and helps only if the table answers requests of many keys very late.
     Single,
 }
 
@@ -96,7 +92,7 @@ impl Requests {
         }
     }
 
-    /// The most requests for claims under way at once, and the most full ones for settlements.
+    /// The most requests for claims in flight, and the most full requests for settlements.
     pub(super) const fn under_way(self) -> usize {
         match self {
             Self::Batched => 8,
@@ -118,7 +114,7 @@ pub(crate) struct Engine {
     pub(crate) missing_key: MissingKey,
     pub(crate) dead_letters: Option<Arc<dyn DeadLetters>>,
     pub(crate) visibility: Option<Arc<dyn Visibility>>,
-    /// Where the code or the environment says it.
+    /// From the code or the environment.
     pub(crate) visibility_timeout: Option<Duration>,
     pub(crate) after_dead_letter: AfterDeadLetter,
     pub(crate) hooks: Hooks,

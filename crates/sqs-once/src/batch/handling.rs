@@ -17,9 +17,9 @@ use crate::handler::{CallFuture, HandlerError, Running};
 pub(super) enum Failure {
     /// The deadline came before its first poll: it had no effect.
     Unstarted,
-    /// The deadline came while it ran: its effect may be on its way.
+    /// The deadline came while it ran: its effect may be in flight.
     Deadline,
-    /// It took longer than a record may: its effect may be on its way.
+    /// It exceeded the record timeout: its effect may be in flight.
     Timeout(Duration),
     Retry {
         reason: String,
@@ -80,7 +80,7 @@ pub(super) struct Handling<C, T> {
 }
 
 impl<C: FnOnce(Instant) -> CallFuture<T>, T> Handling<C, T> {
-    /// `call` is told when its future will be cancelled; `running` counts the blocking work of this call.
+    /// `call` receives the time at which its future is cancelled; `running` counts the blocking work of this call.
     pub(super) fn new(
         call: C,
         running: Running,

@@ -1,5 +1,5 @@
-//! The user's hooks at the end of records. Those of a success and of a duplicate decide what becomes of
-//! their record, that of a failure does not.
+//! The user's hooks at the end of records. A hook after a success or a duplicate can fail its record; a hook after a
+//! failure changes nothing.
 
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;

@@ -76,7 +76,7 @@ impl RecordEnd {
         self.report.acknowledged
     }
 
-    /// Why it ended so, as the log says it; `None` where there is nothing to say.
+    /// The reason of the outcome, as in the log; `None` if there is none.
     pub fn reason(&self) -> Option<&str> {
         self.report.reason.as_deref()
     }
@@ -89,15 +89,15 @@ impl RecordEnd {
     /// What the handler [recorded](crate::Recorded) with its success; `None` when it recorded nothing.
     ///
     /// # Errors
-    /// When what is recorded is no `T` in JSON, such as after a change of the type.
+    /// If the recorded JSON is not a `T`, for example after a change of the type.
     pub fn recorded<T: DeserializeOwned>(&self) -> Result<Option<T>, InvalidRecord> {
         let data = self.data.as_deref().map(serde_json::from_str);
         data.transpose().map_err(|_| InvalidRecord(()))
     }
 }
 
-/// What is recorded for a key is not of the type asked for. It has no source: serde's error quotes what is
-/// recorded, and a hook's error is logged with its sources.
+/// The recorded value has another type. The error has no source, because serde's error quotes the value and a hook's error
+/// is logged with its sources.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "what is recorded for the key has another type than asked for: read older results as they were written"

@@ -16,7 +16,7 @@ pub(crate) enum Lanes {
         lane_of: Vec<usize>,
         /// What waits in each lane, in order.
         lanes: Vec<VecDeque<usize>>,
-        /// Lanes with nothing under way, in the order in which they became free.
+        /// Lanes without a running record, in the order in which they became free.
         free: VecDeque<usize>,
     },
 }

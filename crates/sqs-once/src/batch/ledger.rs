@@ -53,8 +53,7 @@ impl Ledger {
         &self.messages
     }
 
-    /// The span of a record; none once it has ended. What the user's code logs of the record stands in it, errors
-    /// on their own too.
+    /// The span of a record; none once it has ended. The handler's log lines are inside it.
     pub(crate) fn span(&self, index: usize) -> Span {
         let mut entries = self.entries();
         if entries.closed || entries.reports[index].is_some() {
@@ -64,8 +63,7 @@ impl Ledger {
         span.clone()
     }
 
-    /// Enters a record's end, logs it, and ends its span. The first entry stands; once the batch was answered none
-    /// is taken.
+    /// Enters how a record ended, logs it, and ends its span. Only the first entry counts, and none after the answer.
     pub(crate) fn enter(&self, index: usize, mut report: Report) {
         let mut entries = self.entries();
         if !entries.closed && entries.reports[index].is_none() {
@@ -77,7 +75,7 @@ impl Ledger {
         }
     }
 
-    /// What is counted besides.
+    /// The counts of the batch.
     pub(crate) fn tally(&self) -> MutexGuard<'_, Tally> {
         // A count is one assignment: a panic can't leave one half done.
         self.tally.lock().unwrap_or_else(PoisonError::into_inner)
@@ -134,7 +132,7 @@ fn begin(message: &Message) -> Span {
     span
 }
 
-/// Says what a record came to: to the log, and in its span.
+/// Reports how a record ended in the log and in its span.
 fn tell(message: &Message, report: &Report, levels: &RecordLevels, span: Option<Span>) {
     record_line::log(message, report, levels);
     #[cfg(feature = "opentelemetry")]

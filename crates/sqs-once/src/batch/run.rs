@@ -112,7 +112,7 @@ pub(super) struct Run<'a> {
     together: bool,
     batch_call: Option<BatchCall<'a, ()>>,
     taken: Vec<Taken>,
-    /// The record that stands for each key: the first of the batch that has it.
+    /// The first record of the batch with each key.
     leaders: HashMap<ItemId, usize>,
     claimer: Claimer<'a>,
     /// From here on no key is asked for again.
@@ -125,7 +125,7 @@ pub(super) struct Run<'a> {
     running: Running,
     /// Terminal records, each with its cause, that wait to be moved to the dead-letter queue.
     to_move: VecDeque<(usize, Cause)>,
-    /// Terminal records on their way there.
+    /// Terminal records that are being moved to the dead-letter queue.
     moving: FuturesUnordered<BoxFuture<'a, (usize, Report)>>,
     settler: Settler<'a>,
     hooking: Hooking<'a>,
@@ -355,7 +355,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// What becomes of a record without a key, by policy.
+    /// Handles a record without a key, by policy.
     fn without_key(&mut self, record: usize, work: Guarded<Work<()>>) {
         let reason = KeyError::Missing.to_string();
         match self.engine.missing_key {
@@ -472,15 +472,14 @@ impl<'a> Run<'a> {
         (startable.owned, parts)
     }
 
-    /// The deadline is near: nothing starts any more, handlers are cancelled, and what is claimed but
-    /// not started is given back. A cancelled handler's claim is left to lapse, since its effect may
-    /// be on its way.
+    /// Stops at the deadline: starts nothing, cancels handlers, and releases claims that were not started. A cancelled
+    /// handler's claim lapses, because its effect may be in flight.
     fn stop(&mut self) {
         self.stopped = true;
         self.ledger.tally().deadline_hits = self.ledger.open() as u64;
         let mut context = Context::from_waker(Waker::noop());
         for mut handling in std::mem::take(&mut self.calls) {
-            // From now on a handler is not polled any more: each says at once how far it had come.
+            // Handlers are not polled from here on, and report their state at once.
             if let Poll::Ready(finished) = handling.as_mut().poll(&mut context) {
                 self.finished_together(finished);
             }

@@ -1,4 +1,4 @@
-//! Group commit: settlements that come up while a write is under way travel together in the next.
+//! Group commit: settlements that arrive while a write is in flight go together in the next one.
 
 use std::time::Duration;
 
@@ -78,8 +78,8 @@ impl<'a> Settler<'a> {
         self.send_full_groups();
     }
 
-    /// Sends what waits. A lone settlement goes at once; those that come up while a write is under way
-    /// form the next group, as long as `more_may_come` to join them.
+    /// Sends waiting settlements. A lone settlement goes at once. Settlements that arrive while a write is in flight form the
+    /// next group, as long as `more_may_come`.
     pub(super) fn flush(&mut self, more_may_come: bool) {
         let waits = more_may_come && !self.under_way.is_empty();
         if !waits && !self.waiting.is_empty() && self.has_room() {
@@ -99,7 +99,7 @@ impl<'a> Settler<'a> {
         }
     }
 
-    /// The answers of the next write that ends; pending for ever when none is under way.
+    /// The answers of the next write that ends; pending forever when none is in flight.
     pub(super) async fn next(&mut self) -> Vec<Answered> {
         tokio::select! {
             biased;
@@ -118,7 +118,7 @@ impl<'a> Settler<'a> {
         }
     }
 
-    /// How many requests are under way or wait to be.
+    /// How many requests are in flight or waiting.
     pub(super) fn unanswered(&self) -> usize {
         self.waiting.len() + self.under_way.len() + self.postponed.len()
     }
@@ -127,8 +127,8 @@ impl<'a> Settler<'a> {
         self.unanswered() == 0
     }
 
-    /// Keeps what is to be sent again, and gives the rest. A release is sent twice at most: without
-    /// it the lease lapses by itself.
+    /// Keeps the settlements to send again and returns the others. A release is sent at most twice, because the lease lapses
+    /// anyway.
     fn take_answers(&mut self, answers: Answers) -> Vec<Answered> {
         let mut answered = Vec::with_capacity(answers.len());
         let mut again = Vec::new();

@@ -13,8 +13,8 @@ use crate::record::Message;
 use super::Deadline;
 use super::engine::Engine;
 
-/// Watches the visibility timeout of a batch's messages for as long as it is polled. None of them is deleted
-/// before the batch is answered, whenever its own record ended: the one that was received first says when.
+/// Watches the visibility timeout of a batch's messages while it is polled. Lambda deletes no message before the batch is
+/// answered, so the message that was received first decides.
 pub(super) async fn watch(
     engine: &Engine,
     messages: &[Arc<Message>],
@@ -23,7 +23,7 @@ pub(super) async fn watch(
     let began = Instant::now();
     let now = engine.idempotency.clock.now();
     let held = |message: &Message| {
-        // Of a message that was delivered before nobody says when it was received this time.
+        // SQS does not report when it redelivered a message.
         let received = message.first_received_at();
         let received = received.filter(|_| message.receive_count() == Some(1));
         received.map_or(Duration::ZERO, |received| now.since(received))

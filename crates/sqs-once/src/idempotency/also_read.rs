@@ -8,16 +8,16 @@ use crate::store::{Claim, Item, Owner, Settlement, Settling, StoreError};
 use super::driver::all_of;
 use super::{Admission, Driver, Mode, Refusal, on_found, on_found_under_other_id};
 
-/// Where a key may be known besides.
+/// The other id that may know a key.
 #[derive(Clone)]
 pub(crate) struct OtherId {
     id: ItemId,
-    /// As it would stand there.
+    /// The fingerprint as stored under that id.
     fingerprint: Option<Fingerprint>,
 }
 
 impl Driver {
-    /// Where the key with this id may be known besides.
+    /// The other id of the key with this id.
     pub(crate) fn other_id(
         &self,
         key: &BusinessKey,
@@ -89,7 +89,7 @@ impl Driver {
             *answer = Ok(Admission::Refused(refusal));
         }
         if !settlements.is_empty() {
-            // What is not written here is asked for again when the claim's lease has lapsed.
+            // A settlement that is not written here is made again when the claim's lease has lapsed.
             let _ = self.store.settle(&settlements).await;
         }
     }
@@ -108,8 +108,8 @@ impl Driver {
         }
     }
 
-    /// What becomes of the claim of a key that is known elsewhere. That it is completed is noted here too, for as long as
-    /// there: its next duplicate needs no second look.
+    /// How to settle the claim of a key that is known under its other id. A completion there is noted here too, with the same
+    /// expiry, so that the next duplicate needs no second read.
     fn settling(&self, refusal: &Refusal, item: &Item) -> Settling {
         match refusal {
             Refusal::Duplicate { data } => Settling::Complete {

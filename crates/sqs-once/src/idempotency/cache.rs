@@ -14,18 +14,16 @@ const DEFAULT_EXPIRY: Duration = Duration::from_secs(5 * 60);
 /// The most bytes of recorded data that are kept for a key.
 const MAX_DATA: usize = 4 * 1024;
 
-/// How many completed keys a process remembers, and for how long: a duplicate of one of them is
-/// recognised without a request to the store.
+/// How many completed keys a process remembers, and for how long. It recognises their duplicates without a request to the
+/// store.
 ///
-/// Only completions that the store has confirmed are remembered, with their fingerprint and what was
-/// recorded, and never longer than the store itself recognises them. Whoever works on a key, and what
-/// failed or was released, is always asked of the store. When there is no room, the key that was not
-/// needed for the longest time is forgotten.
+/// It remembers only completions that the store has confirmed, with their fingerprint and recorded data, and no longer
+/// than the store recognises them. Keys in progress, failed or released always cost a request. A full cache forgets the
+/// key that was not used for the longest time.
 ///
-/// It costs memory: about half a KiB a key, and recorded data of up to 4 KiB; a key with more is not
-/// remembered. And it costs freshness: a key that somebody deletes from the table to have its event
-/// handled again is a duplicate until the cache's expiry all the same, in every process that remembers
-/// it.
+/// A key takes about half a KiB, plus recorded data of up to 4 KiB; keys with more data are not remembered. If an operator
+/// deletes a key from the table, each process that remembers it treats its events as duplicates until the cache's
+/// expiry.
 ///
 /// ```
 /// use std::time::Duration;

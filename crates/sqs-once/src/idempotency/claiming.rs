@@ -8,9 +8,9 @@ use super::on_refused;
 /// How often a claim is sent whose key is free whenever it is refused.
 const TRIES: usize = 3;
 
-/// Asks a store for each key: for all of them as if nothing stood there, and once more for those whose item is free.
+/// Claims keys in a store: first as new keys, then again those whose item is free.
 ///
-/// One answer a claim, in their order. A key that others claim and give up all the while is `Throttled`.
+/// Returns one answer for each claim, in order. A key that other workers keep claiming and releasing is `Throttled`.
 pub async fn claim(store: &dyn Store, claims: &[Claim]) -> Vec<Result<Claimed, StoreError>> {
     let mut answers = all_of(claims.len(), store.claim(claims).await);
     for _ in 1..TRIES {
@@ -29,7 +29,7 @@ pub async fn claim(store: &dyn Store, claims: &[Claim]) -> Vec<Result<Claimed, S
     answers
 }
 
-/// The claims that were refused by an item that is free, each with its place, as they are to be sent again.
+/// The claims that a free item refused, with their positions, as they must be sent again.
 fn free(claims: &[Claim], answers: &[Result<Claimed, StoreError>]) -> (Vec<usize>, Vec<Claim>) {
     let pairs = claims.iter().zip(answers).enumerate();
     let again = pairs.filter_map(|(place, (claim, answer))| match answer {

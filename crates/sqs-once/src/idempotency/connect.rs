@@ -22,7 +22,7 @@ impl Driver {
     /// Trouble keeps nothing from starting: it may be over with the first claim, and if not, each record
     /// says why it failed.
     pub(crate) async fn connect(&self) {
-        // Nobody's key: neither a hash nor, as a readable one is, with a `:` in it.
+        // No key has this id: it is neither a hash nor a readable key, which contains a `:`.
         let id = ItemId::from_stored(format!("{}#start", self.namespace.as_str()));
         let ids = [id];
         let read = AssertUnwindSafe(async { self.store.read(&ids).await }).catch_unwind();

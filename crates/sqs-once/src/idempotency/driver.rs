@@ -24,7 +24,7 @@ use super::{
 const FIRST_PAUSE: Duration = Duration::from_millis(25);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// What every record of a consumer goes through the store with.
+/// The store and the settings that all records of a consumer share.
 pub(crate) struct Driver {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -41,7 +41,7 @@ pub(crate) struct Driver {
 /// A settlement, with what commits together with it.
 pub(crate) struct Ending {
     pub(crate) settlement: Settlement,
-    /// What the claim has left in the item.
+    /// What the claim wrote to the item.
     fingerprint: Option<Fingerprint>,
     /// None where the work was tried and can't be tried again.
     work: Option<Work>,
@@ -116,13 +116,13 @@ pub(crate) enum Conclusion {
     RecordedByAnother,
     /// The effect happened, and another attempt had the key meanwhile.
     LeaseLost,
-    /// The effect did not happen, because of what stands there.
+    /// The effect did not happen, because of the existing item.
     Refused(Refusal),
     /// The effect did not happen, because a condition of the handler's own was not met.
     Conflict {
         disposition: Disposition,
         reason: String,
-        /// What gives the claim up, where there is one.
+        /// Releases the claim, if there is one.
         release: Option<Ending>,
     },
 }
@@ -162,11 +162,10 @@ impl Driver {
         }
     }
 
-    /// Asks once, for each claim, whether its record may run. Keys that are known to be completed are
-    /// not asked of the store; the others go to it together. `elsewhere` has for each key where it may be known
-    /// besides.
+    /// Decides for each claim whether its record may run. Keys in the cache cost no request; the others go to the store
+    /// together. `elsewhere` holds the other id of each key.
     ///
-    /// A claim that was made and given up again has another owner afterwards, to be asked for again with.
+    /// A claim that was made and released gets a new owner for its next attempt.
     pub(crate) async fn admit(
         &self,
         claims: &mut [Claim],

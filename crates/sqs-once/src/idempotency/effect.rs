@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::store::{OpenTransaction, Writes};
 
-/// What a handler's signature says of its effect.
+/// What a handler's signature shows about its effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effect {
     /// It returns writes that the store commits with the record of its key.

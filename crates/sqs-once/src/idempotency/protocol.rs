@@ -52,7 +52,7 @@ pub enum Admission {
 /// Why a record's handler must not run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// Somebody else works on the key. Not done: the record must not be acknowledged.
+    /// Another worker holds the key. The record must not be acknowledged.
     InProgress {
         /// When the other's lease ends, where the item says so.
         lease_until: Option<Timestamp>,
@@ -64,7 +64,7 @@ pub enum Refusal {
     },
     /// The key is completed for a message that said something else: two events share one key.
     PayloadMismatch,
-    /// The item's status is none that this version knows. Not done, and not free.
+    /// This version does not know the item's status. The key is neither done nor free.
     UnknownStatus(String),
 }
 
@@ -82,7 +82,7 @@ pub enum Completion {
 pub enum Commitment {
     /// It is, by this attempt: acknowledge.
     Recorded,
-    /// It is not, because of what stands there.
+    /// It is not, because of the existing item.
     Refused(Refusal),
 }
 
@@ -124,7 +124,7 @@ pub fn on_found(claim: &Claim, found: Option<&Item>) -> Admission {
     }
 }
 
-/// Why a key that was just claimed must not run: what stands for it under another id, if that would refuse the claim.
+/// Why a key that was just claimed must not run: the item under its other id, if that would refuse the claim.
 pub fn on_found_under_other_id(claim: &Claim, item: &Item) -> Option<Refusal> {
     (!claim.finds_free(item)).then(|| refusal(claim.fingerprint.as_ref(), item))
 }
@@ -154,8 +154,7 @@ pub fn on_committed(
     }
 }
 
-/// The claim's answer was lost and it was sent again: the item that refuses it is its own. A released
-/// claim is over, whoever's it was.
+/// Whether the item that refuses a claim is the claim's own, written before its answer was lost. A released claim is over.
 fn is_this_claim(claim: &Claim, item: &Item) -> bool {
     item.status == Status::InProgress
         && item.owner == Some(claim.owner)

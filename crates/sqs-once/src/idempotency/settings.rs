@@ -1,4 +1,4 @@
-//! What the protocol is set up with, by code and by environment.
+//! Settings of the protocol, from code and environment.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ const DEFAULT_RETENTION: Duration = Duration::from_secs(28 * 24 * 60 * 60);
 #[derive(Clone, Default)]
 pub(crate) struct DriverSettings {
     pub(crate) namespace: Option<Namespace>,
-    /// What follows from the handler's place, where that is known.
+    /// The default from the handler's place, if it is known.
     pub(crate) default_namespace: Option<Result<Namespace, ConfigError>>,
     pub(crate) readable_keys: bool,
     pub(crate) codec: Option<KeyCodec>,
@@ -51,7 +51,7 @@ impl DriverSettings {
         self.retention = Some(retention);
     }
 
-    /// Fills in what the environment says, and the defaults.
+    /// Fills in the values from the environment, and the defaults.
     pub(crate) async fn resolve(
         &self,
         env: &EnvSettings,
@@ -110,7 +110,7 @@ impl DriverSettings {
         })
     }
 
-    /// Under which ids keys stand, and under which they may be known besides.
+    /// The codec of the ids, and the codec of the other ids.
     async fn keys(
         &self,
         env: &EnvSettings,

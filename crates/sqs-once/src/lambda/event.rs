@@ -60,7 +60,7 @@ impl From<EventError> for Diagnostic {
     }
 }
 
-/// The messages of an event that somebody else has read.
+/// The messages of an event that the caller has read.
 pub(super) fn messages(event: SqsEvent) -> Vec<Message> {
     let mut messages = Vec::with_capacity(event.records.len());
     for sqs in event.records {
@@ -71,21 +71,20 @@ pub(super) fn messages(event: SqsEvent) -> Vec<Message> {
 
 /// An SQS event whose records are read one by one, out of the bytes that it came in.
 ///
-/// `SqsEvent` fails as a whole when one record has, say, half a surrogate pair in its body. Here such
-/// a record becomes a message without a body, which fails alone. It borrows, so it is read from a slice or a
-/// text only.
+/// One broken record, such as one with half a surrogate pair in its body, fails all of `SqsEvent`. Here it becomes a message
+/// without a body, which fails alone. It borrows, so it can be read from a slice or a text only.
 pub(crate) struct LenientEvent(pub(crate) Vec<Message>);
 
 impl<'de> Deserialize<'de> for LenientEvent {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         struct Event<'a> {
-            // Read below, where one can begin anew. Here it would be slow too: for the path in its errors
-            // the runtime's deserializer copies the name of every field.
+            // Parsed below, from the start. Here it would also be slow: the runtime's deserializer copies the name of every field
+            // for the path in its errors.
             #[serde(borrow, rename = "Records")]
             records: &'a RawValue,
         }
-        // What serde says would quote the event, which the runtime logs.
+        // serde's error would quote the event, and the runtime logs it.
         let messages = Event::deserialize(deserializer).ok().and_then(|event| {
             let messages = well_formed(event.records);
             messages.or_else(|_| one_by_one(event.records)).ok()

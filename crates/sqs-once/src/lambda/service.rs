@@ -53,7 +53,7 @@ impl Consumer {
         Ok(ids.into_iter().zip(reports).collect())
     }
 
-    /// What Lambda is told of it.
+    /// Lambda's answer to the reports.
     pub(crate) fn answer(&self, reports: &Reports) -> Result<SqsBatchResponse, EventError> {
         let nothing_done = reports.iter().all(|(_, report)| !report.acknowledged);
         let tried = reports.iter().any(|(_, report)| report.has_failed());

@@ -1,4 +1,4 @@
-//! What every line of an invocation says of it.
+//! The fields that every log line of an invocation has.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,7 +44,7 @@ impl Identity {
         !self.is_warm.swap(true, Ordering::Relaxed)
     }
 
-    /// The span of an invocation, whose fields stand in each of its lines.
+    /// The span of an invocation, whose fields are in each of its lines.
     pub(crate) fn span(&self, invocation: &Invocation, cold_start: bool) -> Span {
         let trace = invocation.xray_trace_id.as_deref().and_then(trace_id);
         // Around the other, which is made while it is entered.

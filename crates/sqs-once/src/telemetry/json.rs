@@ -18,16 +18,16 @@ use tracing_subscriber::registry::LookupSpan;
 use crate::error::chain;
 
 /// Writes every event to stdout as one line: `timestamp`, `level`, the event's fields, those of the
-/// spans around it, and `target`, all at the top of one object. Of two fields with one name the event's
-/// stands, then the inner span's.
+/// spans around it, and `target`, all at the top of one object. If two fields have one name, the event's
+/// wins, then the inner span's.
 pub(super) struct JsonLines;
 
 /// Bytes.
 const MOST_KEPT: usize = 64 * 1024;
 
 thread_local! {
-    /// Where lines and fields are put together. Whoever uses it takes it away, so that a value which logs
-    /// while it is formatted finds an empty one.
+    /// The buffer for lines and fields. Its user takes it out, so that a value which logs while it is formatted finds an empty
+    /// one.
     static SCRATCH: Cell<Object> = Cell::default();
 }
 
@@ -73,8 +73,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for JsonLines {
         line.name("target");
         line.text(metadata.target());
         line.json.extend_from_slice(b"}\n");
-        // At once, so that a process that is killed has said what happened before. Where it can't be
-        // written nobody can be told.
+        // At once, so that a killed process loses no line. An error here can't be reported anywhere.
         let _ = io::stdout().lock().write_all(&line.json);
         line.give_back();
     }
@@ -162,10 +161,10 @@ impl Object {
         let _ = serde_json::to_writer(&mut self.json, &value);
     }
 
-    /// Of a field that is given twice the last value stands, as with `Span::record`.
+    /// The last value of a field wins, as with `Span::record`.
     fn field(&mut self, field: &Field, write: impl FnOnce(&mut Self)) {
         let name = match field.name() {
-            // Says something to OpenTelemetry alone.
+            // Only for OpenTelemetry.
             "otel.kind" => return,
             // The line has its own.
             "timestamp" => "timestamp_",
@@ -216,7 +215,7 @@ impl Visit for Object {
 
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         let text = fmt::from_fn(|f| {
-            // serde_json panics at a value that says it can't be formatted: what it said so far stands.
+            // serde_json panics if a value fails to format. Its text until then is kept.
             let _ = write!(f, "{value:?}");
             Ok(())
         });

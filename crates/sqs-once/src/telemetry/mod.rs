@@ -1,7 +1,7 @@
 //! Logs in Lambda's format.
 //!
-//! What may come from outside is a text in a field (`error = error.to_string()`), never displayed (`%error`): in the text
-//! format only the former is escaped, and a line break in the latter would begin a line of its own.
+//! Text from outside is logged as a string field (`error = error.to_string()`), never displayed (`%error`): the text format
+//! escapes only the former, and a line break in the latter would start a new line.
 
 mod invocation;
 mod json;
@@ -26,8 +26,8 @@ pub use metrics::Metrics;
 pub(crate) use metrics::{BatchMetrics, Ended, Meter, Seen};
 use sampling::Sampling;
 
-/// The kind of spans that process messages, for OpenTelemetry. Only a field can say it, `otel.kind`, and one without a
-/// value stands nowhere.
+/// The kind of spans that process messages, for OpenTelemetry. Only the field `otel.kind` can set it; a field without a value
+/// is not logged.
 pub(crate) const CONSUMER: Option<&str> = match cfg!(feature = "opentelemetry") {
     true => Some("consumer"),
     false => None,
@@ -50,7 +50,7 @@ const QUIET: [(&str, LevelFilter); 5] = [
 /// Sets up logging on stdout, unless the program did so already: JSON lines where Lambda is
 /// configured for them (`AWS_LAMBDA_LOG_FORMAT=JSON`), text otherwise. `RUST_LOG` or
 /// `AWS_LAMBDA_LOG_LEVEL` choose the level; the default is `info`. The crates in
-/// [`QUIET`] log no more than their level there unless `RUST_LOG` names them. Where invocations are sampled, those that are say everything from `debug` on.
+/// [`QUIET`] log no more than their level there unless `RUST_LOG` names them. Sampled invocations log at `debug` and above.
 pub(crate) fn init() {
     let is_json =
         env::var("AWS_LAMBDA_LOG_FORMAT").is_ok_and(|format| format.eq_ignore_ascii_case("json"));
@@ -75,7 +75,7 @@ where
     let _ = registry.try_init();
 }
 
-/// Looking at the spans around every event costs time: only where somebody asks for it.
+/// Looking at the spans around every event costs time, so it is done only if configured.
 fn sampling() -> Option<Sampling> {
     SAMPLE_RATE.into_iter().find_map(process_env)?;
     let usual = levels();

@@ -21,7 +21,7 @@ use super::super::hooks::RecordEnd;
 use super::super::settling::Answered;
 use super::{Finished, Owned, Run};
 
-/// Why the rest of a FIFO message group goes back.
+/// Why the rest of a FIFO message group returns to the queue.
 pub(super) const BEHIND_FAILED: &str = "an earlier record of its message group failed";
 const COMPLETED_BY_ANOTHER: &str = "another worker had taken over its key meanwhile, and completed it: its effect may have happened twice";
 
@@ -69,14 +69,13 @@ impl Run<'_> {
             .wait(left.or_else(|| self.backoff(record)))
     }
 
-    /// How long the consumer's backoff keeps a record away that goes back to the queue.
+    /// How long the consumer's backoff hides a record that returns to the queue.
     fn backoff(&self, record: usize) -> Option<Duration> {
         let visibility = self.engine.visibility.as_deref()?;
         visibility.backoff(&self.ledger.messages()[record])
     }
 
-    /// The same for a record whose own claim is left to lapse: before that it would only come back to
-    /// be told that somebody has its key.
+    /// The same for a record whose own claim lapses: before that, its next delivery would only find its key claimed.
     pub(super) fn backoff_past_lease(&self, record: usize) -> Option<Duration> {
         let lease = self.time_until(self.deadline.lease_until);
         self.backoff(record).map(|backoff| backoff.max(lease))
@@ -96,8 +95,7 @@ impl Run<'_> {
             Ok(done) => return self.succeeded(record, owned, done),
             Err(failure) => failure,
         };
-        // A cancelled handler's effect may be on its way: its claim is left to lapse. A transaction ends here,
-        // and nothing of it has happened.
+        // A cancelled handler's effect may be in flight, so its claim lapses. A transaction rolls back.
         let was_cancelled = matches!(failure, Failure::Timeout(_) | Failure::Deadline);
         if !was_cancelled {
             self.release(owned.as_ref().map(|owned| &owned.claim));
@@ -133,7 +131,7 @@ impl Run<'_> {
                 let completion = self.engine.idempotency.completion(&claim, done.data, work);
                 self.settler.push(Some(record), completion);
             }
-            // A signature does not always say that there are some.
+            // The handler's type does not always show that it returns writes.
             None if done.writes.is_some() => {
                 let error = HandlerError::terminal(
                     "its writes commit with the record of a business key, and it has none",
@@ -264,14 +262,13 @@ impl Run<'_> {
         let namespace = &self.engine.idempotency.namespace;
         let key = taken.key.as_ref();
         let token = key.map(|key| IdempotencyToken::of(namespace, key));
-        // What a failed record's handler returned is not recorded, as far as anybody knows.
+        // The store may not have recorded what a failed record's handler returned.
         let is_recorded = matches!(report.outcome, Outcome::Processed | Outcome::Duplicate);
         let data = taken.data.clone().filter(|_| is_recorded);
         RecordEnd::new(message, token, report, data)
     }
 
-    /// The effect is on record whatever its hook says: a record that fails here is a duplicate when it
-    /// comes back.
+    /// The effect is recorded before its hook runs: if the record fails here, its next delivery is a duplicate.
     pub(super) fn hooked(&mut self, hooked: Hooked) {
         let Hooked {
             record,
@@ -378,7 +375,7 @@ impl Run<'_> {
                 wait: report.wait,
                 ..Report::new(Outcome::InProgress)
             },
-            // What is ignored has no key, and nobody follows it.
+            // An ignored record has no key, so no other record waits for it.
             Outcome::Failed | Outcome::Terminal | Outcome::Ignored => Report::new(Outcome::Failed)
                 .because("the record with the same key in this batch failed")
                 .wait(report.wait),
@@ -394,7 +391,7 @@ impl Run<'_> {
     }
 }
 
-/// Why an effect did not commit with its record. What is no trouble of the store's is this record's alone, and told
+/// Why an effect did not commit with its record. Errors that are not the store's concern this record alone and are shown
 /// in full.
 fn uncommitted(error: &StoreError) -> String {
     match error.kind() {

@@ -94,15 +94,15 @@ impl Run<'_> {
         self.calls.push(Box::pin(finished.instrument(span)));
     }
 
-    /// Whether it is known which groups may go on. A dead letter on its way and a hook may still decide:
-    /// so every record has ended, is claimed, or ends as one that is.
+    /// Whether every record has ended, is claimed, or follows a claimed one. Until then a pending dead letter or a hook may
+    /// stop a group.
     fn is_order_decided(&self) -> bool {
         let followers = self.taken.iter().map(|taken| taken.followers.len());
         !self.is_fifo || self.ledger.open() == self.claimed.len() + followers.sum::<usize>()
     }
 
-    /// What is claimed, in the batch's order. Of a FIFO message group nothing runs behind a record that
-    /// does not let it go on, or may not.
+    /// The claimed records, in the batch's order. No record of a FIFO message group runs after one that stops its group, or
+    /// may stop it.
     fn take_startables(&mut self) -> Vec<Startable> {
         let claimed = std::mem::take(&mut self.claimed).into_iter();
         let mut claimed: BTreeMap<_, _> = claimed.map(|one| (one.record, one)).collect();
@@ -110,7 +110,7 @@ impl Run<'_> {
             return claimed.into_values().collect();
         }
         let ledger = self.ledger;
-        // What becomes of the rest of each group that has stopped.
+        // Ends the rest of each stopped group.
         let mut stopped = HashMap::new();
         for (record, message) in ledger.messages().iter().enumerate() {
             let group = message.group_id();

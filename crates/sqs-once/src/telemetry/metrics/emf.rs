@@ -18,7 +18,7 @@ pub(super) fn write(batch: &BatchMetrics, namespace: &str, service: &str, now: T
         text.push_str(&document.to_string());
         text.push('\n');
     }
-    // Where it can't be written nobody can be told.
+    // An error here can't be reported anywhere.
     let _ = io::stdout().lock().write_all(text.as_bytes());
 }
 

@@ -76,7 +76,7 @@ const HISTOGRAMS: [(&str, &str, &str, &[f64]); 4] = [
     ),
     ("BatchDuration", "sqs_once.batch.duration", "s", &DURATIONS),
 ];
-/// The conventions' own, and what a function may take besides.
+/// The buckets of the conventions, and longer ones for functions.
 const DURATIONS: [f64; 17] = [
     0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 60.0, 300.0,
     900.0,

@@ -32,7 +32,7 @@ pub enum Metrics {
     OpenTelemetry,
 }
 
-/// What is measured of a batch: every value is the sum of what happened in it, or one value a record.
+/// The metrics of a batch: sums, or one value for each record.
 pub(crate) struct BatchMetrics {
     values: Vec<Metric>,
     /// The ARN of the queue that its messages come from.
@@ -66,7 +66,7 @@ pub(crate) struct Ended<'a> {
     pub(crate) cold_start: bool,
 }
 
-/// What is measured of a message when its batch comes.
+/// What is measured of a message when its batch arrives.
 pub(crate) struct Seen {
     age: Option<Duration>,
     receive_count: Option<u32>,

@@ -1,6 +1,6 @@
-//! What OpenTelemetry is told of spans, by its conventions for messaging and for Lambda.
+//! Attributes of OpenTelemetry spans, by its conventions for messaging and for Lambda.
 //!
-//! It is set on the spans that the log has as well, past their fields, which stand in every line.
+//! They are set on the log's spans, but not as fields, which would be in every log line.
 
 mod xray;
 
@@ -44,8 +44,8 @@ where
         }))
 }
 
-/// Whether spans belong to the trace of X-Ray that Lambda names: only where they go to X-Ray as well. Elsewhere their
-/// parent would be a span that nobody has, and without active tracing one that says that nothing is sampled.
+/// Whether spans belong to Lambda's X-Ray trace: only if they go to X-Ray too. Otherwise their parent would be missing, and
+/// without active tracing it would disable sampling.
 fn follows_xray() -> bool {
     let propagators = process_env("OTEL_PROPAGATORS").unwrap_or_default();
     propagators
@@ -88,7 +88,7 @@ pub(crate) fn batch_began(
     begin(span, first.filter(|_| same).map(queue));
 }
 
-/// The span of a batch ends: now, whoever still has a handle to it.
+/// Ends the span of a batch now, even if other code holds a handle to it.
 pub(crate) fn batch_ended(span: &Span, reports: &[Report]) {
     let failures = reports.iter().filter(|report| !report.acknowledged).count();
     span.set_attribute("sqs_once.batch_item_failures", count(failures));
@@ -113,7 +113,7 @@ pub(crate) fn record_began(span: &Span, message: &Message) {
     begin(span, message.queue_arn().map(queue));
 }
 
-/// The span of a record ends, as the record does: now, whoever still has a handle to it.
+/// Ends the span of a record with the record, even if other code holds a handle to it.
 pub(crate) fn record_ended(span: &Span, message: &Message, report: &Report) {
     if span.is_disabled() {
         return;
@@ -160,7 +160,7 @@ fn begin(span: &Span, queue: Option<&str>) {
     span.context().span().update_name(name);
 }
 
-/// The span in which a message was sent, as far as SQS was told.
+/// The span in which a message was sent, if SQS knows it.
 fn producer(message: &Message) -> Option<SpanContext> {
     xray::read(message.system_attribute(TRACE_HEADER)?)
 }

@@ -1,9 +1,9 @@
-//! X-Ray's trace header: how SQS and Lambda say where in a trace something stands.
+//! X-Ray's trace header, with which SQS and Lambda name a position in a trace.
 
 use opentelemetry::trace::{SpanContext, SpanId, TraceFlags, TraceId, TraceState};
 
-/// Reads such as `Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1`. None unless it names
-/// a span: what is not of this form is nobody's place.
+/// Reads such as `Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1`. Returns `None` unless it names
+/// a span.
 pub(super) fn read(header: &str) -> Option<SpanContext> {
     let value = |name| {
         let mut parts = header.split(';').map(str::trim);
