@@ -7,12 +7,10 @@ use crate::guarded::caught;
 
 use super::{EventBridgeMeta, Message, SnsMeta};
 
-/// What links a record to whatever else happened on account of the same request: it stands in every line
-/// of the log that is about the record, as `correlation_id`, and in the span `record` around its handler.
-/// The span `batch` around a batch handler's one call is about all of its records, and has none.
+/// Links a record to the request that caused it. It is in each of the record's log lines, as `correlation_id`, and in the
+/// span `record` around its handler. The span `batch` around a batch handler's call has none.
 ///
-/// Where [`Consumer::correlation_id`](crate::Consumer::correlation_id) does not say otherwise, it is the
-/// first of these that there is:
+/// Unless [`Consumer::correlation_id`](crate::Consumer::correlation_id) sets it, it is the first of these that exists:
 ///
 /// 1. the message attribute `correlation-id`, `correlationId`, `CorrelationId`, `correlation_id`,
 ///    `x-correlation-id` or `X-Correlation-Id`, in this order;
@@ -20,11 +18,9 @@ use super::{EventBridgeMeta, Message, SnsMeta};
 ///    envelopes;
 /// 3. the root of the X-Ray trace (`AWSTraceHeader`).
 ///
-/// It comes from outside: blank text and text with control characters count as absent, and of a text with
-/// more than [`CorrelationId::MAX_LEN`] bytes only the beginning is kept.
+/// Blank text and text with control characters count as absent. Text of more than [`CorrelationId::MAX_LEN`] bytes is cut.
 ///
-/// A handler takes it as an argument, to hand it on. It is terminal for a message without one, so most
-/// take an `Option` of it:
+/// A handler takes it as an argument. A message without one is then terminal, so most handlers take an `Option` of it:
 ///
 /// ```
 /// use sqs_once::extract::CorrelationId;
@@ -84,7 +80,7 @@ impl CorrelationId {
         texts.find_map(Self::new)
     }
 
-    /// As the consumer's own function says. A panic in it costs the record nothing but the id.
+    /// Calls the consumer's own function. If it panics, the record only has no id.
     pub(super) fn by(correlate: &Correlate, message: &Message) -> Option<Self> {
         let text = caught(|| correlate(message));
         Self::new(&text.ok()??)

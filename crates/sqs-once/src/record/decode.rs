@@ -56,13 +56,12 @@ pub trait Decode<T>: Send + Sync + 'static {
     /// The payload in `body`, which is the text inside the message's envelopes where the consumer has any.
     ///
     /// # Errors
-    /// [`DecodeError`] when the body is no such payload. Delivering it again can't help, so the record is
-    /// terminal.
+    /// [`DecodeError`] if the body is not such a payload. The record is terminal, because a redelivery can't help.
     fn decode(&self, body: &str, message: &Message) -> Result<T, DecodeError>;
 }
 
-/// The body is not the payload. What it says is logged and sent along with a dead letter: it tells where
-/// and what, and never shows a value of the body.
+/// The body is not the payload. The error is logged and added to the dead letter. It shows the position and the problem, but
+/// no value of the body.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DecodeError {
@@ -87,7 +86,7 @@ pub enum DecodeError {
     /// The body is not base64.
     #[error("the body is not base64 of the standard alphabet")]
     NotBase64,
-    /// What a decoder of your own says.
+    /// An error of your own decoder.
     #[error("the body could not be decoded: {0}")]
     Other(String),
 }
@@ -121,7 +120,7 @@ impl<T: DeserializeOwned> Decode<T> for Json {
     }
 }
 
-/// The payload is the body as it stands.
+/// The payload is the body's text.
 ///
 /// ```
 /// use sqs_once::body::Text;
@@ -152,14 +151,13 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 
 impl Decode<Vec<u8>> for Bytes {
     fn decode(&self, body: &str, _: &Message) -> Result<Vec<u8>, DecodeError> {
-        // What the library says would show a byte of the body.
+        // The library's error would show a byte of the body.
         BASE64.decode(body).map_err(|_| DecodeError::NotBase64)
     }
 }
 
-/// serde's messages quote the value found, and a payload type's own may hold it anywhere. What stays
-/// is what serde itself says without the value: the kind of value, and what was expected; or the name
-/// of one of the payload type's fields.
+/// serde's messages quote the value that they found, and a payload type's own messages may contain it anywhere. This keeps
+/// serde's text without the value: the kind of value, what was expected, or the name of a field of the payload type.
 fn without_values(message: &str) -> String {
     const KINDS: [&str; 17] = [
         "boolean",

@@ -21,18 +21,17 @@ pub struct Message {
     body: Option<Box<str>>,
     /// Shared by the messages of an event, which come from one queue.
     queue_arn: Option<Arc<str>>,
-    /// The receipt handle, empty where there is none; then the system attributes, name and value in turn.
+    /// The receipt handle, or an empty text; then names and values of the system attributes.
     texts: Packed,
     attributes: Box<[(String, SqsMessageAttribute)]>,
-    /// What is inside its envelope; empty until it is opened, and where there is none.
+    /// The content of its envelope; empty until it is opened, and without an envelope.
     opened: OnceLock<Box<Opened>>,
     /// Empty until it is looked for.
     correlation_id: OnceLock<Option<CorrelationId>>,
 }
 
 impl Message {
-    /// Keeps what the event says of a message; without an id in it, the message's id is empty. It shares
-    /// its queue's ARN with the message `before` it.
+    /// Keeps a message of an event. A missing id is empty. The message shares its queue's ARN with the message `before` it.
     pub(crate) fn new(raw: RawRecord<'_>, before: Option<&Self>) -> Self {
         let id = raw.message_id.map_or(Arc::default(), |id| id.0.into());
         let queue_arn = raw.event_source_arn.map(|arn| {
@@ -64,7 +63,7 @@ impl Message {
         &self.id
     }
 
-    /// The message id, for whoever outlives the message.
+    /// The message id, for users that outlive the message.
     pub(crate) fn shared_id(&self) -> Arc<str> {
         Arc::clone(&self.id)
     }
@@ -81,7 +80,7 @@ impl Message {
         inside.or_else(|| self.body())
     }
 
-    /// What the message's envelope says of it: [`SnsMeta`](crate::extract::SnsMeta),
+    /// The metadata of the message's envelope: [`SnsMeta`](crate::extract::SnsMeta),
     /// [`EventBridgeMeta`](crate::extract::EventBridgeMeta), [`S3Object`](crate::extract::S3Object), or what an
     /// [`Envelope`] of your own adds. `None` where the message did not come in that envelope.
     pub fn metadata<M: Any>(&self) -> Option<&M> {

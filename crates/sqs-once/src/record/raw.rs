@@ -1,4 +1,4 @@
-//! A record as it stands in Lambda's event.
+//! A record of Lambda's event.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -9,7 +9,7 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-/// What is read of a record: nothing that nobody asks for, and no text copied that JSON wrote as it is.
+/// The parts of a record that the consumer uses. Text without escapes in the JSON is borrowed.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RawRecord<'a> {
@@ -28,8 +28,7 @@ pub(crate) struct RawRecord<'a> {
 }
 
 impl<'a> RawRecord<'a> {
-    /// Reads a record. One that is broken, by half a surrogate pair in its body or a type that SQS does
-    /// not send, keeps what says which record it is, and which others may not overtake it.
+    /// Reads a record. A broken record, such as one with half a surrogate pair in its body, keeps its id and its message group.
     pub(crate) fn read(json: &'a RawValue) -> Self {
         serde_json::from_str(json.get())
             .unwrap_or_else(|_| Self::identity(json).unwrap_or_default())

@@ -27,7 +27,7 @@ pub trait AtomicWrites: Send + Sync {
 pub enum Committed {
     /// The writes are made and the key is recorded.
     Written,
-    /// Nothing was written, because of the item that stands for the key.
+    /// Nothing was written, because of the key's existing item.
     Refused(Box<Item>),
     /// Nothing was written, because the condition of one of the handler's own writes was not met. The key
     /// is not completed.
@@ -56,7 +56,7 @@ pub enum Begun {
         /// The transaction.
         transaction: Box<dyn OpenTransaction>,
     },
-    /// The claim was refused by the item that stands there, and there is no transaction.
+    /// The existing item refused the claim, and no transaction is open.
     Refused(Box<Item>),
 }
 
@@ -68,9 +68,8 @@ pub trait OpenTransaction: Send + Sync {
     /// Settles the claim, and commits that together with what the handler did.
     ///
     /// # Errors
-    /// Neither is committed; after an error of the kind [`Unanswered`](super::StoreErrorKind::Unanswered)
-    /// nobody knows. A claim that is no longer in the transaction, because the handler ended it by itself, is
-    /// an error too.
+    /// Neither is committed. After an error of the kind [`Unanswered`](super::StoreErrorKind::Unanswered) both may be committed. If
+    /// the handler ended the transaction itself, the claim is missing from it, which is an error too.
     fn commit(
         self: Box<Self>,
         settlement: Settlement,

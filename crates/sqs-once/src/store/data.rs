@@ -11,7 +11,7 @@ const MAX_DATA: usize = 256 * 1024;
 
 /// A result as it is recorded, or why it can't be.
 pub(crate) fn recordable<T: Serialize>(result: &T) -> Result<Arc<str>, String> {
-    // What serde or a panic says may quote the value, which is not for logs.
+    // A message of serde or of a panic may quote the value, which must not be logged.
     let json = caught(|| serde_json::to_string(result).ok()).ok().flatten();
     let json = json.ok_or("its result was not recorded: it can't be written as JSON")?;
     match json.len() {

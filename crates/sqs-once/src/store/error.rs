@@ -7,8 +7,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-/// The store could not say whether it did what was asked. The records concerned are reported as
-/// failed: unknown is never taken for done.
+/// The store did not confirm an operation. The records concerned fail: an unknown result never counts as success.
 #[derive(Clone, Error)]
 #[error("{kind} ({fix}): {message}", fix = fix.unwrap_or(kind.fix()))]
 pub struct StoreError {
@@ -19,7 +18,7 @@ pub struct StoreError {
     source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
-/// What kind of trouble a store has.
+/// The kinds of errors of a store.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StoreErrorKind {
@@ -29,7 +28,7 @@ pub enum StoreErrorKind {
     /// There is nothing to sign requests with.
     #[error("there are no credentials for the store")]
     NoCredentials,
-    /// There is no such table.
+    /// The table does not exist.
     #[error("the table does not exist")]
     TableNotFound,
     /// The table's key is not what claims need.
@@ -38,7 +37,7 @@ pub enum StoreErrorKind {
     /// Too many requests for the table or its partitions.
     #[error("the store is throttling")]
     Throttled,
-    /// No connection, no answer in time, or none that says whether the request was carried out.
+    /// No connection, no answer in time, or an answer that does not show whether the request was carried out.
     #[error("the store did not answer")]
     Unanswered,
     /// An item holds something that no version of the protocol writes.
@@ -96,12 +95,12 @@ impl StoreError {
         self
     }
 
-    /// What kind of trouble this is.
+    /// The kind of the error.
     pub fn kind(&self) -> StoreErrorKind {
         self.kind
     }
 
-    /// Whether no request will succeed until somebody mends something.
+    /// Whether no request can succeed until an operator changes something.
     pub fn is_permanent(&self) -> bool {
         matches!(
             self.kind,

@@ -26,7 +26,7 @@ impl Owner {
         Self(bits)
     }
 
-    /// Takes an owner as it stands in the table.
+    /// Reads an owner as stored in the table.
     ///
     /// # Errors
     /// [`InvalidOwner`] unless it has 32 hexadecimal digits.
@@ -61,7 +61,7 @@ impl fmt::Debug for Owner {
 pub struct Fence(u64);
 
 impl Fence {
-    /// Takes a fence as it stands in the table.
+    /// Reads a fence as stored in the table.
     pub const fn from_stored(fence: u64) -> Self {
         Self(fence)
     }
@@ -92,11 +92,11 @@ impl fmt::Display for Fence {
 /// How far the work for a key has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// Somebody claimed the key and works on it, or did until the lease lapsed.
+    /// A worker claimed the key and works on it, or did until its lease lapsed.
     InProgress,
     /// The effect is done and recorded.
     Completed,
-    /// Something that no version of the protocol writes. Nobody may claim such a key.
+    /// A status that no version of the protocol writes. No worker may claim such a key.
     Unknown(String),
 }
 
@@ -129,7 +129,7 @@ impl Item {
     }
 }
 
-/// What a claim's sender knows to stand for the key, and what the claim takes the place of.
+/// The item that a claim's sender has seen, which the claim replaces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Seen {
     /// No item, as far as the sender knows.
@@ -150,11 +150,11 @@ pub struct Claim {
     pub now: Timestamp,
     /// Until when the owner may work.
     pub lease_until: Timestamp,
-    /// When the item may be deleted if nothing becomes of the claim; kept rounded up to the second.
+    /// When the item may be deleted if the claim never ends; stored rounded up to the second.
     pub expiration: Timestamp,
     /// The payload's fingerprint, where it is checked.
     pub fingerprint: Option<Fingerprint>,
-    /// What the claim takes the place of.
+    /// The item that the claim replaces.
     pub seen: Seen,
 }
 
@@ -168,8 +168,7 @@ impl Claim {
         existing.is_none_or(|item| self.seen == Seen::Item(item.fence) && self.finds_free(item))
     }
 
-    /// Whether nobody works on `item` and nothing is on record: it is a completion past its expiry, or a claim past its
-    /// lease that is not this very claim.
+    /// Whether `item` is free: a completion past its expiry, or another claim past its lease.
     pub fn finds_free(&self, item: &Item) -> bool {
         match (&item.status, item.lease_until) {
             (Status::Completed, _) => item.is_expired(self.now),
@@ -198,14 +197,14 @@ impl Claim {
     }
 }
 
-/// What becomes of a claim.
+/// How a claim ends, or an effect is recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settlement {
     /// Which key.
     pub id: ItemId,
     /// Whose claim.
     pub owner: Owner,
-    /// What becomes of it.
+    /// How it ends.
     pub settling: Settling,
 }
 
@@ -228,7 +227,7 @@ pub enum Settling {
     Commit(Recording),
 }
 
-/// What is kept of an effect whose key may not have been claimed before.
+/// The record of an effect whose key may not have been claimed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recording {
     /// The time of the recording.

@@ -41,7 +41,7 @@ pub enum Claimed {
         /// The key's new fence.
         fence: Fence,
     },
-    /// It was refused by the item that stands there.
+    /// The existing item refused it.
     Refused(Box<Item>),
 }
 
@@ -50,34 +50,33 @@ pub enum Claimed {
 pub enum Settled {
     /// It was written.
     Written,
-    /// It was refused by the item that stands there, or because there is none.
+    /// The existing item refused it, or there is no item.
     Refused(Option<Box<Item>>),
 }
 
 /// Keeps one item a business key, and changes it only when the item allows it.
 ///
 /// Every entry of a slice is a conditional write of its own: it happens atomically, or not at all.
-/// [`Claim::admitted_by`] and [`Settlement::admitted_by`] say when. The entries of one slice have
-/// different ids, except by mistake of the caller; their order is then undefined.
+/// [`Claim::admitted_by`] and [`Settlement::admitted_by`] define when. The entries of one slice must have different ids;
+/// otherwise their order is undefined.
 ///
 /// An entry's `Err` means *unknown*: the write may have happened, or may happen later. The same
 /// entry may be sent again: a second time it changes nothing, and either is `Written` again or is
 /// refused by an item whose owner is the entry's.
 pub trait Store: Send + Sync + 'static {
-    /// Writes each claim that [`Claim::admitted_by`] allows. A claim that was refused by an item that is free is sent
-    /// again by the caller, as one that has seen that item.
+    /// Writes each claim that [`Claim::admitted_by`] allows. If a free item refuses a claim, the caller sends it again, as a claim
+    /// that has seen the item.
     fn claim<'a>(&'a self, claims: &'a [Claim]) -> StoreFuture<'a, Claimed>;
 
     /// Writes each settlement that [`Settlement::admitted_by`] allows.
     fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> StoreFuture<'a, Settled>;
 
-    /// Reads items, each as new as the last write that was answered. A function reads one id that nothing is
-    /// kept under when it starts, so that connections are open before the first claim.
+    /// Reads items, with all confirmed writes. A starting function reads one id without an item, to open connections before the
+    /// first claim.
     fn read<'a>(&'a self, ids: &'a [ItemId]) -> StoreFuture<'a, Option<Item>>;
 
-    /// What tells this store from another one in a process, such as a table's name with its region. Two consumers
-    /// whose stores say the same keep their keys in one place, and refuse to start with one namespace for different
-    /// handlers. Default: nothing, and namespaces on this store are not compared.
+    /// Identifies the place where this store keeps keys, such as a table's name with its region. Consumers with the same place and
+    /// namespace but different handlers refuse to start. Default: `None`, and namespaces are not compared.
     fn identity(&self) -> Option<String> {
         None
     }

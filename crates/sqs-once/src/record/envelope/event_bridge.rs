@@ -7,8 +7,8 @@ use super::{Envelope, EnvelopeError, Opened};
 
 const NAME: &str = "EventBridge";
 
-/// An EventBridge event. The payload is its `detail`, as the text it stands in the body, so that large
-/// integers stay what they are. What else the event says is [`EventBridgeMeta`].
+/// An EventBridge event. The payload is its `detail`, as written in the body, so that large integers are exact. The other
+/// fields are in [`EventBridgeMeta`].
 ///
 /// It is for rules that hand on the event as it is, which is their default. A rule with an input path or
 /// an input transformer sends something else: `$.detail` as the input path, for one, needs no envelope.
@@ -31,8 +31,7 @@ const NAME: &str = "EventBridge";
 #[derive(Clone, Copy, Debug)]
 pub struct EventBridge;
 
-/// What EventBridge says of an event: a handler takes it as an argument. What is absent or malformed
-/// reads as nothing.
+/// The fields of an EventBridge event, as an argument of a handler. Absent and malformed fields are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EventBridgeMeta {
@@ -41,7 +40,7 @@ pub struct EventBridgeMeta {
     pub id: Option<String>,
     /// Who sent it, such as `aws.s3` or `com.example.shop`.
     pub source: Option<String>,
-    /// What it is, such as `Object Created`.
+    /// Its detail type, such as `Object Created`.
     pub detail_type: Option<String>,
     /// The AWS account it comes from.
     pub account: Option<String>,

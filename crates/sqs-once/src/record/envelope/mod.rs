@@ -66,16 +66,15 @@ pub use sns::{Sns, SnsMeta};
     note = "`Sns`, `EventBridge`, `S3` and `Auto` are, and tuples of them, outermost first: `(Sns, EventBridge)`"
 )]
 pub trait Envelope: Send + Sync + 'static {
-    /// Opens the envelope that `content` is: the message's body, or what an outer envelope holds.
+    /// Opens the envelope in `content`: the message's body, or the content of an outer envelope.
     ///
     /// # Errors
-    /// [`EnvelopeError`] when it is no such envelope. Delivering it again can't help, so the record is
-    /// terminal.
+    /// [`EnvelopeError`] if it is not such an envelope. The record is terminal, because a redelivery can't help.
     fn open(&self, content: &str, message: &Message) -> Result<Opened, EnvelopeError>;
 }
 
-/// An envelope that can't be opened. What it says is logged and sent along with a dead letter: it tells
-/// what is missing, and never shows a value of the body.
+/// An envelope that can't be opened. The error is logged and added to the dead letter. It names what is missing, but shows no
+/// value of the body.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("the {envelope} envelope can't be opened: {problem}")]
 pub struct EnvelopeError {

@@ -1,11 +1,10 @@
-//! What is inside an envelope.
+//! The content of an envelope.
 
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What an [`Envelope`](super::Envelope) holds: its content, what it says of it, and the message
-/// attributes that travelled in it.
+/// The content of an [`Envelope`](super::Envelope), with its metadata and message attributes.
 #[derive(Default)]
 pub struct Opened {
     /// None where it is what the envelope was asked to open.
@@ -31,9 +30,8 @@ impl Opened {
         Self::default()
     }
 
-    /// There is no event in it, and nothing wrong with it: the record is acknowledged as
-    /// [`Outcome::Ignored`](crate::telemetry::Outcome::Ignored), without a handler and without a claim. The reason
-    /// is logged.
+    /// The envelope is valid and has no event: the record is acknowledged as
+    /// [`Outcome::Ignored`](crate::telemetry::Outcome::Ignored), without a handler or a claim. The reason is logged.
     pub fn ignored(reason: impl Into<String>) -> Self {
         Self {
             ignored: Some(reason.into()),
@@ -56,8 +54,7 @@ impl Opened {
         self.is_contradictory |= *kept != value;
     }
 
-    /// Adds what the envelope says, which [`Message::metadata`](crate::extract::Message::metadata) then finds by
-    /// its type.
+    /// Adds metadata of the envelope. [`Message::metadata`](crate::extract::Message::metadata) finds it by its type.
     #[must_use]
     pub fn with_metadata(mut self, metadata: impl Any + Send + Sync) -> Self {
         self.metadata.push(Box::new(metadata));
@@ -93,7 +90,7 @@ impl Opened {
         self.is_contradictory
     }
 
-    /// The innermost envelope's, where several say something of this type.
+    /// The metadata of this type; the innermost envelope wins.
     pub(in crate::record) fn metadata<M: Any>(&self) -> Option<&M> {
         let mut inside_out = self.metadata.iter().rev();
         inside_out.find_map(|metadata| metadata.downcast_ref())

@@ -7,17 +7,17 @@ use super::{Envelope, EnvelopeError, Opened};
 
 /// What SNS wraps around a published message. The payload is the message.
 ///
-/// The envelope's message attributes read as if SQS had delivered them, by
-/// [`Message::attribute`] and as a [`MessageAttribute`](crate::key::MessageAttribute) key. What SNS says of
-/// the message is [`SnsMeta`]. A message whose own attribute has another value than the envelope's is terminal.
+/// [`Message::attribute`] and [`MessageAttribute`](crate::key::MessageAttribute) keys read the envelope's message attributes as
+/// if SQS had delivered them. [`SnsMeta`] has the other fields. A message whose own attribute differs from the
+/// envelope's is terminal.
 ///
 /// **An envelope proves nothing.** Everyone who may send to the queue can write one, with any topic and any attributes.
 ///
-/// A body that is no SNS envelope is the payload itself: that is what arrives where the subscription has
-/// *raw message delivery* on, with the attributes as the message's own. So a subscription can be
-/// switched to raw delivery while messages of both kinds are under way; only the metadata is gone then.
+/// A body that is not an SNS envelope is the payload itself, as with *raw message delivery*, where the attributes are the
+/// message's own. So a subscription can switch to raw delivery while messages of both kinds are in flight. Raw messages
+/// have no metadata.
 ///
-/// What SNS sends when a subscription begins or ends is no event: such a record is terminal.
+/// Confirmations of a subscription or its end are terminal.
 ///
 /// ```
 /// use sqs_once::body::Sns;
@@ -32,8 +32,7 @@ use super::{Envelope, EnvelopeError, Opened};
 #[derive(Clone, Copy, Debug)]
 pub struct Sns;
 
-/// What SNS says of a message: a handler takes it as an argument, or as an `Option` where the message may
-/// have come by raw delivery.
+/// The fields of an SNS envelope, as an argument of a handler. Take an `Option` of it if messages may come by raw delivery.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SnsMeta {

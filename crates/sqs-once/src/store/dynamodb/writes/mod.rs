@@ -78,38 +78,36 @@ type Rule = Box<dyn Fn(&Conflict) -> Disposition + Send + Sync>;
 /// The SDK's types must be those of the version that this crate uses, which [`sqs_once::aws_sdk_dynamodb`](crate::aws_sdk_dynamodb)
 /// is.
 ///
-/// # What is promised
+/// # Promise
 ///
-/// The writes happen exactly once for a key, as long as it is remembered, whatever dies when: a duplicate's
-/// transaction is refused by the record of the key, and a request whose answer was lost is recognised when it is sent
-/// again, within ten minutes by DynamoDB (`ClientRequestToken`) and after that by the owner in the record. The
-/// handler's computation is not part of that: it may run for each delivery, unless the consumer's mode is
-/// [`ClaimFirst`](crate::policy::Mode::ClaimFirst). So do nothing in it that others can see; everything that it returns here
-/// is done once, a message in an outbox table for instance.
+/// The writes happen exactly once for a key while its record is kept, wherever a process dies. The key's record refuses a
+/// duplicate's transaction. A request that is sent again after a lost answer is recognised by DynamoDB for ten minutes
+/// (`ClientRequestToken`), and after that by the owner in the record. The handler's computation may run for each
+/// delivery, unless the consumer's mode is [`ClaimFirst`](crate::policy::Mode::ClaimFirst). So the handler should have no
+/// other effects: return them as writes, for instance as a message in an outbox table.
 ///
-/// They are what a [`Handler`](crate::handler::Handler) returns. A [`BatchHandler`](crate::handler::BatchHandler) has no place for them, and
-/// neither has [`Idempotency`](crate::Idempotency).
+/// A [`Handler`](crate::handler::Handler) returns them. A [`BatchHandler`](crate::handler::BatchHandler) and
+/// [`Idempotency`](crate::Idempotency) can't.
 ///
 /// # When a condition is not met
 ///
-/// Where a duplicate's own conditions fail, as `attribute_not_exists(order_id)` does the second time, it is a duplicate
-/// all the same. For a new key a condition that is not met fails the record: nothing is written, and
-/// [`on_conflict`](Self::on_conflict) says what becomes of the message. Transactions that meet on an item, and
-/// throttling, are neither: they are tried again until the deadline is near, and the message then goes back to the
-/// queue.
+/// A duplicate stays a duplicate if its own conditions fail, as `attribute_not_exists(order_id)` does the second time. For a
+/// new key an unmet condition fails the record: nothing is written, and [`on_conflict`](Self::on_conflict) chooses what
+/// happens to the message. Conflicts with other transactions and throttling are retried until the deadline is near; the
+/// message then returns to the queue.
 ///
 /// # Limits
 ///
-/// At most 99 writes and 4 MB, less 4 KiB for the record of the key; one write an item. What counts is what the
-/// writes carry: the items of puts, the keys of all others, the values of all expressions, and what is recorded.
-/// The writes are checked before anything is sent, and [`WritesError`] makes the record terminal. Where two puts
-/// into one table are of the same item only DynamoDB can tell, which refuses them.
+/// At most 99 writes and 4 MB, less 4 KiB for the record of the key, and one write for each item. The size is that of the
+/// items of puts, the keys of other writes, the values of expressions, and the recorded data. The consumer checks the
+/// writes before it sends anything; a [`WritesError`] makes the record terminal. Only DynamoDB can detect two puts of one
+/// item, and refuses them.
 ///
 /// # What it costs
 ///
-/// One request, two where a condition of the handler's own is not met. DynamoDB counts every write of a transaction
-/// twice: 2 write units for each KiB of each item, the record of the key and the items of checks included. A transaction
-/// that is refused is not free either. The function's role needs `dynamodb:UpdateItem` on the store's table, and for each
+/// One request, or two if a condition of the handler is not met. DynamoDB counts every write of a transaction twice: 2 write
+/// units for each KiB of each item, including the record of the key and the items of checks. A refused transaction costs
+/// units too. The function's role needs `dynamodb:UpdateItem` on the store's table, and for each
 /// kind of write `dynamodb:PutItem`, `dynamodb:UpdateItem`, `dynamodb:DeleteItem` or `dynamodb:ConditionCheckItem` on
 /// the tables written. All tables are in the account and the region of the store's.
 #[derive(Default)]
@@ -126,7 +124,7 @@ impl Writes {
         Self::default()
     }
 
-    /// Puts an item into `table`, whatever stands there. Its attributes are the fields of `item`. A put with a
+    /// Puts an item into `table` without a condition. Its attributes are the fields of `item`. A put with a
     /// condition is a [`put_item`](Self::put_item).
     ///
     /// # Errors
@@ -170,11 +168,11 @@ impl Writes {
         self.with(TransactWriteItem::builder().condition_check(check).build())
     }
 
-    /// What becomes of the message when the condition of this write is not met. The writes are counted from 0,
-    /// in their order. Default: [`Disposition::Retry`].
+    /// Chooses what happens to the message if the condition of this write is not met. The first write has the index 0.
+    /// Default: [`Disposition::Retry`].
     ///
-    /// Where the conditions of several writes are not met, the first that has a rule decides, and without any
-    /// rule the first. A rule that panics means `Retry`. A second rule for a write replaces the first.
+    /// If several conditions are not met, the first one with a rule decides. A rule that panics means `Retry`. A second rule
+    /// for a write replaces the first.
     pub fn on_conflict(
         mut self,
         index: usize,
