@@ -45,11 +45,11 @@ impl Event {
             Err(source) if looks_like_json => return Err(EventError::Json { source }),
             Err(_) => vec![bare_body(text)],
         };
-        Ok(Self::of(messages, queue))
+        Ok(Self::new(messages, queue))
     }
 
     /// An event of messages as Lambda writes them, whose lacks are filled in.
-    pub(crate) fn of(messages: impl IntoIterator<Item = Map<String, Value>>, queue: &str) -> Self {
+    pub(crate) fn new(messages: impl IntoIterator<Item = Map<String, Value>>, queue: &str) -> Self {
         let records: Vec<Value> = messages
             .into_iter()
             .map(|message| record(message, queue))

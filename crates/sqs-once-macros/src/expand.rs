@@ -222,7 +222,7 @@ fn payload_key(payload: &Type, pattern: &Pat, expr: &Expr) -> (TokenStream, Toke
                 #pattern: &#payload,
                 _: &::sqs_once::extract::Message,
             ) -> ::core::result::Result<::sqs_once::BusinessKey, ::sqs_once::key::KeyError> {
-                ::sqs_once::BusinessKey::of(#key)
+                ::sqs_once::BusinessKey::new(#key)
             }
         }
     };
@@ -237,7 +237,7 @@ fn payload_fingerprint(payload: &Type, pattern: &Pat, part: &Expr) -> TokenStrea
         fn sqs_once_fingerprint(
             #pattern: &#payload,
         ) -> ::core::result::Result<::sqs_once::key::Fingerprint, ::sqs_once::key::KeyError> {
-            ::sqs_once::key::Fingerprint::of(#part)
+            ::sqs_once::key::Fingerprint::new(#part)
         }
     }
 }

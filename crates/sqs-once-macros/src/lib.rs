@@ -198,7 +198,7 @@ pub fn batch_handler(attribute: TokenStream, item: TokenStream) -> TokenStream {
 /// }
 ///
 /// let order = OrderPlaced { tenant: "t".to_owned(), order_id: 7, amount_cents: 1299 };
-/// assert_eq!(BusinessKey::of(&order), BusinessKey::of(&("t", 7)));
+/// assert_eq!(BusinessKey::new(&order), BusinessKey::new(&("t", 7)));
 /// ```
 ///
 /// It implements `sqs_once::key::KeyPart`, so that the payload can also be a part of a larger key. Each

@@ -171,7 +171,7 @@ impl DeadLetters {
         for (id, answer) in ids.iter().zip(keys.read_each(&ids).await) {
             let standing = match answer {
                 Ok(None) => continue,
-                Ok(item) => Standing::of(item.as_ref(), now),
+                Ok(item) => Standing::from_item(item.as_ref(), now),
                 // One such item hides nothing of the others.
                 Err(error) if error.kind() == StoreErrorKind::BadItem => Standing::Unreadable,
                 Err(error) => return Err(error.into()),

@@ -38,8 +38,8 @@ pub enum Standing {
 
 impl Standing {
     /// The standing of a key whose item is this.
-    pub fn of(item: Option<&Item>, now: Timestamp) -> Self {
-        match item.map(|item| State::of(item, now)) {
+    pub fn from_item(item: Option<&Item>, now: Timestamp) -> Self {
+        match item.map(|item| State::from_item(item, now)) {
             None => Self::NeverStarted,
             Some(State::InProgress) => Self::InProgress,
             Some(State::Lapsed | State::Released) => Self::Failed,
@@ -80,7 +80,7 @@ pub struct KeyFrom {
 impl KeyFrom {
     fn ids(&self, body: &str) -> Option<[ItemId; 2]> {
         let parts: Result<Vec<_>, _> = self.pointers.iter().map(|at| at.key_in(body)).collect();
-        let key = BusinessKey::of(&Joined(parts.ok()?)).ok()?;
+        let key = BusinessKey::new(&Joined(parts.ok()?)).ok()?;
         Some(ids(&key, &self.namespace))
     }
 }

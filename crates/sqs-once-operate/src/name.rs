@@ -93,7 +93,7 @@ impl KeyName {
             keys = longer.collect();
         }
         keys.iter()
-            .map(|key| BusinessKey::of(&Joined(key)))
+            .map(|key| BusinessKey::new(&Joined(key)))
             .collect()
     }
 }

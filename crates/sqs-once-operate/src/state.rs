@@ -34,7 +34,7 @@ impl State {
     ];
 
     /// The state of an item at `now`.
-    pub fn of(item: &Item, now: Timestamp) -> Self {
+    pub fn from_item(item: &Item, now: Timestamp) -> Self {
         // DynamoDB keeps the expiry in whole seconds.
         let is_expired = item
             .expiration

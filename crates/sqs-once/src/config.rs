@@ -12,6 +12,12 @@ use crate::telemetry::{Metrics, SAMPLE_RATE};
 /// The shortest retention that code and environment may set.
 pub(crate) const SHORTEST_RETENTION: Duration = Duration::from_secs(1);
 
+/// The forms that code and environment expect.
+pub(crate) const NAMESPACE: &str = "1 to 255 bytes without `#`";
+pub(crate) const RETENTION: &str = "1s or more, such as 12h or 28d";
+pub(crate) const DEADLINE_MARGIN: &str = "more than zero, such as 500ms or 1s";
+pub(crate) const QUEUE_URL: &str = "the URL of an SQS queue";
+
 /// Whether a text can be a queue's URL, for code and environment alike.
 pub(crate) fn is_url(text: &str) -> bool {
     text.starts_with("https://") || text.starts_with("http://")
@@ -53,7 +59,7 @@ impl EnvSettings {
         const DURATION: &str = "a number and a unit, such as 500ms, 3s, 15m, 12h or 28d";
         let duration = |variable| read(env, variable, DURATION, duration_from);
         let url = |variable| {
-            read(env, variable, "the URL of an SQS queue", |text| {
+            read(env, variable, QUEUE_URL, |text| {
                 is_url(text).then(|| text.to_owned())
             })
         };
@@ -63,12 +69,9 @@ impl EnvSettings {
             ["1", "y", "yes", "t", "true", "on"].contains(&&*text)
         });
         Ok(Self {
-            namespace: read(
-                env,
-                "SQS_ONCE_NAMESPACE",
-                "1 to 255 bytes without `#`",
-                |text| Namespace::new(text).ok(),
-            )?,
+            namespace: read(env, "SQS_ONCE_NAMESPACE", NAMESPACE, |text| {
+                Namespace::new(text).ok()
+            })?,
             key_secret_arn: secret_arn(env, KEY_SECRET_ARN)?,
             also_read: match env(ALSO_READ).as_deref().map(str::trim) {
                 Some("nothing") => Some(AlsoRead::Nothing),
@@ -81,19 +84,13 @@ impl EnvSettings {
                 "a whole number from 1",
                 |text| text.parse().ok(),
             )?,
-            retention: read(
-                env,
-                "SQS_ONCE_RETENTION",
-                "1s or more, such as 12h or 28d",
-                |text| duration_from(text).filter(|retention| *retention >= SHORTEST_RETENTION),
-            )?,
+            retention: read(env, "SQS_ONCE_RETENTION", RETENTION, |text| {
+                duration_from(text).filter(|retention| *retention >= SHORTEST_RETENTION)
+            })?,
             lease_margin: duration("SQS_ONCE_LEASE_MARGIN")?,
-            deadline_margin: read(
-                env,
-                "SQS_ONCE_DEADLINE_MARGIN",
-                "more than zero, such as 500ms or 1s",
-                |text| duration_from(text).filter(|margin| !margin.is_zero()),
-            )?,
+            deadline_margin: read(env, "SQS_ONCE_DEADLINE_MARGIN", DEADLINE_MARGIN, |text| {
+                duration_from(text).filter(|margin| !margin.is_zero())
+            })?,
             dlq_url: url("SQS_ONCE_DLQ_URL")?,
             queue_url: url("SQS_ONCE_QUEUE_URL")?,
             visibility_timeout: duration("SQS_ONCE_VISIBILITY_TIMEOUT")?,
@@ -234,7 +231,7 @@ pub(crate) fn no_default_namespace(path: &str, unique: &str, before: &str) -> Co
 pub(crate) fn shared_namespace(namespace: &str, handlers: [&str; 2]) -> ConfigError {
     let [one, other] = handlers;
     ConfigError::new(
-        "the consumer's namespace",
+        "the setting `namespace`",
         format!(
             "is {namespace:?} for two handlers of this process, `{one}` and `{other}`, each of which would take the other's \
              messages for duplicates"

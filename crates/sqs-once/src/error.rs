@@ -50,7 +50,9 @@ pub struct ConfigError {
 }
 
 impl ConfigError {
-    pub(crate) fn new(
+    /// An error that reads `{variable} {problem}: expected {expected}`. `variable` names the environment variable or the
+    /// setting.
+    pub fn new(
         variable: &'static str,
         problem: impl Into<String>,
         expected: impl Into<Cow<'static, str>>,

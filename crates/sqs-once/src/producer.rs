@@ -37,7 +37,7 @@ use crate::telemetry::spans;
 ///
 /// // The producer:
 /// # async fn send(client: aws_sdk_sqs::Client, queue_url: &str) -> Result<(), sqs_once::Error> {
-/// let order = Outgoing::of(&("tenant-7", 42_u64))?;
+/// let order = Outgoing::new(&("tenant-7", 42_u64))?;
 /// let message = client.send_message().queue_url(queue_url).message_body(r#"{"amount_cents": 1299}"#);
 /// order.onto(message)?.send().await?;
 /// # Ok(())
@@ -83,9 +83,9 @@ impl Outgoing {
     /// A message about the event with this key: anything that can be a key, several parts as a tuple.
     ///
     /// # Errors
-    /// Those of [`BusinessKey::of`](struct@BusinessKey).
-    pub fn of<K: KeyPart + ?Sized>(key: &K) -> Result<Self, KeyError> {
-        let key = BusinessKey::of(key)?;
+    /// Those of [`BusinessKey::new`](struct@BusinessKey).
+    pub fn new<K: KeyPart + ?Sized>(key: &K) -> Result<Self, KeyError> {
+        let key = BusinessKey::new(key)?;
         let text = key.readable().ok_or(KeyError::Malformed)?;
         Ok(Self {
             key,

@@ -33,12 +33,15 @@ fn bench() -> Bench {
 async fn an_order_that_comes_twice_is_reserved_once_and_told_once() {
     let bench = bench();
     let order = order("o-2001", 2);
-    bench.run(Event::of([&order])).await.assert_processed("m-1");
+    bench
+        .run(Event::new([&order]))
+        .await
+        .assert_processed("m-1");
 
     let delivered_again = Record::json(&order).receive_count(2);
     let sent_again = Record::json(&order).message_id("another");
     bench
-        .run(Event::of([delivered_again, sent_again]))
+        .run(Event::new([delivered_again, sent_again]))
         .await
         .assert_duplicate("m-1")
         .assert_duplicate("another")
@@ -63,7 +66,7 @@ async fn an_order_that_the_stock_can_not_fill_is_terminal() {
     let bench = bench();
     bench.store().fail_condition(1, 1);
     bench
-        .run(Event::of([&order("o-2001", 2)]))
+        .run(Event::new([&order("o-2001", 2)]))
         .await
         .assert_terminal("m-1")
         .assert_reason("m-1", "write 1 (update of table `stock`)");
@@ -74,7 +77,7 @@ async fn an_order_that_the_stock_can_not_fill_is_terminal() {
 async fn an_order_that_is_kept_already_is_terminal() {
     let bench = bench();
     bench.store().fail_condition(0, 1);
-    let event = Event::of([&order("o-2001", 2)]);
+    let event = Event::new([&order("o-2001", 2)]);
     bench.run(&event).await.assert_terminal("m-1");
 }
 
@@ -86,7 +89,7 @@ async fn an_order_that_says_nothing_is_terminal_and_holds_up_no_other() {
     };
     let orders = [order("o-1", 1), order("o-2", 0), nameless];
     bench()
-        .run(Event::of(&orders))
+        .run(Event::new(&orders))
         .await
         .assert_reason("m-2", "the order is for no pieces")
         .assert_reason("m-3", "the order names no article")

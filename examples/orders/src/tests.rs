@@ -64,12 +64,15 @@ async fn answer(State(service): State<Service>, headers: HeaderMap) -> impl Into
 async fn an_order_that_comes_twice_is_charged_once() {
     let (service, bench) = Service::with_bench().await;
     let order = order("o-1001", 1299);
-    bench.run(Event::of([&order])).await.assert_processed("m-1");
+    bench
+        .run(Event::new([&order]))
+        .await
+        .assert_processed("m-1");
 
     let delivered_again = Record::json(&order).receive_count(2);
     let sent_again = Record::json(&order).message_id("another");
     bench
-        .run(Event::of([delivered_again, sent_again]))
+        .run(Event::new([delivered_again, sent_again]))
         .await
         .assert_duplicate("m-1")
         .assert_duplicate("another")
@@ -82,7 +85,7 @@ async fn an_order_that_can_never_be_charged_is_terminal_and_holds_up_no_other() 
     let (service, bench) = Service::with_bench().await;
     let orders = [order("o-1", 100), order("o-2", 0), order("o-3", 300)];
     bench
-        .run(Event::of(&orders))
+        .run(Event::new(&orders))
         .await
         .assert_terminal("m-2")
         .assert_reason("m-2", "the amount is zero")
@@ -93,7 +96,7 @@ async fn an_order_that_can_never_be_charged_is_terminal_and_holds_up_no_other() 
 #[tokio::test]
 async fn while_the_service_is_down_orders_wait_as_long_as_it_says() {
     let (service, bench) = Service::with_bench().await;
-    let event = Event::of([&order("o-1001", 1299)]);
+    let event = Event::new([&order("o-1001", 1299)]);
     *service.is_down.lock().unwrap() = true;
     let answer = bench.run(&event).await;
     answer.assert_failed("m-1");
@@ -106,7 +109,7 @@ async fn while_the_service_is_down_orders_wait_as_long_as_it_says() {
 #[tokio::test]
 async fn a_charge_that_is_repeated_after_a_crash_carries_the_same_idempotency_key() {
     let (service, bench) = Service::with_bench().await;
-    let event = Event::of([&order("o-1001", 1299)]);
+    let event = Event::new([&order("o-1001", 1299)]);
     bench.run_and_crash(&event).await;
     bench.run(&event).await.assert_in_progress("m-1");
     // The lease: the invocation's 30 s, and three more.
@@ -121,10 +124,10 @@ async fn a_charge_that_is_repeated_after_a_crash_carries_the_same_idempotency_ke
 #[tokio::test]
 async fn another_order_under_a_known_key_fails_and_is_not_charged() {
     let (service, bench) = Service::with_bench().await;
-    bench.run(Event::of([&order("o-1001", 1299)])).await;
+    bench.run(Event::new([&order("o-1001", 1299)])).await;
     let other = Record::json(&order("o-1001", 1)).message_id("another");
     bench
-        .run(Event::of([other]))
+        .run(Event::new([other]))
         .await
         .assert_failed("another")
         .assert_retried(["another"]);
@@ -138,7 +141,7 @@ async fn without_the_table_nobody_is_charged() {
     store.fail(Operation::Claim, StoreErrorKind::TableNotFound, usize::MAX);
     let orders = [order("o-1", 100), order("o-2", 200)];
     bench
-        .run(Event::of(&orders))
+        .run(Event::new(&orders))
         .await
         .assert_retried(["m-1", "m-2"]);
     assert!(service.charges().is_empty());

@@ -35,7 +35,7 @@ fn parse_event(bencher: Bencher<'_, '_>, records: u64) {
 fn hash_key(bencher: Bencher<'_, '_>) {
     let namespace = Namespace::new("bench").expect("it is a namespace");
     bencher.bench(|| {
-        let key = BusinessKey::of(black_box("o-000000001234")).expect("it is a key");
+        let key = BusinessKey::new(black_box("o-000000001234")).expect("it is a key");
         namespace.item_id(&key)
     });
 }

@@ -71,7 +71,7 @@ async fn count() -> Result<Vec<Consumption>, UnitsError> {
     };
     let done = async |_: Order| Ok::<(), HandlerError>(());
     let plain = keyed().handler(done);
-    let cached = keyed().cache(Cache::of(RECORDS)).handler(done);
+    let cached = keyed().cache(Cache::new(RECORDS)).handler(done);
     let after = keyed().mode(Mode::RecordAfter).handler(done);
     let failing = keyed().handler(async |_: Order| Err::<(), _>(HandlerError::from("not yet")));
     let keyless = sqs_once::consumer::<Order>()

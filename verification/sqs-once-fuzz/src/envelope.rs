@@ -84,7 +84,7 @@ pub fn envelope(bytes: &[u8]) {
     let Ok(body) = std::str::from_utf8(bytes) else {
         return;
     };
-    let event = Event::of([Record::text(body)]);
+    let event = Event::new([Record::text(body)]);
     let found = CONSUMERS.with(|consumers| consumers.each_ref().map(|one| open(one, &event, body)));
     let [sns, bridge, s3, sns_bridge, sns_s3, auto, own] = &found;
     check(sns, &reference::sns(body));
@@ -150,7 +150,7 @@ mod tests {
     fn a_payload_that_is_not_what_stands_in_the_envelope_is_found() {
         let found = open(
             &consumer(EventBridge),
-            &Event::of([Record::text(EVENT)]),
+            &Event::new([Record::text(EVENT)]),
             EVENT,
         );
         let rounded = EVENT.replace("1617", "2000");
@@ -162,7 +162,7 @@ mod tests {
     fn an_envelope_that_opens_what_it_should_not_is_found() {
         let found = open(
             &consumer(EventBridge),
-            &Event::of([Record::text(EVENT)]),
+            &Event::new([Record::text(EVENT)]),
             EVENT,
         );
         check(&found, &reference::s3(EVENT));

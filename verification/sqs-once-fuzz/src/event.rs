@@ -183,7 +183,7 @@ mod tests {
     fn answered(bodies: [&str; 2], told: [&str; 2]) -> (Vec<Record>, Answer) {
         let event = |bodies: [&str; 2]| {
             let records = bodies.map(sqs_once::testing::Record::text);
-            Event::of(records)
+            Event::new(records)
         };
         let bench = Bench::new(CONSUMER.with(Consumer::clone));
         let answer = runtime::block_on(bench.run(event(bodies)));

@@ -50,7 +50,7 @@ pub fn extraction(bytes: &[u8]) {
             check_place(json.as_ref(), place, &by_pointer, &by_path);
             let both = find(&(MessageAttribute::new("a"), pointer.clone()), message);
             match (&attribute_key, &by_pointer) {
-                (Ok(one), Ok(other)) => assert_eq!(both, BusinessKey::of(&(one, other))),
+                (Ok(one), Ok(other)) => assert_eq!(both, BusinessKey::new(&(one, other))),
                 (Ok(_), Err(error)) | (Err(error), _) => assert_eq!(both.as_ref(), Err(error)),
             }
         }
@@ -67,14 +67,14 @@ fn find(extractor: &impl KeyExtractor<()>, message: &Message) -> Found {
 
 fn check_attribute(attribute: &str, message: &Message) -> Found {
     let found = find(&MessageAttribute::new("a"), message);
-    assert_eq!(found, BusinessKey::of(attribute));
+    assert_eq!(found, BusinessKey::new(attribute));
     assert_eq!(found, find(&SystemAttribute::new("a"), message));
     assert_eq!(
         find(&MessageAttribute::new("b"), message),
         Err(KeyError::Missing)
     );
     if let (Ok(text), Ok(number)) = (&found, attribute.parse::<i128>()) {
-        assert_ne!(Ok(text), BusinessKey::of(&number).as_ref());
+        assert_ne!(Ok(text), BusinessKey::new(&number).as_ref());
     }
     found
 }
@@ -111,11 +111,11 @@ fn check_place(json: Option<&Value>, place: &str, by_pointer: &Found, by_path: &
     }
     let expected = match found {
         None | Some(Value::Null) => Err(KeyError::Missing),
-        Some(Value::Bool(value)) => BusinessKey::of(value),
-        Some(Value::String(text)) => BusinessKey::of(text),
+        Some(Value::Bool(value)) => BusinessKey::new(value),
+        Some(Value::String(text)) => BusinessKey::new(text),
         Some(Value::Number(number)) => match number.as_i64() {
-            Some(number) => BusinessKey::of(&number),
-            None => BusinessKey::of(&number.as_u64()),
+            Some(number) => BusinessKey::new(&number),
+            None => BusinessKey::new(&number.as_u64()),
         },
         Some(Value::Array(_)) => Err(KeyError::WrongType { found: "an array" }),
         Some(Value::Object(_)) => Err(KeyError::WrongType { found: "an object" }),
@@ -136,7 +136,7 @@ mod tests {
     #[should_panic(expected = "the pointer /a")]
     fn a_key_of_something_else_is_found() {
         let json = serde_json::json!({ "a": "o-1", "b": "o-2" });
-        let other = BusinessKey::of("o-2");
+        let other = BusinessKey::new("o-2");
         check_place(Some(&json), "/a", &other, &other);
     }
 
@@ -144,8 +144,8 @@ mod tests {
     #[should_panic(expected = "the path of /a")]
     fn a_large_integer_that_went_through_a_float_is_found() {
         let json = serde_json::json!({ "a": 9_007_199_254_740_993_u64 });
-        let exact = BusinessKey::of(&9_007_199_254_740_993_u64);
-        let rounded = BusinessKey::of(&9_007_199_254_740_992_u64);
+        let exact = BusinessKey::new(&9_007_199_254_740_993_u64);
+        let rounded = BusinessKey::new(&9_007_199_254_740_992_u64);
         check_place(Some(&json), "/a", &exact, &rounded);
     }
 }

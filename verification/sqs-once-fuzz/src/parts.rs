@@ -258,7 +258,7 @@ fn compare(one: &Parts, other: &Parts, id: impl Fn(&BusinessKey) -> ItemId) -> O
 }
 
 fn checked(parts: &Parts) -> Option<(BusinessKey, Vec<Canonical>)> {
-    match (BusinessKey::of(parts), parts.canonical()) {
+    match (BusinessKey::new(parts), parts.canonical()) {
         (Ok(key), Ok(parts)) => Some((key, parts)),
         (Err(error), Err(expected)) => {
             assert_eq!(error, expected, "{parts:?}");

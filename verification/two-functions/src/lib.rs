@@ -20,7 +20,7 @@ pub fn tell(key: &Key) {
 /// Prints where a consumer's keys are on a bench, and then whether it starts without a bench.
 #[allow(clippy::print_stdout, reason = "its test reads it")]
 pub async fn describe(consumer: Consumer) {
-    let event = Event::of([&serde_json::json!({ "id": "o-1" })]);
+    let event = Event::new([&serde_json::json!({ "id": "o-1" })]);
     Bench::new(consumer.clone()).run(event).await;
     match consumer.store(MemoryStore::new()).init().await {
         Ok(()) => println!("starts"),

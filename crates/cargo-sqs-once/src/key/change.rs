@@ -153,7 +153,9 @@ fn one(
 
 fn refuse_live(seen: Option<&Item>, args: &ChangeArgs, now: Timestamp) -> Result<(), Error> {
     match seen {
-        Some(item) if State::of(item, now) == State::InProgress && !args.even_in_progress => {
+        Some(item)
+            if State::from_item(item, now) == State::InProgress && !args.even_in_progress =>
+        {
             let until = item.lease_until.or(item.expiration);
             let until = until.map_or_else(|| "nobody knows when".to_owned(), moment);
             Err(Error::InProgress { until })

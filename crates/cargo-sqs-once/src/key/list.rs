@@ -76,7 +76,7 @@ fn common_status(states: &[State]) -> Option<Status> {
 /// What can't be read is in no state that anybody asked for, and yet somebody should see it.
 fn is_wanted((_, item): &Listed, states: &[State], now: Timestamp) -> bool {
     match item {
-        Ok(item) => states.is_empty() || states.contains(&State::of(item, now)),
+        Ok(item) => states.is_empty() || states.contains(&State::from_item(item, now)),
         Err(_) => states.is_empty() || states.contains(&State::Unknown),
     }
 }
@@ -93,7 +93,7 @@ fn line((id, item): &Listed, now: Timestamp) -> String {
 }
 
 fn columns(item: &Item, now: Timestamp) -> (&'static str, String, String) {
-    let state = State::of(item, now);
+    let state = State::from_item(item, now);
     let lease = match (state, item.lease_until) {
         (State::InProgress | State::Lapsed, Some(lease)) => distance(lease, now),
         _ => String::new(),

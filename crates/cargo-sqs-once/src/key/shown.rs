@@ -24,7 +24,7 @@ pub(super) fn meaning(state: State) -> &'static str {
 
 /// Several lines, one for everything that is known.
 pub(super) fn text(item: &Item, shows_data: bool, now: Timestamp) -> String {
-    let state = State::of(item, now);
+    let state = State::from_item(item, now);
     let mut lines = vec![
         ("key", one_line(item.id.as_str())),
         ("state", format!("{state}: {}", meaning(state))),
@@ -72,7 +72,7 @@ pub(super) fn text(item: &Item, shows_data: bool, now: Timestamp) -> String {
 pub(super) fn document(item: &Item, shows_data: bool, now: Timestamp) -> Value {
     let mut document = json!({
         "id": item.id.as_str(),
-        "state": State::of(item, now).name(),
+        "state": State::from_item(item, now).name(),
         "status": match &item.status {
             Status::InProgress => "INPROGRESS",
             Status::Completed => "COMPLETED",

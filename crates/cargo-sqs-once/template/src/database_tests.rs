@@ -98,10 +98,10 @@ fn message(order: &OrderPlaced) -> Record {
 async fn an_order_that_comes_twice_is_reserved_once() {
     let database = Database::new("twice").await;
     let order = order("o-1");
-    let first = Event::of([message(&order)]);
+    let first = Event::new([message(&order)]);
     let delivered_again = message(&order).receive_count(2);
     let sent_again = message(&order).message_id("another");
-    let again = Event::of([delivered_again, sent_again]);
+    let again = Event::new([delivered_again, sent_again]);
 
     assert!(database.run(first).await.is_empty());
     assert!(database.run(again).await.is_empty());
@@ -116,7 +116,7 @@ async fn an_order_that_can_never_succeed_holds_up_no_other() {
         pieces: 0,
         ..order("o-2")
     };
-    let event = Event::of([message(&order("o-1")), message(&nothing)]);
+    let event = Event::new([message(&order("o-1")), message(&nothing)]);
 
     assert_eq!(database.run(event).await, ["m-2"]);
 
@@ -129,7 +129,7 @@ async fn of_an_order_that_fails_halfway_nothing_is_kept() {
     // The second statement fails.
     let no_stock = "ALTER TABLE stock ADD CHECK (reserved < 2)";
     database.client.batch_execute(no_stock).await.unwrap();
-    let event = Event::of([message(&order("o-1"))]);
+    let event = Event::new([message(&order("o-1"))]);
 
     assert_eq!(database.run(event.clone()).await, ["m-1"]);
     assert_eq!(database.orders_and_pieces().await, (0, 0));
@@ -156,7 +156,7 @@ async fn behind_an_order_that_fails_the_rest_of_its_group_waits() {
     let another_customers = order("o-3");
     let orders = [&first, &second, &another_customers];
 
-    let failures = database.run(Event::of(orders.map(message))).await;
+    let failures = database.run(Event::new(orders.map(message))).await;
 
     assert_eq!(failures, ["m-1", "m-2"]);
     assert_eq!(database.orders_and_pieces().await, (1, 2));

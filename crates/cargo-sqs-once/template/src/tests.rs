@@ -60,13 +60,13 @@ fn bench() -> Bench {
 async fn an_order_that_comes_twice_is_reserved_once() {
     let bench = bench();
     let order = order("o-1");
-    let event = Event::of([message(&order)]);
+    let event = Event::new([message(&order)]);
     bench.run(event).await.assert_processed("m-1");
 
     let delivered_again = message(&order).receive_count(2);
     let sent_again = message(&order).message_id("another");
     bench
-        .run(Event::of([delivered_again, sent_again]))
+        .run(Event::new([delivered_again, sent_again]))
         .await
         .assert_duplicate("m-1")
         .assert_duplicate("another")
@@ -86,7 +86,7 @@ async fn an_order_that_can_never_succeed_holds_up_no_other() {
         ..order("o-2")
     };
     bench
-        .run(Event::of([message(&order("o-1")), message(&nothing)]))
+        .run(Event::new([message(&order("o-1")), message(&nothing)]))
         .await
         .assert_processed("m-1")
         .assert_terminal("m-2")
@@ -109,7 +109,7 @@ async fn behind_an_order_that_fails_the_rest_of_its_group_waits() {
     let another_customers = order("o-3");
     let orders = [&first, &second, &another_customers];
     bench()
-        .run(Event::of(orders.map(message)))
+        .run(Event::new(orders.map(message)))
         .await
         .assert_processed("m-3")
         .assert_retried(["m-1", "m-2"]);
@@ -132,11 +132,11 @@ async fn another_order_under_a_known_key_fails() {
         pieces: 7,
         ..order("o-1")
     };
-    let event = Event::of([message(&first)]);
+    let event = Event::new([message(&first)]);
     bench.run(event).await.assert_processed("m-1");
     let another = message(&other).message_id("another");
     bench
-        .run(Event::of([another]))
+        .run(Event::new([another]))
         .await
         .assert_failed("another")
         .assert_retried(["another"]);
@@ -166,13 +166,13 @@ fn shipped(warehouse: &Warehouse) -> Vec<String> {
 async fn an_order_that_comes_twice_is_shipped_once() {
     let (bench, warehouse) = bench();
     let order = order("o-1");
-    let event = Event::of([message(&order)]);
+    let event = Event::new([message(&order)]);
     bench.run(event).await.assert_processed("m-1");
 
     let delivered_again = message(&order).receive_count(2);
     let sent_again = message(&order).message_id("another");
     bench
-        .run(Event::of([delivered_again, sent_again]))
+        .run(Event::new([delivered_again, sent_again]))
         .await
         .assert_duplicate("m-1")
         .assert_duplicate("another")
@@ -189,11 +189,11 @@ async fn another_order_under_a_known_key_fails() {
         pieces: 7,
         ..order("o-1")
     };
-    let event = Event::of([message(&first)]);
+    let event = Event::new([message(&first)]);
     bench.run(event).await.assert_processed("m-1");
     let another = message(&other).message_id("another");
     bench
-        .run(Event::of([another]))
+        .run(Event::new([another]))
         .await
         .assert_failed("another")
         .assert_retried(["another"]);
@@ -208,7 +208,7 @@ async fn an_order_that_can_never_succeed_holds_up_no_other() {
         ..order("o-2")
     };
     bench
-        .run(Event::of([message(&order("o-1")), message(&nothing)]))
+        .run(Event::new([message(&order("o-1")), message(&nothing)]))
         .await
         .assert_processed("m-1")
         .assert_terminal("m-2")
@@ -220,7 +220,7 @@ async fn an_order_that_can_never_succeed_holds_up_no_other() {
 #[tokio::test]
 async fn a_crash_after_the_shipment_repeats_it_under_the_same_token() {
     let (bench, warehouse) = bench();
-    let event = Event::of([message(&order("o-1"))]);
+    let event = Event::new([message(&order("o-1"))]);
     bench.run_and_crash(&event).await;
     bench.run(&event).await.assert_in_progress("m-1");
     // The lease: the invocation's 30 s, and three more.
@@ -247,7 +247,7 @@ async fn behind_an_order_that_fails_the_rest_of_its_group_waits() {
     let another_customers = order("o-3");
     let orders = [&first, &second, &another_customers];
     bench
-        .run(Event::of(orders.map(message)))
+        .run(Event::new(orders.map(message)))
         .await
         .assert_processed("m-3")
         .assert_retried(["m-1", "m-2"]);

@@ -11,7 +11,7 @@ use std::time::SystemTime;
 fn id(key: &str) -> String {
     let namespace = Namespace::new("payments").unwrap();
     namespace
-        .item_id(&BusinessKey::of(key).unwrap())
+        .item_id(&BusinessKey::new(key).unwrap())
         .to_string()
 }
 

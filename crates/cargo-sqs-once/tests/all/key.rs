@@ -23,7 +23,7 @@ fn hour(hours: i64) -> u64 {
 fn id(key: &str) -> String {
     let namespace = Namespace::new("payments").unwrap();
     namespace
-        .item_id(&BusinessKey::of(key).unwrap())
+        .item_id(&BusinessKey::new(key).unwrap())
         .to_string()
 }
 
@@ -506,7 +506,7 @@ async fn a_key_that_is_hashed_with_a_secret_is_found_with_the_secret_alone() {
     let secret = "the secret of these tests";
     let keyed = Namespace::new("payments").unwrap();
     let keyed = keyed.key_secret(KeySecret::new(secret).unwrap());
-    let order = keyed.item_id(&BusinessKey::of("order-42").unwrap());
+    let order = keyed.item_id(&BusinessKey::new("order-42").unwrap());
     let table = Table::with([completed(order.as_str())]).await;
     let run = table.key(&["show", "order-42"]);
     assert!(!run.stdout.contains(order.as_str()), "{}", run.stdout);

@@ -149,7 +149,7 @@ impl Batch {
 /// The event of messages that were received from the queue of this ARN.
 pub(crate) fn event(messages: &[Received], queue_arn: &str) -> Bytes {
     let records = messages.iter().map(|one| record(one, queue_arn));
-    Event::of(records, queue_name(queue_arn)).payload()
+    Event::new(records, queue_name(queue_arn)).payload()
 }
 
 /// A queue's name, by its ARN.

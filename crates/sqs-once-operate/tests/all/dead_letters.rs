@@ -567,7 +567,7 @@ async fn a_key_that_cannot_be_looked_up_hides_nothing_of_the_others() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_completed_under_either_form_of_its_id_is_done() {
     let namespace = Namespace::new("payments").unwrap();
-    let key = BusinessKey::of("o-1").unwrap();
+    let key = BusinessKey::new("o-1").unwrap();
     let [hashed, readable] =
         [false, true].map(|readable| namespace.clone().readable_keys(readable).item_id(&key));
     for (done, failed) in [(&hashed, &readable), (&readable, &hashed)] {

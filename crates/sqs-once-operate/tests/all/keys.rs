@@ -134,7 +134,7 @@ fn payments() -> Namespace {
 }
 
 fn id<K: sqs_once::key::KeyPart + ?Sized>(key: &K) -> ItemId {
-    payments().item_id(&BusinessKey::of(key).unwrap())
+    payments().item_id(&BusinessKey::new(key).unwrap())
 }
 
 fn forever() -> Change {
@@ -181,7 +181,7 @@ async fn a_key_is_found_by_its_id_and_by_what_log_lines_show_of_it() {
     for table in [Table::new().await, Table::with_sort_key().await] {
         let hashed = id("order-42");
         let readable = payments().readable_keys(true);
-        let readable = readable.item_id(&BusinessKey::of("order-43").unwrap());
+        let readable = readable.item_id(&BusinessKey::new("order-43").unwrap());
         for id in [&hashed, &readable, &id("order-44")] {
             table.claim(id, 1, NOW).await;
         }
@@ -222,7 +222,7 @@ fn words_that_are_no_key_are_refused() {
     let looks_like_an_id = "a#0123456789ab";
     assert!(matches!(read(&[looks_like_an_id]), Ok(KeyName::Id(_))));
     let text = format!("s:{looks_like_an_id}");
-    let key = BusinessKey::of(looks_like_an_id).unwrap();
+    let key = BusinessKey::new(looks_like_an_id).unwrap();
     assert_eq!(read(&[&text]).unwrap().keys(), Ok(vec![key]));
 }
 
@@ -240,7 +240,7 @@ async fn a_listing_reaches_every_item_over_all_of_its_pages() {
             table.settle(&id, 1, completion).await;
         }
         let other = Namespace::new("other").unwrap();
-        let other = other.item_id(&BusinessKey::of("order").unwrap());
+        let other = other.item_id(&BusinessKey::new("order").unwrap());
         table.claim(&other, 1, NOW).await;
 
         let count = async |prefix: &str, status: Option<Status>| {
@@ -292,7 +292,7 @@ async fn a_forgotten_key_runs_again_under_a_larger_fence() {
         let changed = table.change(Change::Forget, &seen).await;
         let now = table.item(&order).await.unwrap();
         assert_eq!(changed, Changed::Written(Box::new(now.clone())));
-        assert_eq!(State::of(&now, NOW), State::Released);
+        assert_eq!(State::from_item(&now, NOW), State::Released);
         assert_eq!(now.data, None);
         let Claimed::Written { fence } = table.claim(&order, 2, NOW).await else {
             panic!("the key is free");
@@ -331,7 +331,7 @@ async fn a_completed_key_is_a_duplicate_whoever_was_working_on_it() {
         panic!("the owner from before");
     };
     // The consumer acknowledges: somebody else has completed it.
-    assert_eq!(State::of(&item, NOW), State::Completed);
+    assert_eq!(State::from_item(&item, NOW), State::Completed);
     assert_eq!(item.expiration, Some(NOW + 365 * DAY));
     let Claimed::Refused(item) = table.claim(&order, 2, NOW + 100 * DAY).await else {
         panic!("a duplicate");
@@ -544,7 +544,7 @@ proptest! {
             fingerprint: None,
             seen: Seen::Nothing,
         };
-        let free = State::of(&item, NOW).is_free();
+        let free = State::from_item(&item, NOW).is_free();
         prop_assert_eq!(claim.finds_free(&item), free);
     }
 }

@@ -12,7 +12,7 @@ use crate::support::{Database, new_claims, settlement};
 fn claims(count: usize) -> Vec<Claim> {
     let namespace = Namespace::new("payments").unwrap();
     let with_hashes = |(n, claim): (usize, Claim)| Claim {
-        id: namespace.item_id(&BusinessKey::of(&n).unwrap()),
+        id: namespace.item_id(&BusinessKey::new(&n).unwrap()),
         fingerprint: Some(Fingerprint::of_body(&n.to_string())),
         expiration: claim.now + Duration::from_secs(28 * 24 * 60 * 60),
         ..claim

@@ -13,10 +13,10 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tracing::{Instrument, error, warn};
 
 use crate::handler::Running;
+use crate::idempotency::Deadline;
 use crate::record::Message;
 use crate::report::{Report, Tally};
 
-use super::Deadline;
 use super::engine::Engine;
 use super::ledger::Ledger;
 use super::run::Run;

@@ -2,7 +2,6 @@
 
 mod answer;
 mod claiming;
-mod deadline;
 mod eager;
 mod engine;
 mod handling;
@@ -16,9 +15,6 @@ mod settling;
 mod visibility_warning;
 
 pub(crate) use answer::run;
-#[cfg(feature = "opentelemetry")]
-pub(crate) use deadline::time_left;
-pub(crate) use deadline::{Deadline, Margins};
 pub(crate) use engine::Engine;
 pub use engine::{FifoFailure, InProgress, MissingKey, PayloadMismatch, Requests};
 pub(crate) use hooks::{Hooks, hook};

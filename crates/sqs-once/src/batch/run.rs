@@ -17,13 +17,12 @@ use tracing::{Instrument, debug_span};
 use crate::disposition::Cause;
 use crate::guarded::{Guarded, caught};
 use crate::handler::{BatchCall, Done, PrepareError, RecordParts, Running, Work};
-use crate::idempotency::Admission;
+use crate::idempotency::{Admission, Deadline};
 use crate::key::{BusinessKey, Fingerprint, ItemId, KeyError};
 use crate::record::CorrelationId;
 use crate::report::{Outcome, Report};
 use crate::store::{Claim, Fence, OpenTransaction, StoreErrorKind};
 
-use super::Deadline;
 use super::claiming::{AHEAD, Answers, Candidate, Claimer};
 use super::engine::{Engine, MissingKey, PayloadMismatch};
 use super::handling::{Failure, Handling};
@@ -364,7 +363,7 @@ impl<'a> Run<'a> {
             MissingKey::ProcessUnprotected => {
                 let message_id = self.ledger.messages()[record].id();
                 // The extractors see a key of the message's own; the store never does.
-                let key = BusinessKey::of(&("sqs-once message", message_id));
+                let key = BusinessKey::new(&("sqs-once message", message_id));
                 let item = key.and_then(|key| Ok((self.engine.idempotency.item_id(&key)?, key)));
                 let (item, key) = match item {
                     Ok(item) => item,

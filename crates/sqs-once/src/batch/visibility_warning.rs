@@ -8,9 +8,9 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use tracing::warn;
 
+use crate::idempotency::Deadline;
 use crate::record::Message;
 
-use super::Deadline;
 use super::engine::Engine;
 
 /// Watches the visibility timeout of a batch's messages while it is polled. Lambda deletes no message before the batch is

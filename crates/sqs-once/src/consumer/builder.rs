@@ -9,6 +9,7 @@ use tracing::{Instrument, debug_span};
 use crate::batch;
 use crate::error::ConfigError;
 use crate::handler::{BatchHandler, Bound, Handler, PrepareRecord, Reader, Stateful, WholeBatch};
+use crate::idempotency::DriverSettings;
 use crate::key::{Fingerprint, KeyError, KeyExtractor, KeyPart};
 use crate::record::{Decode, Json, Message};
 use crate::report::Report;
@@ -65,44 +66,9 @@ impl<S> std::fmt::Debug for Ready<S> {
 ///
 /// It is a `tower::Service` for Lambda's SQS events, and `Clone`: [`run`](crate::run) drives it, and so
 /// does `lambda_runtime::run_concurrent`. What the code does not set comes from the environment,
-/// which is read once, with the first event or by [`Consumer::init`]:
-///
-/// | setting | variable | default |
-/// |---|---|---|
-/// | [`store`](Consumer::store) | `SQS_ONCE_TABLE`, a DynamoDB table | none: required |
-/// | [`namespace`](Consumer::namespace) | `SQS_ONCE_NAMESPACE` | package and function, such as `payments.charge`, for a `#[handler]` in the root of the binary named after its package: renaming either forgets every key; otherwise none: required |
-/// | [`concurrency`](Consumer::concurrency) | `SQS_ONCE_CONCURRENCY` | 10 |
-/// | [`retention`](Consumer::retention) | `SQS_ONCE_RETENTION` | `28d` |
-/// | [`lease_margin`](Consumer::lease_margin) | `SQS_ONCE_LEASE_MARGIN` | `3s` |
-/// | [`deadline_margin`](Consumer::deadline_margin) | `SQS_ONCE_DEADLINE_MARGIN` | `1s`, at most a tenth of the time |
-/// | [`record_timeout`](Consumer::record_timeout) | | none: until the deadline is near |
-/// | [`visibility_timeout`](Consumer::visibility_timeout) | `SQS_ONCE_VISIBILITY_TIMEOUT` | what the queue says, with the feature `sqs` |
-/// | [`fifo`](Consumer::fifo) | | [`FifoFailure::ReturnGroup`](crate::policy::FifoFailure::ReturnGroup) |
-/// | [`in_progress`](Consumer::in_progress) | | [`InProgress::ReturnToQueue`](crate::policy::InProgress::ReturnToQueue) |
-/// | [`mode`](Consumer::mode) | | [`Mode::ClaimFirst`](crate::policy::Mode::ClaimFirst); [`Mode::Transactional`](crate::policy::Mode::Transactional) for handlers that return [`Writes`](crate::Writes) or take a transaction |
-/// | [`requests`](Consumer::requests) | | [`Requests::Batched`](crate::policy::Requests::Batched) |
-/// | [`cache`](Consumer::cache) | | none: every key is asked of the store |
-/// | [`fingerprint`](Consumer::fingerprint) | | the whole body |
-/// | [`payload_mismatch`](Consumer::payload_mismatch) | | [`PayloadMismatch::Warn`](crate::policy::PayloadMismatch::Warn) |
-/// | [`missing_key`](Consumer::missing_key) | | [`MissingKey::Terminal`](crate::policy::MissingKey::Terminal) |
-/// | [`envelope`](Consumer::envelope) | | none: the body is the payload |
-/// | [`correlation_id`](Consumer::correlation_id) | | an attribute, else the envelope's id, else the trace: see [`CorrelationId`](crate::extract::CorrelationId) |
-/// | [`readable_keys`](Consumer::readable_keys) | | off: the table holds a hash of each key |
-/// | [`key_codec`](Consumer::key_codec) | | this library's own: the namespace and the hash |
-/// | [`key_secret`](Consumer::key_secret) | `SQS_ONCE_KEY_SECRET_ARN`: a secret in Secrets Manager, with the feature `secrets` | none: keys are hashed without a secret |
-/// | [`also_read`](Consumer::also_read), [`also_read_nothing`](Consumer::also_read_nothing) | `SQS_ONCE_ALSO_READ`: `nothing`, `no-secret`, or a secret's ARN | nothing: keys have one id; with a secret, the ids without it |
-/// | `dead_letter_queue` (feature `sqs`) | `SQS_ONCE_DLQ_URL`: where terminal records are sent at once | none: they stay in the queue until its redrive policy moves them |
-/// | `after_dead_letter` (feature `sqs`) | | the rest of a FIFO group stops |
-/// | [`on_success`](Consumer::on_success), [`on_duplicate`](Consumer::on_duplicate), [`on_failure`](Consumer::on_failure) | | none |
-/// | [`service`](Consumer::service) | `SQS_ONCE_SERVICE`, `POWERTOOLS_SERVICE_NAME` | the namespace |
-/// | [`record_level`](Consumer::record_level) | `SQS_ONCE_RECORD_LEVELS` | `INFO`, `WARN` for failed and `ERROR` for terminal records |
-/// | [`metrics`](Consumer::metrics) | `SQS_ONCE_METRICS`; `POWERTOOLS_METRICS_DISABLED` | [`Metrics::Emf`](crate::telemetry::Metrics::Emf) on Lambda |
-/// | `after_answer` (feature `opentelemetry`) | | none |
-/// | [`raise_on_total_failure`](Consumer::raise_on_total_failure) | | off |
-/// | `backoff` (feature `sqs`) | | none: failed records come back when the queue's visibility timeout ends |
-/// | `queue_url` (feature `sqs`) | `SQS_ONCE_QUEUE_URL`: the queue, for records that stay away | what the messages' queue ARN says |
-/// | `sqs_client` (feature `sqs`) | the SDK's own: `AWS_REGION`, `AWS_ENDPOINT_URL_SQS` … | one with timeouts |
-/// | | `SQS_ONCE_DISABLED`: `true` bypasses the store, for tests; only duplicates inside a batch are still recognised. A consumer whose handler returns [`Writes`](crate::Writes) or takes a transaction refuses to start with it | `false` |
+/// which is read once, with the first event or by [`Consumer::init`]. An invalid setting fails there with a
+/// [`ConfigError`], whether it comes from the code or from the environment. [The guide](crate::guide::options) lists all
+/// settings with their variables and defaults.
 ///
 /// ```
 /// use serde::Deserialize;
@@ -194,7 +160,7 @@ where
         F: Fn(&T) -> P + Send + Sync + 'static,
         P: KeyPart,
     {
-        self.fingerprint_with(move |payload| Fingerprint::of(&part(payload)))
+        self.fingerprint_with(move |payload| Fingerprint::new(&part(payload)))
     }
 
     /// As [`fingerprint`](Self::fingerprint), for a part that borrows from its payload.
@@ -312,7 +278,7 @@ impl Consumer {
             // So that records which are never taken up have it in their line as well.
             messages.iter().for_each(|message| message.correlate(None));
         }
-        let deadline = core.deadline(ends_at);
+        let deadline = core.engine.idempotency.deadline(ends_at);
         let clock = &core.engine.idempotency.clock;
         let began = clock.now();
         let seen: Vec<_> = match core.meter.is_on() {
@@ -363,6 +329,10 @@ impl<Phase> Consumer<Phase> {
             settings: self.settings,
             core: Arc::default(),
         }
+    }
+
+    pub(crate) fn set_shared(self, change: impl FnOnce(&mut DriverSettings)) -> Self {
+        self.set(|settings| change(&mut settings.idempotency))
     }
 
     pub(super) fn set(mut self, change: impl FnOnce(&mut Settings)) -> Self {

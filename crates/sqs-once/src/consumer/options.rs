@@ -1,6 +1,5 @@
 //! The settings, in any phase.
 
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,36 +7,22 @@ use crate::batch::{
     self, FifoFailure, InProgress, MissingKey, PayloadMismatch, RecordEnd, Requests,
 };
 use crate::handler::HandlerError;
-use crate::idempotency::{Cache, Mode};
-use crate::key::{KeyCodec, KeySecret, Namespace};
-use crate::random::Random;
+use crate::idempotency::{Mode, shared_settings};
 use crate::record::{Envelope, Message};
 use crate::report::Outcome;
-use crate::store::Store;
 use crate::telemetry::Metrics;
-use crate::time::Clock;
 
 use super::Consumer;
 
 /// Settings, in any phase. What is set here wins over the environment.
 impl<Phase> Consumer<Phase> {
-    /// Keeps this consumer's keys apart from others' in the same table.
-    ///
-    /// # Panics
-    /// If the name is empty, longer than 255 bytes, or has a `#` in it.
-    #[must_use]
-    pub fn namespace(self, namespace: &str) -> Self {
-        self.set(|settings| settings.idempotency.namespace = Some(checked(namespace)))
-    }
+    shared_settings!();
 
     /// Names the service that this consumer is a part of, in its log lines and metrics. Default:
-    /// `SQS_ONCE_SERVICE`, else `POWERTOOLS_SERVICE_NAME`, else the namespace.
-    ///
-    /// # Panics
-    /// If the name is empty.
+    /// `SQS_ONCE_SERVICE`, else `POWERTOOLS_SERVICE_NAME`, else the namespace. A blank name fails at
+    /// [`init`](Consumer::init).
     #[must_use]
     pub fn service(self, service: &str) -> Self {
-        assert!(!service.trim().is_empty(), "a service needs a name");
         self.set(|settings| settings.service = Some(service.into()))
     }
 
@@ -66,66 +51,27 @@ impl<Phase> Consumer<Phase> {
         })
     }
 
-    /// Keeps claims in `store` instead of the DynamoDB table that the environment names.
-    #[must_use]
-    pub fn store(self, store: impl Store) -> Self {
-        self.set(|settings| settings.idempotency.store = Some(Arc::new(store)))
-    }
-
-    /// How many handlers of a batch run at once. Default: 10. In a FIFO queue each message group has
-    /// one at a time. Up to two hundred records, or as many as this, are claimed ahead of their handlers; what
-    /// is not started before the deadline is given back. A handler that takes a transaction has none ahead: as many
-    /// transactions as this are open at once, those that wait for another's included, each on a connection of its own.
-    /// It has no meaning for a [`BatchHandler`](crate::handler::BatchHandler), which is called once.
+    /// Sets how many handlers of a batch run at once. Default: `SQS_ONCE_CONCURRENCY`, else 10. Zero fails at
+    /// [`init`](Consumer::init).
     ///
-    /// # Panics
-    /// If it is 0.
+    /// In a FIFO queue, each message group has one handler at a time. The consumer claims up to 200 records, or as many as
+    /// this, ahead of their handlers; it gives back those that have not started before the deadline. A handler that takes
+    /// a transaction claims nothing ahead: as many transactions as this are open at once, each on a connection of its own,
+    /// and those that wait for another transaction count. A [`BatchHandler`](crate::handler::BatchHandler) is called once,
+    /// whatever is set here.
     #[must_use]
     pub fn concurrency(self, concurrency: usize) -> Self {
-        let concurrency = NonZeroUsize::new(concurrency).expect("concurrency must be at least 1");
         self.set(|settings| settings.concurrency = Some(concurrency))
     }
 
-    /// How long a completed key is recognised as a duplicate. Default: 28 days, as long as a message
-    /// can live in a queue and its dead-letter queue together (14 days in each). Set more where messages stay
-    /// that long and are redriven at the very end.
+    /// Sets how long one handler may run, or the one call of a [`BatchHandler`](crate::handler::BatchHandler). Default:
+    /// until the invocation's deadline is near. Zero fails at [`init`](Consumer::init).
     ///
-    /// # Panics
-    /// If it is less than a second.
-    #[must_use]
-    pub fn retention(self, retention: Duration) -> Self {
-        self.set(|settings| settings.idempotency.set_retention(retention))
-    }
-
-    /// How far the lease of a claim reaches beyond the invocation's deadline. Default: 3 s. It covers
-    /// Lambda killing a little late, and clocks that differ.
-    #[must_use]
-    pub fn lease_margin(self, margin: Duration) -> Self {
-        self.set(|settings| settings.margins.lease = Some(margin))
-    }
-
-    /// How long before the invocation's deadline handlers are cancelled, so that the answer goes out in
-    /// time. Default: 1 s, or a tenth of the invocation's time where that is less; at most half of it.
-    ///
-    /// # Panics
-    /// If it is zero: Lambda would end the function before its answer is out.
-    #[must_use]
-    pub fn deadline_margin(self, margin: Duration) -> Self {
-        self.set(|settings| settings.margins.set_deadline(margin))
-    }
-
-    /// How long one handler may run, or the one call of a [`BatchHandler`](crate::handler::BatchHandler). Default: until the
-    /// invocation's deadline is near.
-    ///
-    /// A handler that takes longer is cancelled, and its record fails. As at the deadline, its claim is
-    /// left to lapse, because its effect may be on its way. Nothing has happened of [`Writes`](crate::Writes) that were
-    /// to commit, and a transaction is rolled back: then there is nothing to lapse, unless a claim came before the writes.
-    ///
-    /// # Panics
-    /// If it is zero: every handler would be cancelled at once.
+    /// A handler that takes longer is cancelled, and its record fails. As at the deadline, its claim is left to lapse,
+    /// because its effect may be in flight. [`Writes`](crate::Writes) that it would have returned are not committed, and
+    /// its transaction is rolled back: then no claim is left, unless the consumer claimed the key before the writes.
     #[must_use]
     pub fn record_timeout(self, timeout: Duration) -> Self {
-        assert!(!timeout.is_zero(), "record_timeout can't be zero");
         self.set(|settings| settings.record_timeout = Some(timeout))
     }
 
@@ -167,13 +113,6 @@ impl<Phase> Consumer<Phase> {
     #[must_use]
     pub fn requests(self, requests: Requests) -> Self {
         self.set(|settings| settings.requests = requests)
-    }
-
-    /// Remembers completed keys in this process, so that their duplicates cost no request. Default: no
-    /// cache. Each consumer has its own, shared by its clones.
-    #[must_use]
-    pub fn cache(self, cache: Cache) -> Self {
-        self.set(|settings| settings.idempotency.cache = Some(cache))
     }
 
     /// What becomes of a message whose key was completed for another payload. Default:
@@ -302,119 +241,6 @@ impl<Phase> Consumer<Phase> {
         self.set(|settings| settings.hooks.failure = Some(batch::hook(hook)))
     }
 
-    /// Whether the table shows keys as they are. Default: off, and it holds a hash of each.
-    ///
-    /// An item's id is then its namespace and its key's parts, each with its kind, such as
-    /// `payments#s:tenant-7,i:42`: `s` for text, `i` for an integer, `b` for a boolean, `x` for bytes in
-    /// hexadecimal digits. `%`, `,` and whatever is not visible ASCII are escaped as in a URL. Different
-    /// keys have different ids, as with hashes. A key whose id would have more than 1024 bytes
-    /// ([`ItemId::MAX_READABLE_LEN`](crate::key::ItemId::MAX_READABLE_LEN)) is hashed all the same.
-    ///
-    /// Switching it on or off changes every id, and so forgets every key, as renaming the namespace
-    /// does. The [`IdempotencyToken`](crate::IdempotencyToken) of an event stays the same. Logs don't
-    /// show keys in either case: their `key` ends in the first digits of the id's SHA-256.
-    ///
-    /// Mind that keys may name people, and that a table is read by more than its function: backups,
-    /// exports and streams show them too.
-    #[must_use]
-    pub fn readable_keys(self, readable: bool) -> Self {
-        self.set(|settings| settings.idempotency.readable_keys = readable)
-    }
-
-    /// Where the table keeps each key. Default: under the [namespace](Self::namespace), by its hash.
-    ///
-    /// With a codec of Powertools for AWS Lambda this consumer shares its keys with a function that uses it on the same
-    /// table, and never handles what that has handled, nor the other way round. The codec then says where keys are, and the
-    /// namespace only what the [`IdempotencyToken`](crate::IdempotencyToken) is made of. No fingerprint is compared or kept:
-    /// a payload that differs is a duplicate. A key that the codec has no id for makes its record terminal.
-    ///
-    /// Another codec knows nothing of the keys that the table holds: [`also_read`](Self::also_read).
-    ///
-    /// ```
-    /// # #[cfg(feature = "powertools")] {
-    /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
-    /// use sqs_once::key::KeyCodec;
-    ///
-    /// let consumer = sqs_once::consumer::<OrderPlaced>()
-    ///     .key(|order: &OrderPlaced| order.order_id.clone())
-    ///     .key_codec(KeyCodec::powertools_python("orders.app.process_order"))
-    ///     .handler(async |order: OrderPlaced| {});
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn key_codec(self, codec: KeyCodec) -> Self {
-        self.set(|settings| settings.idempotency.codec = Some(codec))
-    }
-
-    /// Where else a key may be known: the codec or the namespace that this consumer had, or will have. Default: nowhere.
-    ///
-    /// A key is claimed first, under its own id, and then looked up under the other one. What is completed there is a
-    /// duplicate here, for as long as it is there; whom another worker has it there goes back to the queue. It costs a
-    /// read unit for every new key.
-    ///
-    /// So that no key runs twice, change in two deployments, each complete before the next: first the old codec that also
-    /// reads the new one, then the new codec that also reads the old one. After the retention nothing needs it any more. If
-    /// the first is left out, messages that both versions get during the deployment may run twice.
-    /// The [`IdempotencyToken`](crate::IdempotencyToken) of an event stays the same under another codec, but not in another
-    /// namespace.
-    ///
-    /// Not for handlers whose effect commits with the record of their key, which return [`Writes`](crate::Writes) or take a
-    /// transaction: such a consumer refuses to start. In [`Mode::RecordAfter`] two versions at one time may both run, as in
-    /// that mode they always may.
-    ///
-    /// ```
-    /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
-    /// use sqs_once::key::Namespace;
-    ///
-    /// let consumer = sqs_once::consumer::<OrderPlaced>()
-    ///     .key(|order: &OrderPlaced| order.order_id.clone())
-    ///     .namespace("payments")
-    ///     .also_read(Namespace::new("billing")?)
-    ///     .handler(async |order: OrderPlaced| {});
-    /// # Ok::<(), sqs_once::Error>(())
-    /// ```
-    #[must_use]
-    pub fn also_read(self, codec: impl Into<KeyCodec>) -> Self {
-        self.set(|settings| settings.idempotency.also_read = Some(Some(codec.into())))
-    }
-
-    /// Looks for keys under their own ids only. This is the default, except with a [`key_secret`](Self::key_secret).
-    #[must_use]
-    pub fn also_read_nothing(self) -> Self {
-        self.set(|settings| settings.idempotency.also_read = Some(None))
-    }
-
-    /// Hashes keys and fingerprints with a secret: HMAC-SHA-256 instead of SHA-256. Default: the secret that
-    /// `SQS_ONCE_KEY_SECRET_ARN` names in AWS Secrets Manager (feature `secrets`), else none.
-    ///
-    /// Readers of the table, the logs and the dead-letter queue can guess keys that are easy to enumerate. With a secret
-    /// they can't check a guess. The [`IdempotencyToken`](crate::IdempotencyToken) is made without it and stays the same.
-    ///
-    /// Another secret changes every id. So a consumer with a secret also looks for each key under the id without it,
-    /// unless [`also_read`](Self::also_read), [`also_read_nothing`](Self::also_read_nothing) or
-    /// `SQS_ONCE_ALSO_READ` says otherwise. That costs a read unit for each new key. `docs/schema-changes.md` in the
-    /// repository shows how to introduce and rotate a secret so that no key runs twice.
-    ///
-    /// A consumer with [`readable_keys`](Self::readable_keys) or a [`key_codec`](Self::key_codec) refuses to start with
-    /// a secret. So does one whose effect commits with the record of its key, unless it reads nothing else.
-    ///
-    /// ```
-    /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
-    /// use sqs_once::key::KeySecret;
-    ///
-    /// # let random = [7; 32];
-    /// let consumer = sqs_once::consumer::<OrderPlaced>()
-    ///     .key(|order: &OrderPlaced| order.order_id.clone())
-    ///     .namespace("payments")
-    ///     .key_secret(KeySecret::new(random)?)
-    ///     .handler(async |order: OrderPlaced| {});
-    /// # Ok::<(), sqs_once::Error>(())
-    /// ```
-    #[must_use]
-    pub fn key_secret(self, secret: KeySecret) -> Self {
-        self.set(|settings| settings.idempotency.key_secret = Some(secret))
-    }
-
     /// Whether the invocation fails when every record of its batch failed, so that Lambda's `Errors`
     /// metric shows it. Default: off, and the answer names the records that failed.
     ///
@@ -426,20 +252,4 @@ impl<Phase> Consumer<Phase> {
     pub fn raise_on_total_failure(self, raise: bool) -> Self {
         self.set(|settings| settings.raise_on_total_failure = raise)
     }
-
-    /// The clock that leases and expiry are compared with, for tests and simulators.
-    #[must_use]
-    pub fn clock(self, clock: impl Clock) -> Self {
-        self.set(|settings| settings.idempotency.clock = Some(Arc::new(clock)))
-    }
-
-    /// The source of owners and jitter, for tests and simulators.
-    #[must_use]
-    pub fn random(self, random: impl Random) -> Self {
-        self.set(|settings| settings.idempotency.random = Some(Arc::new(random)))
-    }
-}
-
-fn checked(namespace: &str) -> Namespace {
-    Namespace::new(namespace).unwrap_or_else(|error| panic!("{error}"))
 }

@@ -4,10 +4,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::batch::{
-    Deadline, Engine, FifoFailure, Hooks, InProgress, Margins, MissingKey, PayloadMismatch,
-    Requests,
-};
+use crate::batch::{Engine, FifoFailure, Hooks, InProgress, MissingKey, PayloadMismatch, Requests};
 use crate::config::{EnvSettings, unusable};
 use crate::disposition::{Disposition, DispositionSettings};
 use crate::env::process_env;
@@ -19,7 +16,6 @@ use crate::key::Namespace;
 use crate::record::{Correlate, Envelope};
 use crate::report::RecordLevels;
 use crate::telemetry::{Identity, Meter, Metrics};
-use crate::time::Timestamp;
 
 use super::namesakes;
 
@@ -29,8 +25,7 @@ const DEFAULT_CONCURRENCY: NonZeroUsize = NonZeroUsize::new(10).expect("10 is no
 #[derive(Clone, Default)]
 pub(super) struct Settings {
     pub(super) idempotency: DriverSettings,
-    pub(super) margins: Margins,
-    pub(super) concurrency: Option<NonZeroUsize>,
+    pub(super) concurrency: Option<usize>,
     pub(super) record_timeout: Option<Duration>,
     pub(super) mismatch: PayloadMismatch,
     pub(super) fifo_failure: FifoFailure,
@@ -58,7 +53,6 @@ pub(super) struct Core {
     pub(super) engine: Arc<Engine>,
     pub(super) identity: Identity,
     pub(super) meter: Meter,
-    margins: Margins,
 }
 
 impl Settings {
@@ -68,12 +62,13 @@ impl Settings {
         handler: Arc<dyn PrepareRecord<()>>,
     ) -> Result<Core, ConfigError> {
         let env = EnvSettings::read(&process_env)?;
+        handler.check()?;
         let effect = handler.effect();
         let mut requests = self.requests;
         if effect != Effect::APART {
             if self.missing_key == MissingKey::ProcessUnprotected {
                 return Err(unusable(
-                    "the consumer's missing_key",
+                    "the setting `missing_key`",
                     "is `ProcessUnprotected`, but the handler's effect commits with the record of its key",
                     "`Terminal` or `Retry`",
                 ));
@@ -87,7 +82,7 @@ impl Settings {
             (true, mismatch) => mismatch,
             (false, PayloadMismatch::Reject) => {
                 return Err(unusable(
-                    "the consumer's payload_mismatch",
+                    "the setting `payload_mismatch`",
                     "is `Reject`, but what stands under its key codec has no fingerprint of this library's",
                     "`Warn` or `Ignore`, which compare nothing there",
                 ));
@@ -105,7 +100,30 @@ impl Settings {
             envelope: self.envelope.clone(),
             correlate: self.correlate.clone(),
         });
-        let concurrency = self.concurrency.or(env.concurrency);
+        let concurrency =
+            match self.concurrency {
+                Some(concurrency) => {
+                    let checked = NonZeroUsize::new(concurrency);
+                    Some(checked.ok_or_else(|| {
+                        unusable("the setting `concurrency`", "is 0", "1 or more")
+                    })?)
+                }
+                None => env.concurrency,
+            };
+        if self.record_timeout.is_some_and(|timeout| timeout.is_zero()) {
+            return Err(unusable(
+                "the setting `record_timeout`",
+                "is 0, so that every handler would be cancelled at once",
+                "more than zero, or no such setting",
+            ));
+        }
+        if self
+            .service
+            .as_ref()
+            .is_some_and(|name| name.trim().is_empty())
+        {
+            return Err(unusable("the setting `service`", "is blank", "a name"));
+        }
         let service = self
             .service
             .clone()
@@ -135,13 +153,6 @@ impl Settings {
                 hooks: self.hooks.clone(),
                 record_levels: self.record_levels.unwrap_or(env.record_levels),
             }),
-            margins: self.margins.or(&env),
         })
-    }
-}
-
-impl Core {
-    pub(super) fn deadline(&self, ends_at: Timestamp) -> Deadline {
-        Deadline::of(ends_at, self.engine.idempotency.clock.now(), self.margins)
     }
 }

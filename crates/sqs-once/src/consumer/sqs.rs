@@ -1,6 +1,5 @@
 //! The settings that need SQS's client.
 
-use crate::config::is_url;
 use crate::disposition::{AfterDeadLetter, Backoff};
 
 use super::Consumer;
@@ -37,13 +36,10 @@ impl<Phase> Consumer<Phase> {
     /// Characters that SQS refuses become `U+FFFD`. A message that comes back from the dead-letter queue and fails again
     /// has these attributes of its last move only. A message whose body can't be read at all is not sent:
     /// only redrive can move it whole.
-    ///
-    /// # Panics
-    /// If `url` is not a URL.
+    /// A text that is no URL fails at [`init`](Consumer::init).
     #[must_use]
     pub fn dead_letter_queue(self, url: &str) -> Self {
-        let url = checked(url);
-        self.set(|settings| settings.disposition.dead_letter_queue = Some(url))
+        self.set(|settings| settings.disposition.dead_letter_queue = Some(url.to_owned()))
     }
 
     /// What becomes of the rest of a FIFO message group when a terminal record of it was moved to the
@@ -85,14 +81,10 @@ impl<Phase> Consumer<Phase> {
     /// The URL of the queue that the messages come from, for records that stay away for a while
     /// ([`backoff`](Consumer::backoff)). Default: `SQS_ONCE_QUEUE_URL`; where that is not set either, it
     /// follows from each message's queue ARN, at `AWS_ENDPOINT_URL_SQS` or `AWS_ENDPOINT_URL` where one of
-    /// them is set.
-    ///
-    /// # Panics
-    /// If `url` is not a URL.
+    /// them is set. A text that is no URL fails at [`init`](Consumer::init).
     #[must_use]
     pub fn queue_url(self, url: &str) -> Self {
-        let url = checked(url);
-        self.set(|settings| settings.disposition.queue = Some(url))
+        self.set(|settings| settings.disposition.queue = Some(url.to_owned()))
     }
 
     /// Talks to SQS through `client`, for credentials or endpoints of your own. Default: a client with the
@@ -101,9 +93,4 @@ impl<Phase> Consumer<Phase> {
     pub fn sqs_client(self, client: aws_sdk_sqs::Client) -> Self {
         self.set(|settings| settings.disposition.client = Some(client))
     }
-}
-
-fn checked(url: &str) -> String {
-    assert!(is_url(url), "{url:?} is not the URL of an SQS queue");
-    url.to_owned()
 }

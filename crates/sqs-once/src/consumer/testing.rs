@@ -1,5 +1,7 @@
 //! A consumer on a test bench.
 
+use std::sync::Arc;
+
 use crate::error::ConfigError;
 use crate::idempotency::Driver;
 use crate::key::Namespace;
@@ -20,8 +22,9 @@ impl Consumer {
         clock: impl Clock,
         random: impl Random,
     ) -> Self {
-        let isolated = self.store(store).clock(clock).random(random);
-        isolated.set(|settings| {
+        self.store(store).set(|settings| {
+            settings.idempotency.clock = Some(Arc::new(clock));
+            settings.idempotency.random = Some(Arc::new(random));
             #[cfg(feature = "sqs")]
             {
                 settings.disposition.is_isolated = true;
@@ -41,6 +44,6 @@ impl Consumer {
 
     /// Until when a claim holds that is made in an invocation which ends at `ends_at`.
     pub(crate) async fn lease_until(&self, ends_at: Timestamp) -> Result<Timestamp, ConfigError> {
-        Ok(self.core().await?.deadline(ends_at).lease_until)
+        Ok(self.driver().await?.deadline(ends_at).lease_until)
     }
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::error::ConfigError;
+
 /// How long messages that go back to the queue stay away: longer with every delivery.
 ///
 /// ```
@@ -22,15 +24,20 @@ impl Backoff {
     /// `ceiling`: where that cuts it short, between half of `ceiling` and `ceiling`, so that messages
     /// which failed together don't come back together. SQS allows 12 hours at most.
     ///
-    /// # Panics
-    /// If `floor` is zero or longer than `ceiling`.
+    /// A consumer fails at [`init`](crate::Consumer::init) if `floor` is zero or longer than `ceiling`.
     pub const fn exponential(floor: Duration, ceiling: Duration) -> Self {
-        assert!(!floor.is_zero(), "a backoff of zero is none");
-        assert!(
-            floor.as_nanos() <= ceiling.as_nanos(),
-            "a backoff's floor is above its ceiling"
-        );
         Self { floor, ceiling }
+    }
+
+    pub(super) fn check(self) -> Result<(), ConfigError> {
+        if !self.floor.is_zero() && self.floor <= self.ceiling {
+            return Ok(());
+        }
+        Err(ConfigError::new(
+            "the setting `backoff`",
+            format!("grows from {:?} to {:?}", self.floor, self.ceiling),
+            "a floor above zero, and a ceiling that is no shorter",
+        ))
     }
 
     /// The time after the `receive_count`th delivery, with `bits` for chance.

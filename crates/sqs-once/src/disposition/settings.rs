@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::config::EnvSettings;
 #[cfg(feature = "sqs")]
-use crate::config::unusable;
+use crate::config::{QUEUE_URL, is_url, unusable};
 #[cfg(feature = "sqs")]
 use crate::env::process_env;
 use crate::error::ConfigError;
@@ -54,6 +54,7 @@ impl DispositionSettings {
         clock: &Arc<dyn Clock>,
         random: &Arc<dyn Random>,
     ) -> Result<Disposition, ConfigError> {
+        self.check()?;
         let dead_letter_queue = self.dead_letter_queue.as_ref().or(env.dlq_url.as_ref());
         let queue = self.queue.as_ref().or(env.queue_url.as_ref());
         if let (Some(dead_letters), Some(source)) = (dead_letter_queue, queue)
@@ -61,7 +62,7 @@ impl DispositionSettings {
         {
             return Err(unusable(
                 match self.dead_letter_queue {
-                    Some(_) => "the consumer's dead_letter_queue",
+                    Some(_) => "the setting `dead_letter_queue`",
                     None => "SQS_ONCE_DLQ_URL",
                 },
                 "is the consumer's own queue, to which its terminal messages would come back for ever",
@@ -103,6 +104,20 @@ impl DispositionSettings {
             visibility,
             after_dead_letter: self.after_dead_letter,
         })
+    }
+
+    /// Checks the values that the code sets as those of the environment are checked.
+    #[cfg(feature = "sqs")]
+    fn check(&self) -> Result<(), ConfigError> {
+        for (setting, url) in [
+            ("the setting `dead_letter_queue`", &self.dead_letter_queue),
+            ("the setting `queue_url`", &self.queue),
+        ] {
+            if let Some(url) = url.as_ref().filter(|url| !is_url(url)) {
+                return Err(ConfigError::new(setting, format!("is {url:?}"), QUEUE_URL));
+            }
+        }
+        self.backoff.map_or(Ok(()), Backoff::check)
     }
 
     /// Without SQS's client no queue can be reached: a variable that does nothing would be a trap.

@@ -118,7 +118,7 @@ pub(crate) use reader::Reader;
 /// }
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
-/// # let event = Event::of([&json!({ "order_id": "o-1001" })]);
+/// # let event = Event::new([&json!({ "order_id": "o-1001" })]);
 /// # Bench::new(print_label::consumer()).run(event).await.assert_processed("m-1");
 /// # }
 /// ```

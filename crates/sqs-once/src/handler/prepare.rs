@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
+use crate::error::ConfigError;
 use crate::idempotency::Effect;
 use crate::key::{BusinessKey, Fingerprint, KeyError, KeyExtractor};
 use crate::record::{Correlate, DecodeError, Envelope, EnvelopeError, Message};
@@ -87,6 +88,9 @@ pub(crate) trait PrepareRecord<S>: Send + Sync {
         with_fingerprint: bool,
     ) -> Result<Prepared<Work<S>>, PrepareError>;
 
+    /// Checks the settings of what reads the records.
+    fn check(&self) -> Result<(), ConfigError>;
+
     /// Which handler it is.
     fn handler_type(&self) -> HandlerType;
 
@@ -138,6 +142,10 @@ where
         }))
     }
 
+    fn check(&self) -> Result<(), ConfigError> {
+        self.reader.check()
+    }
+
     fn handler_type(&self) -> HandlerType {
         HandlerType::of::<H>()
     }
@@ -174,6 +182,10 @@ impl<S: Clone + Send + Sync + 'static> PrepareRecord<()> for Stateful<S> {
         Some(Box::new(move |records, parts: BatchParts<()>| {
             call(records, parts.with_state(self.state.clone()))
         }))
+    }
+
+    fn check(&self) -> Result<(), ConfigError> {
+        self.inner.check()
     }
 
     fn handler_type(&self) -> HandlerType {
@@ -213,6 +225,10 @@ impl PrepareRecord<()> for WithEnvelope {
 
     fn batch_call(&self) -> Option<BatchCall<'_, ()>> {
         self.inner.batch_call()
+    }
+
+    fn check(&self) -> Result<(), ConfigError> {
+        self.inner.check()
     }
 
     fn handler_type(&self) -> HandlerType {

@@ -1,5 +1,6 @@
 //! A batch handler with its types erased.
 
+use crate::error::ConfigError;
 use crate::guarded::Guarded;
 use crate::key::KeyExtractor;
 use crate::record::Message;
@@ -33,6 +34,10 @@ where
     ) -> Result<Prepared<Work<S>>, PrepareError> {
         let read = self.0.reader.read(message, with_fingerprint)?;
         Ok(read.map(|payload| Work::Join(Box::new(Guarded::new(payload)))))
+    }
+
+    fn check(&self) -> Result<(), ConfigError> {
+        self.0.reader.check()
     }
 
     fn handler_type(&self) -> HandlerType {

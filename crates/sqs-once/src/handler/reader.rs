@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::error::ConfigError;
 use crate::guarded::caught;
 use crate::key::{Fingerprint, KeyError, KeyExtractor};
 use crate::record::{Decode, Message};
@@ -38,6 +39,10 @@ impl<T, K> Reader<T, K> {
 }
 
 impl<T: 'static, K: KeyExtractor<T>> Reader<T, K> {
+    pub(super) fn check(&self) -> Result<(), ConfigError> {
+        self.key.check()
+    }
+
     /// Decodes a record and takes its key, and its fingerprint where that is wanted.
     pub(super) fn read(
         &self,

@@ -1,6 +1,5 @@
 //! Completed keys that this process knows of, so that their duplicates cost no request.
 
-use std::num::NonZeroUsize;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -33,25 +32,26 @@ const MAX_DATA: usize = 4 * 1024;
 ///
 /// let consumer = sqs_once::consumer::<OrderPlaced>()
 ///     .key(|order: &OrderPlaced| order.order_id.clone())
-///     .cache(Cache::of(1000).expiring_after(Duration::from_secs(60)))
+///     .cache(Cache::new(1000).expiring_after(Duration::from_secs(60)))
 ///     .handler(async |_order: OrderPlaced| {});
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cache {
-    keys: NonZeroUsize,
+    keys: usize,
     expiry: Duration,
 }
 
 impl Cache {
-    /// A cache of at most `keys` keys, each remembered for 5 minutes.
-    ///
-    /// # Panics
-    /// If `keys` is 0.
-    pub fn of(keys: usize) -> Self {
+    /// A cache of at most `keys` keys, each remembered for 5 minutes. A builder with a cache of 0 keys fails at `init`.
+    pub fn new(keys: usize) -> Self {
         Self {
-            keys: NonZeroUsize::new(keys).expect("a cache must have room for at least 1 key"),
+            keys,
             expiry: DEFAULT_EXPIRY,
         }
+    }
+
+    pub(super) fn is_empty(self) -> bool {
+        self.keys == 0
     }
 
     /// Sets how long a key is remembered after the store was last asked about it. Default: 5 minutes.
@@ -103,7 +103,7 @@ impl CompletedKeys {
         let mut entries = self.entries();
         let entry = Entry { item, kept_at: now };
         entries.put(entry.item.id.clone(), entry);
-        if entries.len() > self.limits.keys.get() {
+        if entries.len() > self.limits.keys {
             entries.pop_lru();
         }
     }

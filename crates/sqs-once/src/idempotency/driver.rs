@@ -16,6 +16,7 @@ use crate::time::{Clock, Timestamp};
 
 use super::also_read::OtherId;
 use super::cache::CompletedKeys;
+use super::deadline::{Deadline, Margins};
 use super::{
     Admission, Commitment, Completion, Effect, Mode, Refusal, Work, claim, on_claimed,
     on_committed, on_completed, on_found,
@@ -33,6 +34,7 @@ pub(crate) struct Driver {
     pub(crate) codec: KeyCodec,
     pub(crate) also_read: Option<KeyCodec>,
     pub(crate) retention: Duration,
+    pub(crate) margins: Margins,
     pub(crate) mode: Mode,
     pub(crate) effect: Effect,
     pub(crate) completed: Option<CompletedKeys>,
@@ -137,6 +139,11 @@ impl From<Commitment> for Conclusion {
 }
 
 impl Driver {
+    /// The moments of an invocation that ends at `ends_at`.
+    pub(crate) fn deadline(&self, ends_at: Timestamp) -> Deadline {
+        Deadline::new(ends_at, self.clock.now(), self.margins)
+    }
+
     /// Where the table keeps a key.
     pub(crate) fn item_id(&self, key: &BusinessKey) -> Result<ItemId, KeyError> {
         self.codec.item_id(key)

@@ -4,14 +4,19 @@ mod also_read;
 mod cache;
 mod claiming;
 mod connect;
+mod deadline;
 mod driver;
 mod effect;
 mod protocol;
 mod settings;
+mod shared_settings;
 
 pub(crate) use also_read::OtherId;
 pub use cache::Cache;
 pub use claiming::claim;
+pub(crate) use deadline::Deadline;
+#[cfg(feature = "opentelemetry")]
+pub(crate) use deadline::time_left;
 pub(crate) use driver::{Conclusion, Driver, Ending};
 #[doc(hidden)]
 pub use effect::Effect;
@@ -21,3 +26,4 @@ pub use protocol::{
     on_found, on_found_under_other_id, on_refused,
 };
 pub(crate) use settings::DriverSettings;
+pub(crate) use shared_settings::shared_settings;

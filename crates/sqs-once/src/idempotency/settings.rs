@@ -6,8 +6,8 @@ use std::time::Duration;
 use tracing::warn;
 
 use crate::config::{
-    ALSO_READ, AlsoRead, EnvSettings, KEY_SECRET_ARN, SHORTEST_RETENTION, missing_namespace,
-    unusable,
+    ALSO_READ, AlsoRead, DEADLINE_MARGIN, EnvSettings, KEY_SECRET_ARN, NAMESPACE, RETENTION,
+    SHORTEST_RETENTION, missing_namespace, unusable,
 };
 use crate::error::ConfigError;
 use crate::key::{KeyCodec, KeySecret, Namespace};
@@ -18,6 +18,7 @@ use crate::store::{DynamoDbStore, OffStore, Store};
 use crate::time::{Clock, SystemClock};
 
 use super::cache::CompletedKeys;
+use super::deadline::Margins;
 use super::{Cache, Driver, Effect, Mode};
 
 const DEFAULT_RETENTION: Duration = Duration::from_secs(28 * 24 * 60 * 60);
@@ -25,7 +26,7 @@ const DEFAULT_RETENTION: Duration = Duration::from_secs(28 * 24 * 60 * 60);
 /// What the code sets; `None` leaves it to the environment and the defaults.
 #[derive(Clone, Default)]
 pub(crate) struct DriverSettings {
-    pub(crate) namespace: Option<Namespace>,
+    namespace: Option<Result<Namespace, ConfigError>>,
     /// The default from the handler's place, if it is known.
     pub(crate) default_namespace: Option<Result<Namespace, ConfigError>>,
     pub(crate) readable_keys: bool,
@@ -35,6 +36,8 @@ pub(crate) struct DriverSettings {
     pub(crate) also_read: Option<Option<KeyCodec>>,
     pub(crate) store: Option<Arc<dyn Store>>,
     pub(crate) retention: Option<Duration>,
+    pub(crate) lease_margin: Option<Duration>,
+    pub(crate) deadline_margin: Option<Duration>,
     pub(crate) mode: Option<Mode>,
     pub(crate) cache: Option<Cache>,
     pub(crate) clock: Option<Arc<dyn Clock>>,
@@ -42,13 +45,15 @@ pub(crate) struct DriverSettings {
 }
 
 impl DriverSettings {
-    /// Panics for what the environment would be refused.
-    pub(crate) fn set_retention(&mut self, retention: Duration) {
-        assert!(
-            retention >= SHORTEST_RETENTION,
-            "retention must be at least {SHORTEST_RETENTION:?}"
-        );
-        self.retention = Some(retention);
+    pub(crate) fn set_namespace(&mut self, namespace: &str) {
+        let checked = Namespace::new(namespace).map_err(|_| {
+            ConfigError::new(
+                "the setting `namespace`",
+                format!("is {namespace:?}"),
+                NAMESPACE,
+            )
+        });
+        self.namespace = Some(checked);
     }
 
     /// Fills in the values from the environment, and the defaults.
@@ -75,7 +80,7 @@ impl DriverSettings {
             Some(store) => Arc::clone(store),
             None if effect.transaction => {
                 return Err(unusable(
-                    "the consumer's store",
+                    "the setting `store`",
                     "is not set, but the handler takes a transaction of one",
                     "`.store(…)` with the store that has it, such as `PostgresStore::from_env()?`",
                 ));
@@ -83,8 +88,9 @@ impl DriverSettings {
             None => Arc::new(DynamoDbStore::from_env().await?) as Arc<dyn Store>,
         };
         check(&*store, effect)?;
-        let namespace = self.namespace.clone().or_else(|| env.namespace.clone());
-        let retention = self.retention.or(env.retention);
+        let namespace = self.namespace.clone().transpose()?;
+        let namespace = namespace.or_else(|| env.namespace.clone());
+        self.check()?;
         let cache = self.cache.filter(|_| !env.disabled);
         let default = || self.default_namespace.clone();
         let default = || default().unwrap_or_else(|| Err(missing_namespace()));
@@ -103,11 +109,50 @@ impl DriverSettings {
             namespace,
             codec,
             also_read,
-            retention: retention.unwrap_or(DEFAULT_RETENTION),
+            retention: self
+                .retention
+                .or(env.retention)
+                .unwrap_or(DEFAULT_RETENTION),
+            margins: Margins {
+                lease: self.lease_margin.or(env.lease_margin),
+                deadline: self.deadline_margin.or(env.deadline_margin),
+            },
             mode,
             effect,
             completed: cache.map(CompletedKeys::new),
         })
+    }
+
+    /// Checks the values that the code sets as those of the environment are checked.
+    fn check(&self) -> Result<(), ConfigError> {
+        if let Some(retention) = self.retention.filter(|set| *set < SHORTEST_RETENTION) {
+            return Err(ConfigError::new(
+                "the setting `retention`",
+                format!("is {retention:?}"),
+                RETENTION,
+            ));
+        }
+        if self.deadline_margin.is_some_and(|margin| margin.is_zero()) {
+            return Err(unusable(
+                "the setting `deadline_margin`",
+                "is 0",
+                DEADLINE_MARGIN,
+            ));
+        }
+        if self.cache.is_some_and(Cache::is_empty) {
+            return Err(unusable(
+                "the setting `cache`",
+                "has no room for a key",
+                "a cache of 1 key or more, or no such setting",
+            ));
+        }
+        if let Some(codec) = &self.codec {
+            codec.check("the setting `key_codec`")?;
+        }
+        if let Some(Some(codec)) = &self.also_read {
+            codec.check("the setting `also_read`")?;
+        }
+        Ok(())
     }
 
     /// The codec of the ids, and the codec of the other ids.
@@ -185,7 +230,7 @@ impl DriverSettings {
             }
         };
         Err(unusable(
-            "the consumer's mode",
+            "the setting `mode`",
             problem,
             "`Transactional` for handlers that return `Writes`, or `ClaimFirst`; `Transactional` for those that take \
              a transaction; any other for the rest",
@@ -207,7 +252,7 @@ async fn fetched(variable: &'static str, _: &str) -> Result<KeySecret, ConfigErr
 /// A secret that would hide nothing.
 fn no_secret(why: &str) -> ConfigError {
     unusable(
-        "the consumer's key_secret",
+        "the setting `key_secret`",
         &format!("is set, but {why}"),
         "either of the two",
     )
@@ -227,7 +272,7 @@ fn check_also_read(
         _ => return Ok(()),
     };
     Err(unusable(
-        "the consumer's also_read",
+        "the setting `also_read`",
         problem,
         "another codec or namespace, for a handler that neither returns `Writes` nor takes a transaction",
     ))
@@ -236,14 +281,14 @@ fn check_also_read(
 fn check(store: &dyn Store, effect: Effect) -> Result<(), ConfigError> {
     if effect.writes && store.atomic_writes().is_none() {
         return Err(unusable(
-            "the consumer's store",
+            "the setting `store`",
             "can't commit the `Writes` that the handler returns",
             "`DynamoDbStore`",
         ));
     }
     if effect.transaction && store.transactions().is_none() {
         return Err(unusable(
-            "the consumer's store",
+            "the setting `store`",
             "has no transaction for the handler",
             "the store that has it, such as `PostgresStore`",
         ));

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::error::ConfigError;
+
 use super::{BusinessKey, Fingerprint, ItemId, KeyError, Namespace};
 
 #[cfg(feature = "powertools")]
@@ -28,7 +30,7 @@ use super::powertools::Powertools;
 /// use sqs_once::BusinessKey;
 /// use sqs_once::key::{KeyCodec, Namespace};
 ///
-/// let key = BusinessKey::of("o-1001")?;
+/// let key = BusinessKey::new("o-1001")?;
 /// let own = KeyCodec::from(Namespace::new("payments")?.readable_keys(true));
 /// assert_eq!(own.item_id(&key)?.as_str(), "payments#s:o-1001");
 /// # #[cfg(feature = "powertools")] {
@@ -75,6 +77,15 @@ impl KeyCodec {
             Form::Own(namespace) => Some(namespace.fingerprint(fingerprint)),
             #[cfg(feature = "powertools")]
             Form::Powertools(_) => None,
+        }
+    }
+
+    /// Whether it has an id for any key at all.
+    pub(crate) fn check(&self, setting: &'static str) -> Result<(), ConfigError> {
+        match &self.0 {
+            Form::Own(_) => Ok(()),
+            #[cfg(feature = "powertools")]
+            Form::Powertools(powertools) => powertools.check(setting),
         }
     }
 

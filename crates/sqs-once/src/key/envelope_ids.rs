@@ -14,7 +14,7 @@ pub struct EventBridgeId;
 impl<T> KeyExtractor<T> for EventBridgeId {
     fn key(&self, _: &T, message: &Message) -> Result<BusinessKey, KeyError> {
         let event = message.metadata::<EventBridgeMeta>();
-        BusinessKey::of(&event.and_then(|event| event.id.as_deref()))
+        BusinessKey::new(&event.and_then(|event| event.id.as_deref()))
     }
 }
 
@@ -35,7 +35,7 @@ impl<T> KeyExtractor<T> for S3EventId {
             sequencer,
             ..
         } = object;
-        BusinessKey::of(&(bucket, key, event_name, sequencer))
+        BusinessKey::new(&(bucket, key, event_name, sequencer))
     }
 }
 
@@ -49,6 +49,6 @@ pub struct SnsMessageId;
 impl<T> KeyExtractor<T> for SnsMessageId {
     fn key(&self, _: &T, message: &Message) -> Result<BusinessKey, KeyError> {
         let sns = message.metadata::<SnsMeta>();
-        BusinessKey::of(&sns.and_then(|sns| sns.message_id.as_deref()))
+        BusinessKey::new(&sns.and_then(|sns| sns.message_id.as_deref()))
     }
 }

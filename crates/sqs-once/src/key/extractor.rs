@@ -1,5 +1,6 @@
 //! How a record's business key is taken from its payload or its metadata.
 
+use crate::error::ConfigError;
 use crate::record::Message;
 
 use super::{BusinessKey, KeyError, KeyPart};
@@ -42,6 +43,15 @@ pub trait KeyExtractor<T>: Send + Sync + 'static {
     /// # Errors
     /// [`KeyError`] when there is no usable key.
     fn key(&self, payload: &T, message: &Message) -> Result<BusinessKey, KeyError>;
+
+    /// Checks the extractor's own settings. [`Consumer::init`](crate::Consumer::init) calls it and returns its error, so
+    /// that the function does not start. Default: accepts them.
+    ///
+    /// # Errors
+    /// [`ConfigError`] when the extractor can find no key, whatever the message.
+    fn check(&self) -> Result<(), ConfigError> {
+        Ok(())
+    }
 }
 
 impl<T, K, F> KeyExtractor<T> for F
@@ -50,7 +60,7 @@ where
     K: KeyPart,
 {
     fn key(&self, payload: &T, _: &Message) -> Result<BusinessKey, KeyError> {
-        BusinessKey::of(&self(payload))
+        BusinessKey::new(&self(payload))
     }
 }
 
@@ -78,7 +88,7 @@ impl MessageAttribute {
 
 impl<T> KeyExtractor<T> for MessageAttribute {
     fn key(&self, _: &T, message: &Message) -> Result<BusinessKey, KeyError> {
-        BusinessKey::of(&message.attribute(&self.name))
+        BusinessKey::new(&message.attribute(&self.name))
     }
 }
 
@@ -132,7 +142,7 @@ impl SystemAttribute {
 
 impl<T> KeyExtractor<T> for SystemAttribute {
     fn key(&self, _: &T, message: &Message) -> Result<BusinessKey, KeyError> {
-        BusinessKey::of(&message.system_attribute(&self.name))
+        BusinessKey::new(&message.system_attribute(&self.name))
     }
 }
 
@@ -142,7 +152,7 @@ pub struct MessageGroup;
 
 impl<T> KeyExtractor<T> for MessageGroup {
     fn key(&self, _: &T, message: &Message) -> Result<BusinessKey, KeyError> {
-        BusinessKey::of(&message.group_id())
+        BusinessKey::new(&message.group_id())
     }
 }
 
@@ -156,7 +166,7 @@ pub struct MessageId;
 
 impl<T> KeyExtractor<T> for MessageId {
     fn key(&self, _: &T, message: &Message) -> Result<BusinessKey, KeyError> {
-        BusinessKey::of(message.id())
+        BusinessKey::new(message.id())
     }
 }
 
@@ -167,7 +177,14 @@ macro_rules! tuples {
             fn key(&self, payload: &T, message: &Message) -> Result<BusinessKey, KeyError> {
                 #[allow(non_snake_case, reason = "the macro names each variable after its type")]
                 let ($($part,)*) = self;
-                BusinessKey::of(&($($part.key(payload, message)?,)*))
+                BusinessKey::new(&($($part.key(payload, message)?,)*))
+            }
+
+            fn check(&self) -> Result<(), ConfigError> {
+                #[allow(non_snake_case, reason = "the macro names each variable after its type")]
+                let ($($part,)*) = self;
+                $($part.check()?;)*
+                Ok(())
             }
         }
     )*};

@@ -48,7 +48,7 @@ impl Fingerprint {
     ///
     /// # Errors
     /// What `part` itself says: [`KeyError::Extractor`] when it is an `Err`.
-    pub fn of<K: KeyPart + ?Sized>(part: &K) -> Result<Self, KeyError> {
+    pub fn new<K: KeyPart + ?Sized>(part: &K) -> Result<Self, KeyError> {
         let mut writer = KeyWriter::for_fingerprint();
         part.write(&mut writer)?;
         Ok(Self(HexDigest::of(writer.encoded()).as_str().into()))

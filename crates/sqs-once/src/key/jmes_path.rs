@@ -9,6 +9,7 @@ use jmespath::{
 };
 use serde_json::{Number, Value};
 
+use crate::error::ConfigError;
 use crate::record::Message;
 
 use super::{BusinessKey, KeyError, KeyExtractor, KeyPart, KeyWriter};
@@ -35,25 +36,29 @@ use super::{BusinessKey, KeyError, KeyExtractor, KeyPart, KeyWriter};
 /// ```
 #[derive(Clone, Debug)]
 pub struct JmesPath {
-    expression: Expression<'static>,
+    expression: Result<Expression<'static>, ConfigError>,
 }
 
 impl JmesPath {
     /// What `expression` finds.
     ///
-    /// # Panics
-    /// If it is no JMESPath expression, or calls a function that JMESPath does not have. (A call inside of
-    /// a projection or a filter is found out by its first record, which has no key then.)
+    /// A consumer fails at [`init`](crate::Consumer::init) if the text is no JMESPath expression, or calls a function that
+    /// JMESPath does not have. Such a call inside a projection or a filter is found with the first record, which then has
+    /// no key.
     pub fn new(expression: &str) -> Self {
         let compiled = RUNTIME.compile(expression);
         let found = compiled.and_then(|compiled| match search(&compiled, Variable::Null) {
             Err(error) if is_unknown_function(&error) => Err(error),
             _ => Ok(compiled),
         });
-        match found {
-            Ok(expression) => Self { expression },
-            Err(error) => panic!("JMESPath expression {expression:?}: {error}"),
-        }
+        let expression = found.map_err(|error| {
+            ConfigError::new(
+                "the JMESPath expression of the key",
+                format!("is {expression:?} ({error})"),
+                "an expression such as `order.id`",
+            )
+        });
+        Self { expression }
     }
 }
 
@@ -64,14 +69,20 @@ fn is_unknown_function(error: &JmespathError) -> bool {
 
 impl<T> KeyExtractor<T> for JmesPath {
     fn key(&self, _: &T, message: &Message) -> Result<BusinessKey, KeyError> {
+        let expression = self.expression.as_ref();
+        let expression = expression.map_err(|error| KeyError::Extractor(error.to_string()))?;
         let body = message.content().ok_or(KeyError::Missing)?;
         // serde's own message may quote the body, which is not for logs.
         let body: Value = serde_json::from_str(body).map_err(|_| KeyError::WrongType {
             found: "not valid JSON",
         })?;
-        let found = search(&self.expression, variable(body));
+        let found = search(expression, variable(body));
         let found = found.map_err(|error| KeyError::Extractor(error.to_string()))?;
-        BusinessKey::of(&Found(&found))
+        BusinessKey::new(&Found(&found))
+    }
+
+    fn check(&self) -> Result<(), ConfigError> {
+        self.expression.clone().map(|_| ())
     }
 }
 

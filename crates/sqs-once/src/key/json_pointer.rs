@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::error::ConfigError;
 use crate::record::Message;
 
 use super::{BusinessKey, KeyError, KeyExtractor, KeyPart, KeyWriter};
@@ -30,7 +31,7 @@ use super::{BusinessKey, KeyError, KeyExtractor, KeyPart, KeyWriter};
 #[derive(Clone, Debug)]
 pub struct JsonPointer {
     /// The names on the way, unescaped.
-    path: Vec<String>,
+    path: Result<Vec<String>, ConfigError>,
 }
 
 impl JsonPointer {
@@ -40,31 +41,37 @@ impl JsonPointer {
     /// [`KeyError`] when there is no usable key at that place.
     pub fn key_in(&self, body: &str) -> Result<BusinessKey, KeyError> {
         let mut json: &RawValue = read(body)?;
-        for name in &self.path {
+        let path = self.path.as_ref();
+        for name in path.map_err(|error| KeyError::Extractor(error.to_string()))? {
             json = inside(json, name)?.ok_or(KeyError::Missing)?;
         }
-        BusinessKey::of(&Scalar(json.get().trim()))
+        BusinessKey::new(&Scalar(json.get().trim()))
     }
 
     /// The place that `pointer` names; the empty pointer names the whole body. In a name, `~1` stands
     /// for `/` and `~0` for `~`.
     ///
-    /// # Panics
-    /// If it is neither empty nor starts with `/`, or has a `~` that is not followed by `0` or `1`.
+    /// A consumer fails at [`init`](crate::Consumer::init) if the text is neither empty nor starts with `/`, or has a `~`
+    /// that neither `0` nor `1` follows.
     pub fn new(pointer: &str) -> Self {
-        assert!(
-            pointer.is_empty() || pointer.starts_with('/'),
-            "JSON pointer {pointer:?} must start with `/`, such as \"/order/id\""
-        );
-        let names = pointer.split('/').skip(1);
-        let path = names.map(|name| {
-            unescape(name).unwrap_or_else(|| {
-                panic!("JSON pointer {pointer:?}: write `~` as `~0`, and a `/` in a name as `~1`")
-            })
-        });
-        Self {
-            path: path.collect(),
-        }
+        let invalid = |expected| {
+            ConfigError::new(
+                "the JSON pointer of the key",
+                format!("is {pointer:?}"),
+                expected,
+            )
+        };
+        let path = match pointer.split('/').collect::<Vec<_>>()[..] {
+            ["", ref names @ ..] => {
+                let names = names
+                    .iter()
+                    .map(|name| unescape(name))
+                    .collect::<Option<_>>();
+                names.ok_or_else(|| invalid("`~0` for a `~`, and `~1` for a `/` in a name"))
+            }
+            _ => Err(invalid("a `/` at its beginning, such as `/order/id`")),
+        };
+        Self { path }
     }
 }
 
@@ -85,6 +92,10 @@ fn unescape(name: &str) -> Option<String> {
 impl<T> KeyExtractor<T> for JsonPointer {
     fn key(&self, _: &T, message: &Message) -> Result<BusinessKey, KeyError> {
         self.key_in(message.content().ok_or(KeyError::Missing)?)
+    }
+
+    fn check(&self) -> Result<(), ConfigError> {
+        self.path.clone().map(|_| ())
     }
 }
 

@@ -48,10 +48,10 @@ pub use secret::KeySecret;
 /// ```
 /// use sqs_once::BusinessKey;
 ///
-/// let one = BusinessKey::of(&("tenant-7", 42_u32))?;
-/// assert_eq!(one, BusinessKey::of(&("tenant-7".to_owned(), 42_i64))?);
-/// assert_ne!(one, BusinessKey::of(&("tenant-7", "42"))?);
-/// assert!(BusinessKey::of("").is_err());
+/// let one = BusinessKey::new(&("tenant-7", 42_u32))?;
+/// assert_eq!(one, BusinessKey::new(&("tenant-7".to_owned(), 42_i64))?);
+/// assert_ne!(one, BusinessKey::new(&("tenant-7", "42"))?);
+/// assert!(BusinessKey::new("").is_err());
 /// # Ok::<(), sqs_once::key::KeyError>(())
 /// ```
 ///
@@ -71,7 +71,7 @@ impl BusinessKey {
     /// [`KeyError::Missing`] for `None`, [`KeyError::Empty`] for text or bytes with nothing in them
     /// (blank text included), [`KeyError::TooLong`] beyond [`BusinessKey::MAX_LEN`],
     /// [`KeyError::Extractor`] when `part` is an `Err`.
-    pub fn of<K: KeyPart + ?Sized>(part: &K) -> Result<Self, KeyError> {
+    pub fn new<K: KeyPart + ?Sized>(part: &K) -> Result<Self, KeyError> {
         let mut writer = KeyWriter::default();
         part.write(&mut writer)?;
         let encoded = writer.finish()?;

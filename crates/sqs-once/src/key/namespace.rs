@@ -52,7 +52,7 @@ impl Namespace {
     /// use sqs_once::{BusinessKey, key::Namespace};
     ///
     /// let namespace = Namespace::new("payments")?.readable_keys(true);
-    /// let key = BusinessKey::of(&("tenant-7", 42))?;
+    /// let key = BusinessKey::new(&("tenant-7", 42))?;
     /// assert_eq!(namespace.item_id(&key).as_str(), "payments#s:tenant-7,i:42");
     /// # Ok::<(), sqs_once::Error>(())
     /// ```

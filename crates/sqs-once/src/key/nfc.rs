@@ -12,8 +12,8 @@ use unicode_normalization::is_nfc;
 /// use sqs_once::{BusinessKey, key::nfc};
 ///
 /// let (composed, decomposed) = ("Zo\u{eb}", "Zoe\u{308}");
-/// assert_ne!(BusinessKey::of(composed)?, BusinessKey::of(decomposed)?);
-/// assert_eq!(BusinessKey::of(&nfc(composed))?, BusinessKey::of(&nfc(decomposed))?);
+/// assert_ne!(BusinessKey::new(composed)?, BusinessKey::new(decomposed)?);
+/// assert_eq!(BusinessKey::new(&nfc(composed))?, BusinessKey::new(&nfc(decomposed))?);
 /// # Ok::<(), sqs_once::key::KeyError>(())
 /// ```
 pub fn nfc(text: impl AsRef<str>) -> String {

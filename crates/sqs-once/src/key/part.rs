@@ -30,7 +30,7 @@ use super::{BusinessKey, KeyError};
 ///     }
 /// }
 ///
-/// assert_eq!(BusinessKey::of(&OrderId(7))?, BusinessKey::of(&7)?);
+/// assert_eq!(BusinessKey::new(&OrderId(7))?, BusinessKey::new(&7)?);
 /// # Ok::<(), KeyError>(())
 /// ```
 #[diagnostic::on_unimplemented(

@@ -7,13 +7,15 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::de::IgnoredAny;
 
+use crate::error::ConfigError;
+
 use super::parts::{Part, parts};
 use super::{BusinessKey, ItemId, KeyCodec, KeyError, hex};
 
 /// JavaScript's numbers are exact up to here.
 const LARGEST_EXACT: i128 = (1 << 53) - 1;
-/// A `#` and an MD5.
-const HASH_LEN: usize = 33;
+/// A `#` and an MD5 follow.
+const LONGEST_PREFIX: usize = ItemId::MAX_READABLE_LEN - 33;
 
 /// Ids that begin with a prefix and end in the MD5 of the key, as one of the libraries writes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,45 +37,30 @@ enum Language {
 impl KeyCodec {
     /// The ids of Powertools for Python: `key_prefix`, or else `{function}.{module}.{qualified name}`.
     ///
-    /// # Panics
-    /// If `prefix` is blank, or has more than 991 bytes: with its hash an id has 1024 at most.
+    /// A prefix has 1 to 991 bytes and is not blank: with its hash, an id has 1024 at most. A builder with any other fails
+    /// at `init`. So it is for the three other libraries.
     pub fn powertools_python(prefix: &str) -> Self {
         Self::of_language(Language::Python, prefix)
     }
 
     /// The ids of Powertools for TypeScript: `keyPrefix`, or else the function's name.
-    ///
-    /// # Panics
-    /// As [`powertools_python`](Self::powertools_python).
     pub fn powertools_typescript(prefix: &str) -> Self {
         Self::of_language(Language::TypeScript, prefix)
     }
 
     /// The ids of Powertools for Java: `{function}.{method}`. Text and an integer of the same digits have one id, as
     /// they have there.
-    ///
-    /// # Panics
-    /// As [`powertools_python`](Self::powertools_python).
     pub fn powertools_java(prefix: &str) -> Self {
         Self::of_language(Language::Java, prefix)
     }
 
     /// The ids of Powertools for .NET, from version 2 on: `KeyPrefix`, or else `{function}.{method}`. Text and an
     /// integer of the same digits have one id, as they have there.
-    ///
-    /// # Panics
-    /// As [`powertools_python`](Self::powertools_python).
     pub fn powertools_dotnet(prefix: &str) -> Self {
         Self::of_language(Language::DotNet, prefix)
     }
 
     fn of_language(language: Language, prefix: &str) -> Self {
-        assert!(!prefix.trim().is_empty(), "a key codec needs a prefix");
-        let longest = ItemId::MAX_READABLE_LEN - HASH_LEN;
-        assert!(
-            prefix.len() <= longest,
-            "a key codec's prefix has {longest} bytes at most"
-        );
         Self::powertools(Powertools {
             language,
             prefix: prefix.into(),
@@ -82,6 +69,17 @@ impl KeyCodec {
 }
 
 impl Powertools {
+    pub(super) fn check(&self, setting: &'static str) -> Result<(), ConfigError> {
+        if !self.prefix.trim().is_empty() && self.prefix.len() <= LONGEST_PREFIX {
+            return Ok(());
+        }
+        Err(ConfigError::new(
+            setting,
+            format!("has a prefix of {} bytes", self.prefix.len()),
+            format!("1 to {LONGEST_PREFIX} bytes that are not all blank"),
+        ))
+    }
+
     pub(super) fn item_id(&self, key: &BusinessKey) -> Result<ItemId, KeyError> {
         let language = self.language;
         let parts = parts(&key.encoded).ok_or_else(|| language.unwritable("unknown parts"))?;

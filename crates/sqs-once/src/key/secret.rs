@@ -22,7 +22,7 @@ use super::{Fingerprint, HexDigest};
 /// # let random = [7; 32];
 /// let secret = KeySecret::new(random)?;
 /// let namespace = Namespace::new("payments")?;
-/// let key = BusinessKey::of("o-1001")?;
+/// let key = BusinessKey::new("o-1001")?;
 /// assert_ne!(namespace.item_id(&key), namespace.clone().key_secret(secret).item_id(&key));
 /// # Ok::<(), sqs_once::Error>(())
 /// ```

@@ -12,8 +12,8 @@ use tokio::time::{Instant, timeout};
 use tower_service::Service;
 use tracing::warn;
 
-use crate::batch::time_left;
 use crate::consumer::AfterAnswer;
+use crate::idempotency::time_left;
 use crate::time::{Clock, SystemClock, Timestamp};
 
 /// Left of an invocation for asking for the next event.

@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::batch::Deadline;
 use crate::handler::IdempotencyToken;
-use crate::idempotency::{Admission, Conclusion, Driver, Ending, OtherId, Refusal, Work};
+use crate::idempotency::{Admission, Conclusion, Deadline, Driver, Ending, OtherId, Refusal, Work};
 use crate::key::{BusinessKey, Fingerprint, ItemId, KeyError};
 use crate::store::{Claim, StoreError, StoreErrorKind};
 

@@ -1,19 +1,14 @@
 //! Setting idempotency up for functions that SQS does not invoke.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::OnceCell;
 
-use crate::batch::Margins;
 use crate::config::EnvSettings;
 use crate::env::process_env;
 use crate::error::ConfigError;
-use crate::idempotency::{Cache, Driver, DriverSettings, Effect};
-use crate::key::{KeyCodec, KeySecret, Namespace};
-use crate::random::Random;
-use crate::store::Store;
-use crate::time::{Clock, Timestamp};
+use crate::idempotency::{Driver, DriverSettings, Effect, shared_settings};
+use crate::time::Timestamp;
 
 use super::Invocation;
 
@@ -28,21 +23,10 @@ use super::Invocation;
 /// where they share table and namespace.
 ///
 /// Make one per process, and clone it where needed. What the code does not set comes from the
-/// environment, which is read once, with the first work or by [`init`](Idempotency::init):
-///
-/// | setting | variable | default |
-/// |---|---|---|
-/// | [`store`](Idempotency::store) | `SQS_ONCE_TABLE`, a DynamoDB table | none: required |
-/// | [`namespace`](Idempotency::namespace) | `SQS_ONCE_NAMESPACE` | none: required |
-/// | [`retention`](Idempotency::retention) | `SQS_ONCE_RETENTION` | `28d` |
-/// | [`lease_margin`](Idempotency::lease_margin) | `SQS_ONCE_LEASE_MARGIN` | `3s` |
-/// | [`deadline_margin`](Idempotency::deadline_margin) | `SQS_ONCE_DEADLINE_MARGIN` | `1s`, at most a tenth of the time |
-/// | [`cache`](Idempotency::cache) | | none: every key is asked of the store |
-/// | [`readable_keys`](Idempotency::readable_keys) | | off: the table holds a hash of each key |
-/// | [`key_codec`](Idempotency::key_codec) | | this library's own: the namespace and the hash |
-/// | [`key_secret`](Idempotency::key_secret) | `SQS_ONCE_KEY_SECRET_ARN`: a secret in Secrets Manager, with the feature `secrets` | none: keys are hashed without a secret |
-/// | [`also_read`](Idempotency::also_read), [`also_read_nothing`](Idempotency::also_read_nothing) | `SQS_ONCE_ALSO_READ`: `nothing`, `no-secret`, or a secret's ARN | nothing: keys have one id; with a secret, the ids without it |
-/// | | `SQS_ONCE_DISABLED`: `true` bypasses the store, for tests | `false` |
+/// environment, which is read once, with the first work or by [`init`](Idempotency::init). An invalid setting fails there
+/// with a [`ConfigError`], whether it comes from the code or from the environment. Store and namespace are required:
+/// `SQS_ONCE_TABLE` names a DynamoDB table, and `SQS_ONCE_NAMESPACE` the namespace. `SQS_ONCE_DISABLED=true` bypasses the
+/// store, for tests. Each method states its variable and its default.
 ///
 /// ```no_run
 /// use lambda_runtime::{Error, LambdaEvent, service_fn};
@@ -88,15 +72,8 @@ use super::Invocation;
 #[derive(Clone, Default)]
 pub struct Idempotency {
     settings: DriverSettings,
-    margins: Margins,
-    /// What the settings come to, once somebody asked; shared by clones, made anew by a change.
-    core: Arc<OnceCell<Core>>,
-}
-
-/// The settings with everything decided.
-pub(super) struct Core {
-    pub(super) driver: Driver,
-    pub(super) margins: Margins,
+    /// Made of the settings on first use. Clones share it; a change of the settings makes a new one.
+    driver: Arc<OnceCell<Driver>>,
 }
 
 impl Idempotency {
@@ -105,107 +82,7 @@ impl Idempotency {
         Self::default()
     }
 
-    /// Keeps these keys apart from others' in the same table. A [`Consumer`](crate::Consumer) with this
-    /// namespace shares them.
-    ///
-    /// # Panics
-    /// If the name is empty, longer than 255 bytes, or has a `#` in it.
-    #[must_use]
-    pub fn namespace(self, namespace: &str) -> Self {
-        let namespace = Namespace::new(namespace).unwrap_or_else(|error| panic!("{error}"));
-        self.set(|settings| settings.namespace = Some(namespace))
-    }
-
-    /// Keeps claims in `store` instead of the DynamoDB table that the environment names.
-    #[must_use]
-    pub fn store(self, store: impl Store) -> Self {
-        self.set(|settings| settings.store = Some(Arc::new(store)))
-    }
-
-    /// How long a completed key is recognised as a duplicate. Default: 28 days.
-    ///
-    /// # Panics
-    /// If it is less than a second.
-    #[must_use]
-    pub fn retention(self, retention: Duration) -> Self {
-        self.set(|settings| settings.set_retention(retention))
-    }
-
-    /// How far the lease of a claim reaches beyond the invocation's deadline. Default: 3 s. It covers
-    /// Lambda killing a little late, and clocks that differ.
-    #[must_use]
-    pub fn lease_margin(mut self, margin: Duration) -> Self {
-        self.margins.lease = Some(margin);
-        self.set(|_| {})
-    }
-
-    /// How long before the invocation's deadline the work is cancelled, so that there is time to record
-    /// what was done until then. Default: 1 s, or a tenth of the invocation's time where that is less; at
-    /// most half of it.
-    ///
-    /// # Panics
-    /// If it is zero: the work would run until Lambda ends the function, and what it did would not be on record.
-    #[must_use]
-    pub fn deadline_margin(mut self, margin: Duration) -> Self {
-        self.margins.set_deadline(margin);
-        self.set(|_| {})
-    }
-
-    /// Remembers completed keys in this process, so that their duplicates cost no request. Default: no
-    /// cache.
-    #[must_use]
-    pub fn cache(self, cache: Cache) -> Self {
-        self.set(|settings| settings.cache = Some(cache))
-    }
-
-    /// Whether the table shows keys as they are. Default: off. As
-    /// [`Consumer::readable_keys`](crate::Consumer::readable_keys), with which it has to agree where both
-    /// share their keys.
-    #[must_use]
-    pub fn readable_keys(self, readable: bool) -> Self {
-        self.set(|settings| settings.readable_keys = readable)
-    }
-
-    /// Where the table keeps each key. Default: under the [namespace](Self::namespace), by its hash. As
-    /// [`Consumer::key_codec`](crate::Consumer::key_codec); an invocation's
-    /// [fingerprint](Invocation::fingerprint) is not looked at then.
-    #[must_use]
-    pub fn key_codec(self, codec: KeyCodec) -> Self {
-        self.set(|settings| settings.codec = Some(codec))
-    }
-
-    /// Where else a key may be known: the codec or the namespace before, or the next. Default: nowhere. As
-    /// [`Consumer::also_read`](crate::Consumer::also_read).
-    #[must_use]
-    pub fn also_read(self, codec: impl Into<KeyCodec>) -> Self {
-        self.set(|settings| settings.also_read = Some(Some(codec.into())))
-    }
-
-    /// Looks for keys under their own ids only. As
-    /// [`Consumer::also_read_nothing`](crate::Consumer::also_read_nothing).
-    #[must_use]
-    pub fn also_read_nothing(self) -> Self {
-        self.set(|settings| settings.also_read = Some(None))
-    }
-
-    /// Hashes keys and fingerprints with a secret. Default: the secret that `SQS_ONCE_KEY_SECRET_ARN` names, else none. As
-    /// [`Consumer::key_secret`](crate::Consumer::key_secret), with which it has to agree where both share their keys.
-    #[must_use]
-    pub fn key_secret(self, secret: KeySecret) -> Self {
-        self.set(|settings| settings.key_secret = Some(secret))
-    }
-
-    /// The clock that leases and expiry are compared with, for tests and simulators.
-    #[must_use]
-    pub fn clock(self, clock: impl Clock) -> Self {
-        self.set(|settings| settings.clock = Some(Arc::new(clock)))
-    }
-
-    /// The source of owners and jitter, for tests and simulators.
-    #[must_use]
-    pub fn random(self, random: impl Random) -> Self {
-        self.set(|settings| settings.random = Some(Arc::new(random)))
-    }
+    shared_settings!();
 
     /// Reads the environment, unless that was done already, and makes a request to the store. Call it
     /// before the first event: a function that can't work should not start.
@@ -216,7 +93,7 @@ impl Idempotency {
     /// # Errors
     /// [`ConfigError`] when a setting is missing or malformed.
     pub async fn init(&self) -> Result<(), ConfigError> {
-        self.core().await?.driver.connect().await;
+        self.driver().await?.connect().await;
         Ok(())
     }
 
@@ -226,20 +103,17 @@ impl Idempotency {
         Invocation::new(self, deadline.into())
     }
 
-    pub(super) async fn core(&self) -> Result<&Core, ConfigError> {
+    pub(super) async fn driver(&self) -> Result<&Driver, ConfigError> {
         let resolve = || async {
             let env = EnvSettings::read(&process_env)?;
-            Ok(Core {
-                driver: self.settings.resolve(&env, Effect::APART).await?,
-                margins: self.margins.or(&env),
-            })
+            self.settings.resolve(&env, Effect::APART).await
         };
-        self.core.get_or_try_init(resolve).await
+        self.driver.get_or_try_init(resolve).await
     }
 
-    fn set(mut self, change: impl FnOnce(&mut DriverSettings)) -> Self {
+    pub(crate) fn set_shared(mut self, change: impl FnOnce(&mut DriverSettings)) -> Self {
         change(&mut self.settings);
-        self.core = Arc::default();
+        self.driver = Arc::default();
         self
     }
 }

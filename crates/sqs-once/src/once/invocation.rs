@@ -11,7 +11,6 @@ use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout_at};
 use tracing::{Instrument, error_span, info, warn};
 
-use crate::batch::Deadline;
 use crate::error::chain;
 use crate::handler::{Done, HandlerError, IdempotencyToken, Running};
 use crate::idempotency::Refusal;
@@ -142,11 +141,11 @@ impl<'a> Invocation<'a> {
         if self.ends_at == Timestamp::default() {
             return Err(RunError::NoDeadline);
         }
-        let key = BusinessKey::of(key)?;
-        let core = self.idempotency.core().await?;
-        let deadline = Deadline::of(self.ends_at, core.driver.clock.now(), core.margins);
+        let key = BusinessKey::new(key)?;
+        let driver = self.idempotency.driver().await?;
+        let deadline = driver.deadline(self.ends_at);
         let fingerprint = self.fingerprint.clone();
-        let attempt = Attempt::new(&core.driver, deadline, &key, fingerprint)?;
+        let attempt = Attempt::new(driver, deadline, &key, fingerprint)?;
         let begun = Instant::now();
         let span = error_span!("run", key = attempt.item().short());
         let running = Running::current().map_or_else(Running::default, |outer| outer.part());

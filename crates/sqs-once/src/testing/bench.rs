@@ -211,7 +211,7 @@ impl Bench {
 
 #[track_caller]
 pub(super) fn business_key<K: KeyPart + ?Sized>(key: &K) -> BusinessKey {
-    BusinessKey::of(key).unwrap_or_else(|error| panic!("this can't be a business key: {error}"))
+    BusinessKey::new(key).unwrap_or_else(|error| panic!("this can't be a business key: {error}"))
 }
 
 fn item_id(driver: &Driver, key: &BusinessKey) -> ItemId {

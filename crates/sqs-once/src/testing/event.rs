@@ -19,10 +19,10 @@ const QUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:orders";
 /// let order = json!({ "order_id": "o-1001" });
 ///
 /// // One record a payload. The message ids are m-1, m-2 and so on.
-/// let event = Event::of([&order, &json!({ "order_id": "o-1002" })]);
+/// let event = Event::new([&order, &json!({ "order_id": "o-1002" })]);
 ///
 /// // Whatever else a record has.
-/// let event = Event::of([
+/// let event = Event::new([
 ///     Record::json(&order).attribute("tenant", "t-7").receive_count(3),
 ///     Record::text("no JSON").message_id("poison"),
 /// ]);
@@ -38,7 +38,7 @@ pub struct Event {
 impl Event {
     /// An event of these records: payloads by reference, which become JSON bodies, or [`Record`]s.
     #[must_use]
-    pub fn of<R: Into<Record>>(records: impl IntoIterator<Item = R>) -> Self {
+    pub fn new<R: Into<Record>>(records: impl IntoIterator<Item = R>) -> Self {
         let records = records.into_iter().zip(1..);
         let records: Vec<_> = records
             .map(|(record, place)| record.into().finish(place))

@@ -25,7 +25,7 @@
 //! async fn an_order_that_comes_twice_is_charged_once() {
 //!     let ledger = Ledger::default();
 //!     let bench = Bench::new(charge::consumer().state(ledger.clone()));
-//!     let event = Event::of([&json!({ "order_id": "o-1001" })]);
+//!     let event = Event::new([&json!({ "order_id": "o-1001" })]);
 //!
 //!     bench.run(&event).await.assert_processed("m-1");
 //!     bench.run(&event).await.assert_duplicate("m-1");
@@ -83,7 +83,7 @@
 //! async fn a_charge_that_is_repeated_after_a_crash_has_the_same_token() {
 //!     let tokens = Tokens::default();
 //!     let bench = Bench::new(charge::consumer().state(tokens.clone()));
-//!     let event = Event::of([&json!({ "order_id": "o-1001" })]);
+//!     let event = Event::new([&json!({ "order_id": "o-1001" })]);
 //!
 //!     bench.run_and_crash(&event).await;
 //!     // Nobody knows yet that the process is dead, so nobody else may run it.
@@ -105,6 +105,7 @@ mod crash;
 mod event;
 mod parts;
 mod running;
+mod settings;
 mod store;
 
 pub use answer::Answer;
@@ -113,4 +114,5 @@ pub use clock::TestClock;
 pub use event::{Event, Record};
 #[doc(hidden)]
 pub use running::Running;
+pub use settings::TestSettings;
 pub use store::{Operation, TestStore};

@@ -42,7 +42,7 @@ pub enum Operation {
 /// #     .key(|order: &Value| order["order_id"].as_str().map(str::to_owned))
 /// #     .handler(async |_: Value| {});
 /// let bench = Bench::new(consumer);
-/// let event = Event::of([&json!({ "order_id": "o-1001" })]);
+/// let event = Event::new([&json!({ "order_id": "o-1001" })]);
 ///
 /// bench.store().fail(Operation::Claim, StoreErrorKind::AccessDenied, 1);
 /// bench.run(&event).await

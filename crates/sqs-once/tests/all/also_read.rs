@@ -8,6 +8,7 @@ use sqs_once::key::KeyError;
 use sqs_once::key::{KeyCodec, Namespace};
 use sqs_once::policy::{InProgress, Mode, PayloadMismatch};
 use sqs_once::store::{Status, StoreErrorKind};
+use sqs_once::testing::TestSettings;
 use sqs_once::testing::{Bench, Event, Operation};
 use sqs_once::time::{Clock, Timestamp};
 use sqs_once::{BusinessKey, Consumer, HandlerError, Idempotency, Recorded, RunError, Writes};
@@ -36,7 +37,7 @@ fn version(own: &str, other: Option<&str>, runs: &Runs) -> Consumer {
 }
 
 fn event(id: &str) -> Event {
-    Event::of([&json!({ "id": id })])
+    Event::new([&json!({ "id": id })])
 }
 
 fn both() -> (Bench, Bench, Runs) {
@@ -111,7 +112,7 @@ async fn another_payload_under_the_other_id_is_a_mismatch_and_completes_nothing(
     let new = version("new", Some("old"), &runs).payload_mismatch(PayloadMismatch::Reject);
     let new = old.beside(new);
     old.run(event("k")).await.assert_processed("m-1");
-    let other = Event::of([&json!({ "id": "k", "total": 1 })]);
+    let other = Event::new([&json!({ "id": "k", "total": 1 })]);
     new.run(&other).await.assert_failed("m-1");
     assert_eq!(new.item("k").await.unwrap().status, Status::InProgress);
     new.run(event("k")).await.assert_duplicate("m-1");
@@ -188,7 +189,7 @@ async fn keys_of_a_batch_are_looked_up_together_and_one_by_one_decided() {
     old.run(event("done")).await.assert_processed("m-1");
     old.another_worker_claims("busy").await;
     let ids = ["new", "done", "busy", "new too"];
-    let batch = Event::of(&ids.map(|id| json!({ "id": id })));
+    let batch = Event::new(&ids.map(|id| json!({ "id": id })));
     let requests = new.store().requests();
     new.run(&batch)
         .await
@@ -204,13 +205,13 @@ async fn keys_of_a_batch_are_looked_up_together_and_one_by_one_decided() {
 #[tokio::test(start_paused = true)]
 async fn two_keys_that_had_one_id_before_are_looked_up_once() {
     let java = KeyCodec::powertools_java("fn.handle");
-    let one = java.item_id(&BusinessKey::of("42").unwrap()).unwrap();
-    assert_eq!(one, java.item_id(&BusinessKey::of(&42).unwrap()).unwrap());
+    let one = java.item_id(&BusinessKey::new("42").unwrap()).unwrap();
+    assert_eq!(one, java.item_id(&BusinessKey::new(&42).unwrap()).unwrap());
     let bench = crate::support::Bench::new();
     let consumer = sqs_once::consumer::<Value>()
         .key(|order: &Value| match order["id"].as_i64() {
-            Some(id) => BusinessKey::of(&id),
-            None => BusinessKey::of(&order["id"].as_str()),
+            Some(id) => BusinessKey::new(&id),
+            None => BusinessKey::new(&order["id"].as_str()),
         })
         .also_read(java)
         .handler(async |_: Value| {});
@@ -233,7 +234,7 @@ async fn a_powertools_record_is_a_duplicate_whatever_its_validation_says() {
         .payload_mismatch(PayloadMismatch::Reject);
     let new = old.beside(new);
     old.run(event("k")).await.assert_processed("m-1");
-    let id = python.item_id(&BusinessKey::of("k").unwrap()).unwrap();
+    let id = python.item_id(&BusinessKey::new("k").unwrap()).unwrap();
     let mut item = old.store().memory().get(&id).unwrap();
     item.fingerprint = Some(sqs_once::key::Fingerprint::from_stored("an MD5"));
     old.store().memory().put(item);

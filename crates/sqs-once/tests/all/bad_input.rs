@@ -211,23 +211,23 @@ async fn a_batch_of_ten_thousand_and_six_megabytes_runs() {
 #[test]
 fn no_two_lists_of_parts_share_a_key() {
     let keys = [
-        BusinessKey::of(&("a", "bc")),
-        BusinessKey::of(&("ab", "c")),
-        BusinessKey::of("abc"),
-        BusinessKey::of(&("a", "b", "c")),
-        BusinessKey::of(&0),
-        BusinessKey::of("0"),
-        BusinessKey::of(&false),
-        BusinessKey::of("false"),
-        BusinessKey::of(&[0_u8]),
-        BusinessKey::of("\0"),
-        BusinessKey::of(&u64::MAX),
-        BusinessKey::of(&(u128::from(u64::MAX) + 1)),
+        BusinessKey::new(&("a", "bc")),
+        BusinessKey::new(&("ab", "c")),
+        BusinessKey::new("abc"),
+        BusinessKey::new(&("a", "b", "c")),
+        BusinessKey::new(&0),
+        BusinessKey::new("0"),
+        BusinessKey::new(&false),
+        BusinessKey::new("false"),
+        BusinessKey::new(&[0_u8]),
+        BusinessKey::new("\0"),
+        BusinessKey::new(&u64::MAX),
+        BusinessKey::new(&(u128::from(u64::MAX) + 1)),
     ];
     let keys = keys.map(Result::unwrap);
     for (at, key) in keys.iter().enumerate() {
         assert!(!keys[..at].contains(key), "key {at} is not its own");
     }
-    assert_eq!(BusinessKey::of(&("a", "")), Err(KeyError::Empty));
-    assert_eq!(BusinessKey::of(&None::<String>), Err(KeyError::Missing));
+    assert_eq!(BusinessKey::new(&("a", "")), Err(KeyError::Empty));
+    assert_eq!(BusinessKey::new(&None::<String>), Err(KeyError::Missing));
 }

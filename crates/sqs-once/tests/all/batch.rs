@@ -224,7 +224,7 @@ async fn a_batch_in_which_nothing_was_tried_did_not_fail_as_a_whole() {
     let bench = testing::Bench::new(obedient);
     bench.another_worker_claims("a").await;
     bench
-        .run(testing::Event::of([&json!({ "id": "a" })]))
+        .run(testing::Event::new([&json!({ "id": "a" })]))
         .await
         .assert_in_progress("m-1")
         .assert_retried(["m-1"]);

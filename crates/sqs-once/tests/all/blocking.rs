@@ -49,7 +49,7 @@ where
 }
 
 fn slow_and_quick() -> Event {
-    Event::of([&json!({ "id": "slow" }), &json!({ "id": "quick" })])
+    Event::new([&json!({ "id": "slow" }), &json!({ "id": "quick" })])
 }
 
 /// On the one thread that there is, the quick order ends what the slow one waits for.
@@ -123,7 +123,7 @@ async fn a_handler_that_fails_keeps_its_key_until_its_blocking_work_has_ended() 
         tell.send(()).unwrap();
         lease
     };
-    let run = bench.run(Event::of([&json!({ "id": "slow" })]));
+    let run = bench.run(Event::new([&json!({ "id": "slow" })]));
     let (answer, lease) = tokio::join!(run, key_is_held);
     answer
         .assert_failed("m-1")
@@ -157,7 +157,7 @@ async fn blocking_work_that_blocking_work_starts_counts_too() {
         tell.send(()).unwrap();
         status
     };
-    let run = bench.run(Event::of([&json!({ "id": "slow" })]));
+    let run = bench.run(Event::new([&json!({ "id": "slow" })]));
     let (answer, status) = tokio::join!(run, is_open);
     assert_eq!(status, Status::InProgress);
     answer.assert_processed("m-1");
@@ -180,7 +180,7 @@ async fn the_service_answers_when_all_blocking_work_has_ended() {
         .store(MemoryStore::new());
     let mut context = lambda_runtime::Context::default();
     context.deadline = (SystemClock.now() + Duration::from_millis(300)).as_millis();
-    let event = serde_json::from_str(Event::of([&json!({ "id": "slow" })]).as_json()).unwrap();
+    let event = serde_json::from_str(Event::new([&json!({ "id": "slow" })]).as_json()).unwrap();
     let answer = consumer.call(lambda_runtime::LambdaEvent::new(event, context));
     let released = async {
         failed.notified().await;

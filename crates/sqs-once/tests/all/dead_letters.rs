@@ -131,7 +131,7 @@ async fn a_standard_dead_letter_queue_gets_no_group_for_a_message_without_one() 
 async fn on_the_testing_kits_bench_too_the_client_of_the_code_sends_dead_letters() {
     let sqs = Sqs::default();
     let consumer = refusing(&Bench::new(), &sqs, DLQ, no_such_card);
-    let event = sqs_once::testing::Event::of([&json!({ "id": "o-1" })]);
+    let event = sqs_once::testing::Event::new([&json!({ "id": "o-1" })]);
     let bench = sqs_once::testing::Bench::new(consumer);
     bench.run(event).await.assert_terminal("m-1");
     assert_eq!(sqs.asked("SendMessage").len(), 1);
@@ -529,10 +529,4 @@ async fn an_invocation_fails_when_every_record_did_only_by_request() {
     let one = Sqs::turns([Turn::Refuse("AccessDenied")]);
     let one = failing(&one).raise_on_total_failure(true);
     assert_eq!(bench.invoke(&one, two()).await.len(), 1);
-}
-
-#[test]
-#[should_panic(expected = "is not the URL of an SQS queue")]
-fn a_queue_is_named_by_its_url() {
-    let _ = consumer::<Order>().dead_letter_queue("orders-dlq");
 }

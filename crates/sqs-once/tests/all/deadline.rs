@@ -190,7 +190,7 @@ fn a_handler_that_blocks_its_thread_does_not_hold_up_the_answer() {
             });
         let bench = sqs_once::testing::Bench::new(blocking).timeout(Duration::from_millis(300));
         let orders = ["slow-1", "b"].map(|id| serde_json::json!({ "id": id }));
-        let answer = bench.run(Event::of(&orders));
+        let answer = bench.run(Event::new(&orders));
         let answer = tokio::time::timeout(Duration::from_secs(30), answer).await;
         let answer = answer.expect("the answer must not wait for the handler");
         answered.send(()).unwrap();
@@ -224,7 +224,7 @@ fn a_handler_that_blocks_the_thread_of_the_driver_does_not_hold_up_the_answer() 
             });
         let bench = sqs_once::testing::Bench::new(blocking).timeout(Duration::from_millis(300));
         let answer = bench
-            .run(Event::of(&[serde_json::json!({ "id": "a" })]))
+            .run(Event::new(&[serde_json::json!({ "id": "a" })]))
             .await;
         let _ = answered.send(());
         answer.assert_failed("m-1");

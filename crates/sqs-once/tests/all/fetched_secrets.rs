@@ -130,7 +130,7 @@ async fn in_a_process_that_handles_a_key() {
     let namespace = || Namespace::new("payments").unwrap();
     let secret = |bytes: &[u8]| KeySecret::new(bytes).unwrap();
     let ids = |key: &str| {
-        let key = BusinessKey::of(key).unwrap();
+        let key = BusinessKey::new(key).unwrap();
         [
             ("none", namespace().item_id(&key)),
             (
@@ -194,7 +194,7 @@ async fn completed(store: &MemoryStore) -> sqs_once::store::Item {
     let idempotency = idempotency.key_secret(secret.clone());
     idempotency.until(ends_at).run("x", work).await.unwrap();
     let namespace = Namespace::new("other").unwrap().key_secret(secret);
-    let id = namespace.item_id(&BusinessKey::of("x").unwrap());
+    let id = namespace.item_id(&BusinessKey::new("x").unwrap());
     store.read(&[id]).await.remove(0).unwrap().unwrap()
 }
 

@@ -52,18 +52,18 @@ async fn only_the_chosen_part_of_the_payload_is_compared() {
 #[tokio::test(start_paused = true)]
 async fn nothing_and_empty_text_are_values_in_a_fingerprint() {
     let parts: [&dyn Fn() -> Result<Fingerprint, KeyError>; 5] = [
-        &|| Fingerprint::of(&(1, None::<String>)),
-        &|| Fingerprint::of(&(2, None::<String>)),
-        &|| Fingerprint::of(&(1, "")),
-        &|| Fingerprint::of(&(1, " ")),
-        &|| Fingerprint::of(&"x".repeat(2 * BusinessKey::MAX_LEN)),
+        &|| Fingerprint::new(&(1, None::<String>)),
+        &|| Fingerprint::new(&(2, None::<String>)),
+        &|| Fingerprint::new(&(1, "")),
+        &|| Fingerprint::new(&(1, " ")),
+        &|| Fingerprint::new(&"x".repeat(2 * BusinessKey::MAX_LEN)),
     ];
     let fingerprints = parts.map(|part| part().unwrap());
     for (at, fingerprint) in fingerprints.iter().enumerate() {
         assert!(!fingerprints[..at].contains(fingerprint), "{at}");
         assert_eq!(parts[at]().unwrap(), *fingerprint);
     }
-    let inside = BusinessKey::of(&(1, None::<String>));
+    let inside = BusinessKey::new(&(1, None::<String>));
     assert_eq!(inside, Err(KeyError::Missing));
 }
 

@@ -13,6 +13,7 @@ use futures_util::FutureExt;
 use serde::{Deserialize, Serialize, Serializer};
 use sqs_once::store::Store;
 use sqs_once::store::{Claim, Claimed, Item, Settled, Settlement, StoreFuture};
+use sqs_once::testing::TestSettings;
 use sqs_once::time::{Clock, Timestamp};
 use sqs_once::{
     Batch, Consumer, HandlerError, Idempotency, MemoryStore, Once, Recorded, Remaining, RunError,
@@ -240,7 +241,7 @@ fn handlers_that_a_blocking_one_held_up_never_start_after_the_answer() {
         let orders: Vec<_> = (0..10)
             .map(|id| serde_json::json!({ "id": id.to_string() }))
             .collect();
-        let answer = bench.run(sqs_once::testing::Event::of(&orders)).await;
+        let answer = bench.run(sqs_once::testing::Event::new(&orders)).await;
         for number in 1..=10 {
             answer.assert_failed(&format!("m-{number}"));
         }

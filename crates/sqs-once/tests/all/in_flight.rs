@@ -240,7 +240,7 @@ async fn a_batch_ends_when_what_failed_in_it_was_given_back() {
     let consumer = bench.consumer(consumer).store(store.clone());
     let failed = bench.invoke(&consumer, event([order("a")])).await;
     assert_eq!(failed, ["m-0"]);
-    let id = crate::support::item_id(&BusinessKey::of("a").unwrap());
+    let id = crate::support::item_id(&BusinessKey::new("a").unwrap());
     let item = store.inner.get(&id).unwrap();
     assert_eq!(item.lease_until, Some(Timestamp::default()));
 }

@@ -187,15 +187,3 @@ async fn hostile_bodies_end_their_record_alone() {
         ["processed", "duplicate"]
     );
 }
-
-#[test]
-#[should_panic(expected = "JMESPath expression \"order.\": Parse error")]
-fn what_is_no_expression_is_refused_where_it_is_written() {
-    JmesPath::new("order.");
-}
-
-#[test]
-#[should_panic(expected = "Call to undefined function powertools_json")]
-fn a_function_that_is_not_there_is_refused_where_it_is_written() {
-    JmesPath::new("powertools_json(body).id");
-}

@@ -7,6 +7,7 @@ use sqs_once::key::{Fingerprint, KeyCodec, KeySecret, Namespace};
 use sqs_once::policy::PayloadMismatch;
 use sqs_once::store::Store;
 use sqs_once::telemetry::Outcome;
+use sqs_once::testing::TestSettings;
 use sqs_once::testing::{Bench, Event};
 use sqs_once::{
     BusinessKey, Consumer, HandlerError, Idempotency, IdempotencyToken, MemoryStore, Writes,
@@ -43,7 +44,7 @@ fn noting(tokens: &Tokens) -> Consumer {
 }
 
 fn order(id: &str) -> Event {
-    Event::of([&json!({ "id": id })])
+    Event::new([&json!({ "id": id })])
 }
 
 async fn refusal(consumer: Consumer) -> String {
@@ -53,7 +54,7 @@ async fn refusal(consumer: Consumer) -> String {
 
 #[test]
 fn an_id_is_the_hmac_of_the_key() {
-    let key = BusinessKey::of("o-1001").unwrap();
+    let key = BusinessKey::new("o-1001").unwrap();
     let id = namespace(Some(secret(7))).item_id(&key);
     // Python: hmac.new(bytes([7] * 32), b"s" + struct.pack(">Q", 6) + b"o-1001", "sha256")
     let hmac = "120f4d50cc51d1fef3059a91e3fff9b22b0ac9e59533b004773101af701e843d";
@@ -96,7 +97,7 @@ async fn the_table_holds_neither_the_hash_nor_the_fingerprint_that_anyone_can_co
     let bench = Bench::new(consumer().key_secret(secret(7)));
     bench.run(order("o-1")).await.assert_processed("m-1");
     let item = bench.item("o-1").await.unwrap();
-    let key = BusinessKey::of("o-1").unwrap();
+    let key = BusinessKey::new("o-1").unwrap();
     assert_eq!(item.id, namespace(Some(secret(7))).item_id(&key));
     let fingerprint = item.fingerprint.unwrap();
     let body = json!({ "id": "o-1" }).to_string();
@@ -106,7 +107,7 @@ async fn the_table_holds_neither_the_hash_nor_the_fingerprint_that_anyone_can_co
     assert_eq!(found.unwrap(), None);
     // And the one that stands there is compared.
     bench.run(order("o-1")).await.assert_duplicate("m-1");
-    let other = Event::of([&json!({ "id": "o-1", "cents": 1 })]);
+    let other = Event::new([&json!({ "id": "o-1", "cents": 1 })]);
     let answer = bench.run(other).await;
     assert_eq!(answer.outcome("m-1"), Outcome::Failed);
 }
@@ -118,11 +119,11 @@ async fn a_consumer_that_is_given_a_secret_knows_what_it_did_without() {
     let now = before.beside(noting(&tokens).key_secret(secret(7)));
     before.run(order("o-1")).await.assert_processed("m-1");
     now.run(order("o-1")).await.assert_duplicate("m-1");
-    let other = Event::of([&json!({ "id": "o-1", "cents": 1 })]);
+    let other = Event::new([&json!({ "id": "o-1", "cents": 1 })]);
     let answer = before.run(other.clone()).await;
     assert_eq!(answer.outcome("m-1"), Outcome::Failed);
     before.run(order("o-2")).await.assert_processed("m-1");
-    let other = Event::of([&json!({ "id": "o-2", "cents": 1 })]);
+    let other = Event::new([&json!({ "id": "o-2", "cents": 1 })]);
     let answer = now.run(other).await;
     assert_eq!(
         answer.outcome("m-1"),
@@ -162,7 +163,7 @@ async fn a_secret_is_rotated_without_repeating_anything() {
     first.run(order("o-2")).await.assert_duplicate("m-1");
     end.run(order("o-2")).await.assert_duplicate("m-1");
     let answer = then
-        .run(Event::of([&json!({ "id": "o-1", "cents": 1 })]))
+        .run(Event::new([&json!({ "id": "o-1", "cents": 1 })]))
         .await;
     assert_eq!(
         answer.outcome("m-1"),
@@ -220,7 +221,7 @@ async fn a_handler_whose_effect_commits_with_its_record_says_that_nothing_was_ha
 
 #[test]
 fn a_line_end_behind_a_stored_secret_is_not_part_of_it() {
-    let key = BusinessKey::of("o-1").unwrap();
+    let key = BusinessKey::new("o-1").unwrap();
     let id = |secret: KeySecret| namespace(Some(secret)).item_id(&key);
     let plain = "the secret of these tests";
     for line_end in ["\n", "\r\n"] {

@@ -43,7 +43,7 @@ async fn in_a_process_that_handles_two_batches() {
             .record_level(Outcome::Processed, tracing::Level::DEBUG);
     }
     for request_id in ["r-1", "r-2"] {
-        let event = Event::of([
+        let event = Event::new([
             Record::json(&json!({ "id": "o-1" })),
             Record::json(&json!({ "id": "o-2", "fails": true }))
                 .attribute("correlation-id", "checkout-7"),

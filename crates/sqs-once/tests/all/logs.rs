@@ -492,7 +492,7 @@ async fn in_a_process_whose_messages_forge_lines() {
         .attribute("correlation-id", id("correlation"))
         .attribute(id("name"), id("value"))
         .fifo(id("group"));
-    let event = Event::of([record]);
+    let event = Event::new([record]);
     let consumer = || {
         sqs_once::consumer::<Value>()
             .key(|order: &Value| order["id"].as_str().map(str::to_owned))

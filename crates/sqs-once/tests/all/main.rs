@@ -28,6 +28,7 @@ mod hostile_code;
 mod idempotency_run;
 mod imports;
 mod in_flight;
+mod invalid_settings;
 mod jmespath;
 mod key_codecs;
 mod key_secret;

@@ -82,7 +82,7 @@ async fn handle(consumer: &mut sqs_once::Consumer, records: Vec<Record>) {
     let mut context = Context::default();
     let in_a_minute = SystemTime::now() + Duration::from_secs(60);
     context.deadline = Timestamp::from(in_a_minute).as_millis();
-    let event: SqsEvent = serde_json::from_str(Event::of(records).as_json()).unwrap();
+    let event: SqsEvent = serde_json::from_str(Event::new(records).as_json()).unwrap();
     consumer
         .call(LambdaEvent::new(event, context))
         .await

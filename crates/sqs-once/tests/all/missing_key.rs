@@ -144,7 +144,7 @@ async fn an_unprotected_record_that_fails_is_returned_and_says_both() {
 async fn a_function_or_a_tuple_that_lacks_a_part_of_its_key_has_no_key() {
     let bench = Bench::new();
     let by_function = consumer::<Order>()
-        .key(|order: &Order| BusinessKey::of(&("order", &order.id)))
+        .key(|order: &Order| BusinessKey::new(&("order", &order.id)))
         .handler(async |_: Order| {});
     let by_tuple = consumer::<Order>()
         .key((MessageId, JsonPointer::new("/id")))

@@ -67,7 +67,7 @@ async fn on_lambda_two_handlers_of_one_table_and_namespace_refuse_to_start() {
     }
     start(charging(), "orders").await.unwrap();
     let refusal = start(refunding(), "orders").await.unwrap_err();
-    assert_eq!(refusal.variable(), "the consumer's namespace");
+    assert_eq!(refusal.variable(), "the setting `namespace`");
     let refusal = refusal.to_string();
     for part in [
         "\"orders\"",

@@ -9,6 +9,7 @@ use lambda_runtime::{Context, LambdaEvent};
 use serde_json::{Value, json};
 use sqs_once::DynamoDbStore;
 use sqs_once::key::KeyCodec;
+use sqs_once::testing::TestSettings;
 use sqs_once::time::{Clock, Timestamp};
 use sqs_once_local::TableDescription;
 use tower_service::Service;

@@ -104,19 +104,19 @@ async fn two_messages_with_equal_keys_are_one_event_and_others_are_others() {
     let way = Way::new().await;
     // Each of these is another event, though the texts of its parts, put together, may be the same.
     let keys = [
-        BusinessKey::of(&("a", "bc")).unwrap(),
-        BusinessKey::of(&("ab", "c")).unwrap(),
-        BusinessKey::of("a,s:bc").unwrap(),
-        BusinessKey::of("abc").unwrap(),
-        BusinessKey::of("1").unwrap(),
-        BusinessKey::of(&1).unwrap(),
-        BusinessKey::of("Bestellung №7 \u{fffe}\n%").unwrap(),
+        BusinessKey::new(&("a", "bc")).unwrap(),
+        BusinessKey::new(&("ab", "c")).unwrap(),
+        BusinessKey::new("a,s:bc").unwrap(),
+        BusinessKey::new("abc").unwrap(),
+        BusinessKey::new("1").unwrap(),
+        BusinessKey::new(&1).unwrap(),
+        BusinessKey::new("Bestellung №7 \u{fffe}\n%").unwrap(),
     ];
     for key in &keys {
-        way.send(&Outgoing::of(key).unwrap()).await;
+        way.send(&Outgoing::new(key).unwrap()).await;
     }
     for again in [("a", "bc"), ("ab", "c")] {
-        way.send(&Outgoing::of(&again).unwrap()).await;
+        way.send(&Outgoing::new(&again).unwrap()).await;
     }
     way.receive().await;
     let mut seen: Vec<_> = way.seen().into_iter().map(|(key, ..)| key).collect();
@@ -130,7 +130,7 @@ async fn two_messages_with_equal_keys_are_one_event_and_others_are_others() {
 #[tokio::test]
 async fn the_key_is_the_one_that_the_payload_would_have() {
     let way = Way::new().await;
-    way.send(&Outgoing::of(&("tenant-7", 42_u64)).unwrap())
+    way.send(&Outgoing::new(&("tenant-7", 42_u64)).unwrap())
         .await;
     way.receive().await;
     let by_payload = sqs_once::consumer::<Value>()
@@ -139,7 +139,7 @@ async fn the_key_is_the_one_that_the_payload_would_have() {
         .handler(async |_: Value| {});
     let answer = way.bench.beside(by_payload);
     let answer = answer
-        .run(Event::of([Record::text("{}").message_id("again")]))
+        .run(Event::new([Record::text("{}").message_id("again")]))
         .await;
     answer.assert_duplicate("again");
 }
@@ -152,7 +152,7 @@ async fn correlation_id_and_trace_arrive_with_the_message_and_with_entries_of_a_
     let way = Way::new().await;
     let outgoing = |key: u64| {
         let correlation_id = CorrelationId::new("c-7\u{fffe}").unwrap();
-        Outgoing::of(&key).unwrap().correlation_id(correlation_id)
+        Outgoing::new(&key).unwrap().correlation_id(correlation_id)
     };
 
     let span = tracing::info_span!("send");
@@ -194,7 +194,7 @@ async fn correlation_id_and_trace_arrive_with_the_message_and_with_entries_of_a_
 #[tokio::test]
 async fn without_a_span_no_trace_is_made_up_and_one_that_is_set_stays() {
     let way = Way::new().await;
-    let outgoing = Outgoing::of("o-1").unwrap();
+    let outgoing = Outgoing::new("o-1").unwrap();
     let header = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1";
     let set = MessageSystemAttributeValue::builder()
         .data_type("String")
@@ -212,7 +212,7 @@ async fn without_a_span_no_trace_is_made_up_and_one_that_is_set_stays() {
     });
     traced.send().await.unwrap();
     way.receive().await;
-    way.send(&Outgoing::of("o-2").unwrap()).await;
+    way.send(&Outgoing::new("o-2").unwrap()).await;
     way.receive().await;
     let traces: Vec<_> = way.seen().into_iter().map(|(_, _, trace)| trace).collect();
     assert_eq!(traces, [Some(header.to_owned()), None]);
@@ -230,7 +230,7 @@ async fn a_message_keeps_its_own_attributes_and_says_when_there_is_no_room() {
             message.message_attributes(format!("own-{number}"), attribute())
         })
     };
-    let outgoing = Outgoing::of("o-1").unwrap();
+    let outgoing = Outgoing::new("o-1").unwrap();
     let full = outgoing.onto(with(9)).unwrap();
     assert_eq!(full.get_message_attributes().as_ref().unwrap().len(), 10);
     full.send().await.unwrap();
@@ -273,10 +273,10 @@ async fn a_key_that_nobody_wrote_makes_its_record_terminal() {
         ":",
     ] {
         let record = Record::text("{}").attribute("business-key", text);
-        let answer = bench.run(Event::of([record])).await;
+        let answer = bench.run(Event::new([record])).await;
         answer.assert_terminal("m-1");
     }
-    let answer = bench.run(Event::of([Record::text("{}")])).await;
+    let answer = bench.run(Event::new([Record::text("{}")])).await;
     answer
         .assert_terminal("m-1")
         .assert_reason("m-1", "the business key is missing");
@@ -284,7 +284,7 @@ async fn a_key_that_nobody_wrote_makes_its_record_terminal() {
 
 #[test]
 fn a_deduplication_id_is_the_keys_and_fits() {
-    let id = |key: &str| Outgoing::of(key).unwrap().deduplication_id();
+    let id = |key: &str| Outgoing::new(key).unwrap().deduplication_id();
     assert_eq!(id("o-1"), id("o-1"));
     assert_ne!(id("o-1"), id("o-2"));
     let long = id(&"ü".repeat(1000));
@@ -293,8 +293,8 @@ fn a_deduplication_id_is_the_keys_and_fits() {
 
 #[test]
 fn what_can_be_no_key_is_not_sent() {
-    assert!(matches!(Outgoing::of(" "), Err(KeyError::Empty)));
-    assert!(matches!(Outgoing::of(&None::<u8>), Err(KeyError::Missing)));
+    assert!(matches!(Outgoing::new(" "), Err(KeyError::Empty)));
+    assert!(matches!(Outgoing::new(&None::<u8>), Err(KeyError::Missing)));
 }
 
 proptest! {
@@ -305,7 +305,7 @@ proptest! {
         text in "\\PC{1,20}[a-z]", number: i128, large: u128, yes: bool,
         bytes in prop::collection::vec(any::<u8>(), 1..20),
     ) {
-        let key = BusinessKey::of(&(text, number, large, yes, bytes)).unwrap();
+        let key = BusinessKey::new(&(text, number, large, yes, bytes)).unwrap();
         let sent = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .start_paused(true)
@@ -321,14 +321,17 @@ async fn arrived(key: &BusinessKey) -> BusinessKey {
     let entry = SendMessageBatchRequestEntry::builder()
         .id("e-1")
         .message_body("{}");
-    let entry = Outgoing::of(key).unwrap().onto(entry).unwrap();
+    let entry = Outgoing::new(key).unwrap().onto(entry).unwrap();
     let attributes = entry.get_message_attributes().as_ref().unwrap();
     let text = attributes["business-key"].string_value().unwrap();
     let seen = Seen::default();
     let bench = Bench::new(consumer(&seen));
     let bench = bench.timeout(Duration::from_secs(30));
     let record = Record::text("{}").attribute("business-key", text);
-    bench.run(Event::of([record])).await.assert_processed("m-1");
+    bench
+        .run(Event::new([record]))
+        .await
+        .assert_processed("m-1");
     let (key, ..) = seen.lock().unwrap().remove(0);
     key
 }

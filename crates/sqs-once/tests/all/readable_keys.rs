@@ -12,7 +12,7 @@ use sqs_once::{BusinessKey, Consumer, IdempotencyToken, consumer};
 
 fn readable_id(key: &(impl KeyPart + ?Sized)) -> String {
     let namespace = Namespace::new("n").unwrap().readable_keys(true);
-    let id = namespace.item_id(&BusinessKey::of(key).unwrap());
+    let id = namespace.item_id(&BusinessKey::new(key).unwrap());
     id.as_str().to_owned()
 }
 
@@ -128,7 +128,7 @@ fn an_id_that_would_be_too_long_for_a_sort_key_has_the_hash() {
         let id = readable_id(&*long);
         assert!(is_hashed(&id), "{id}");
         let hashed = Namespace::new("n").unwrap();
-        let hashed = hashed.item_id(&BusinessKey::of(&*long).unwrap());
+        let hashed = hashed.item_id(&BusinessKey::new(&*long).unwrap());
         assert_eq!(id, hashed.as_str());
     }
 }

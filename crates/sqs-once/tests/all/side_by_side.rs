@@ -16,6 +16,7 @@ use sqs_once::store::Store;
 use sqs_once::store::{
     Claim, Claimed, Item, Settled, Settlement, Settling, StoreError, StoreErrorKind, StoreFuture,
 };
+use sqs_once::testing::TestSettings;
 use sqs_once::time::{Clock, Timestamp};
 use sqs_once::{BusinessKey, Consumer, MemoryStore};
 use tokio::time::{Instant, sleep};
@@ -204,7 +205,7 @@ impl Store for Remote {
 fn ids(versions: [Ids; 2]) -> impl Iterator<Item = ItemId> {
     versions.into_iter().flat_map(|version| {
         (0..KEYS).map(move |key| {
-            let key = BusinessKey::of(&format!("k{key}")).unwrap();
+            let key = BusinessKey::new(&format!("k{key}")).unwrap();
             version.namespace().item_id(&key)
         })
     })

@@ -90,7 +90,12 @@ async fn handle(consumer: &mut Consumer, event: Event, time: Duration) {
 
 async fn handled(records: Vec<Record>) -> Vec<SpanData> {
     let traces = Traces::watch();
-    handle(&mut consumer(), Event::of(records), Duration::from_secs(60)).await;
+    handle(
+        &mut consumer(),
+        Event::new(records),
+        Duration::from_secs(60),
+    )
+    .await;
     traces.ended()
 }
 
@@ -312,7 +317,7 @@ async fn spans_end_before_the_answer_even_where_somebody_keeps_them() {
         .namespace("payments")
         .store(MemoryStore::new())
         .handler(async |_: Value| std::mem::forget(tracing::Span::current()));
-    let event = Event::of([order("o-1", "pay").message_id("m-1")]);
+    let event = Event::new([order("o-1", "pay").message_id("m-1")]);
     handle(&mut consumer, event, Duration::from_secs(60)).await;
     let spans = traces.ended();
     assert_attributes(
@@ -335,7 +340,7 @@ async fn records_that_the_deadline_cut_off_or_kept_from_starting_have_spans_too(
         .concurrency(1)
         .handler(async |_: Value| std::future::pending::<()>().await);
     let records = ["slow", "behind"].map(|id| order(id, "pay").message_id(id).fifo("group"));
-    handle(&mut consumer, Event::of(records), Duration::from_secs(60)).await;
+    handle(&mut consumer, Event::new(records), Duration::from_secs(60)).await;
     let spans = traces.ended();
     assert_attributes(
         record(&spans, "slow"),
@@ -365,7 +370,7 @@ async fn a_span_around_the_consumer_is_the_parent_of_its_batch() {
     let traces = Traces::watch();
     let around = tracing::info_span!("around");
     let mut consumer = consumer();
-    let event = Event::of([order("o-1", "pay")]);
+    let event = Event::new([order("o-1", "pay")]);
     let handled = handle(&mut consumer, event, Duration::from_secs(60));
     tracing::Instrument::instrument(handled, around).await;
     let spans = traces.ended();

@@ -220,7 +220,7 @@ async fn the_first_batch_uses_the_connection_that_the_start_has_opened() {
     consumer.init().await.unwrap();
     assert_eq!(connections.load(Ordering::SeqCst), 1);
 
-    let event = Event::of([Record::text("{}")]);
+    let event = Event::new([Record::text("{}")]);
     let event: SqsEvent = serde_json::from_str(event.as_json()).unwrap();
     let mut context = Context::default();
     let ends_at = SystemTime::now() + Duration::from_secs(60);

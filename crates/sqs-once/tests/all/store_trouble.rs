@@ -6,6 +6,7 @@ use crate::support::{Bench, Order, event, item_id, noting, order, outcomes};
 use sqs_once::policy::Mode;
 use sqs_once::random::Random;
 use sqs_once::store::{Item, Owner, Status, StoreErrorKind};
+use sqs_once::testing::TestSettings;
 use sqs_once::time::Clock;
 use sqs_once::{BusinessKey, Consumer, consumer};
 use tokio::time::Instant;
@@ -225,7 +226,7 @@ async fn attempts_that_claim_nothing_have_not_overtaken_one_another() {
         .mode(Mode::RecordAfter)
         .handler(move |order: Order| {
             store.inner.put(Item {
-                id: item_id(&BusinessKey::of(&order.id).unwrap()),
+                id: item_id(&BusinessKey::new(&order.id).unwrap()),
                 status: Status::Completed,
                 lease_until: None,
                 expiration: Some(later),
@@ -310,7 +311,7 @@ struct Hot {
 impl Hot {
     fn new(claim: Option<&str>, settle: Option<&str>) -> Self {
         let id = |key: &str| {
-            let key = sqs_once::BusinessKey::of(key).unwrap();
+            let key = sqs_once::BusinessKey::new(key).unwrap();
             sqs_once::key::Namespace::new("test").unwrap().item_id(&key)
         };
         Self {

@@ -7,7 +7,7 @@ use sqs_once::store::Owner;
 fn item_id(key: &impl KeyPart) -> String {
     let namespace = Namespace::new("payments").unwrap();
     namespace
-        .item_id(&BusinessKey::of(key).unwrap())
+        .item_id(&BusinessKey::new(key).unwrap())
         .as_str()
         .to_owned()
 }

@@ -49,7 +49,7 @@ fn told(id: &str, what: &str) -> Value {
 async fn every_outcome_can_be_asserted() {
     let bench = Bench::new(obedient());
     bench.another_worker_claims("elsewhere").await;
-    let event = Event::of([
+    let event = Event::new([
         &order("a"),
         &order("a"),
         &told("b", "fail"),
@@ -69,7 +69,7 @@ async fn every_outcome_can_be_asserted() {
     assert_eq!(answer.outcome("m-4"), Outcome::Terminal);
     assert_eq!(answer.delay("m-6"), Some(Duration::from_secs(7)));
     bench
-        .run(Event::of([&order("a")]))
+        .run(Event::new([&order("a")]))
         .await
         .assert_all_acknowledged();
 }
@@ -77,7 +77,7 @@ async fn every_outcome_can_be_asserted() {
 async fn mixed() -> Answer {
     let bench = Bench::new(obedient());
     bench
-        .run(Event::of([&order("a"), &told("b", "fail")]))
+        .run(Event::new([&order("a"), &told("b", "fail")]))
         .await
 }
 
@@ -112,7 +112,7 @@ async fn a_reason_that_is_not_there_is_not_asserted() {
 async fn an_invocation_that_fails_names_the_line_of_the_test() {
     let failing = obedient().raise_on_total_failure(true);
     Bench::new(failing)
-        .run(Event::of([&told("a", "fail")]))
+        .run(Event::new([&told("a", "fail")]))
         .await;
 }
 
@@ -146,7 +146,7 @@ async fn an_event_says_what_sqs_says() {
         .receive_count(3);
     for record in [plain, fifo] {
         bench
-            .run(Event::of([record]))
+            .run(Event::new([record]))
             .await
             .assert_all_acknowledged();
     }
@@ -171,7 +171,7 @@ async fn a_plain_function_gets_the_extractors_that_the_bench_would_give() {
             })
     };
     let record = Record::json(&order("a")).message_id("first").fifo("g");
-    Bench::new(noting).run(Event::of([record.clone()])).await;
+    Bench::new(noting).run(Event::new([record.clone()])).await;
 
     let parts = record.parts("a", 7);
     let token = IdempotencyToken::from_record(&parts).unwrap();
@@ -187,7 +187,7 @@ async fn a_plain_function_gets_the_extractors_that_the_bench_would_give() {
 #[tokio::test(start_paused = true)]
 async fn an_event_survives_its_way_through_a_file() {
     let bench = Bench::new(obedient());
-    let event = Event::of([Record::json(&order("a")).message_id("first")]);
+    let event = Event::new([Record::json(&order("a")).message_id("first")]);
     bench.run(&event).await.assert_processed("first");
     let copy = Event::from_json(event.as_json());
     bench.run(&copy).await.assert_duplicate("first");
@@ -210,7 +210,7 @@ fn json_that_is_no_event_is_refused() {
 #[tokio::test(start_paused = true)]
 async fn after_a_crash_the_effect_is_not_on_record_and_its_claim_lapses_by_the_clock() {
     let bench = Bench::new(obedient()).timeout(Duration::from_secs(10));
-    let event = Event::of([&order("a")]);
+    let event = Event::new([&order("a")]);
     bench.run_and_crash(&event).await;
     let item = bench.item("a").await.unwrap();
     assert_eq!(item.status, Status::InProgress);
@@ -225,13 +225,13 @@ async fn after_a_crash_the_effect_is_not_on_record_and_its_claim_lapses_by_the_c
 #[should_panic(expected = "had no effect to die after")]
 async fn a_process_without_an_effect_does_not_crash_after_it() {
     let bench = Bench::new(obedient());
-    bench.run_and_crash(Event::of([&told("a", "fail")])).await;
+    bench.run_and_crash(Event::new([&told("a", "fail")])).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_dead_process_reaches_the_store_no_more() {
     let bench = Bench::new(obedient());
-    let event = Event::of([&order("a"), &told("b", "fail"), &told("c", "sleep")]);
+    let event = Event::new([&order("a"), &told("b", "fail"), &told("c", "sleep")]);
     bench.run_and_crash(&event).await;
     let requests = bench.store().requests();
     sleep(Duration::from_secs(3600)).await;
@@ -266,7 +266,7 @@ async fn a_key_taken_over_while_its_handler_runs_is_not_acknowledged() {
         bench.another_worker_claims("a").await;
         go_on.notify_one();
     };
-    let (answer, ()) = tokio::join!(bench.run(Event::of([&order("a")])), other);
+    let (answer, ()) = tokio::join!(bench.run(Event::new([&order("a")])), other);
     answer
         .assert_failed("m-1")
         .assert_reason("m-1", "another worker had taken over its key");
@@ -284,18 +284,18 @@ async fn a_key_completed_by_another_worker_meanwhile_is_acknowledged() {
         assert!(theirs.fence > mine.fence);
         go_on.notify_one();
     };
-    let (answer, ()) = tokio::join!(bench.run(Event::of([&order("a")])), other);
+    let (answer, ()) = tokio::join!(bench.run(Event::new([&order("a")])), other);
     answer.assert_processed("m-1");
 
     bench.another_worker_completes("b").await;
-    let later = bench.run(Event::of([&order("b")])).await;
+    let later = bench.run(Event::new([&order("b")])).await;
     later.assert_duplicate("m-1");
 }
 
 #[tokio::test(start_paused = true)]
 async fn faults_hit_the_operation_they_are_for_and_end_by_themselves() {
     let bench = Bench::new(obedient());
-    let event = |id: &str| Event::of([&order(id), &told("failing", "fail")]);
+    let event = |id: &str| Event::new([&order(id), &told("failing", "fail")]);
 
     bench
         .store()
@@ -331,13 +331,13 @@ async fn faults_hit_the_operation_they_are_for_and_end_by_themselves() {
 async fn a_lost_answer_is_lost_after_the_work() {
     let bench = Bench::new(obedient());
     bench.store().lose_answers(Operation::Complete, usize::MAX);
-    let answer = bench.run(Event::of([&order("a")])).await;
+    let answer = bench.run(Event::new([&order("a")])).await;
     answer.assert_failed("m-1");
     let item = bench.item("a").await.unwrap();
     assert_eq!(item.status, Status::Completed);
 
     bench.store().lose_answers(Operation::Claim, usize::MAX);
-    let answer = bench.run(Event::of([&order("b")])).await;
+    let answer = bench.run(Event::new([&order("b")])).await;
     answer.assert_reason("m-1", "the store did not answer");
     let item = bench.item("b").await.unwrap();
     assert_eq!(item.status, Status::InProgress);
@@ -347,9 +347,9 @@ async fn a_lost_answer_is_lost_after_the_work() {
 async fn benches_side_by_side_share_store_and_time() {
     let bench = Bench::new(obedient());
     let other = bench.beside(obedient());
-    bench.run(Event::of([&order("a")])).await;
+    bench.run(Event::new([&order("a")])).await;
     other
-        .run(Event::of([&order("a")]))
+        .run(Event::new([&order("a")]))
         .await
         .assert_duplicate("m-1");
     bench.clock().advance(Duration::from_secs(60));
@@ -362,7 +362,7 @@ async fn a_slow_handler_is_cancelled_a_second_before_the_end_in_no_time() {
     let bench = Bench::new(obedient()).timeout(Duration::from_secs(20));
     let begun = bench.clock().now();
     let answer = bench
-        .run(Event::of([&told("a", "sleep"), &order("b")]))
+        .run(Event::new([&told("a", "sleep"), &order("b")]))
         .await;
     answer
         .assert_retried(["m-1"])
@@ -386,7 +386,7 @@ async fn a_batch_handler_runs_on_the_bench_as_any_other() {
             outcome
         });
     let bench = Bench::new(inserting);
-    let event = Event::of([&order("a"), &told("b", "fail")]);
+    let event = Event::new([&order("a"), &told("b", "fail")]);
     bench.run_and_crash(&event).await;
     bench
         .run(&event)
@@ -411,7 +411,7 @@ async fn dead_letters_and_pauses_stay_on_the_bench() {
         .backoff(Backoff::exponential(floor, ceiling));
     let bench = Bench::new(consumer);
     let begun = bench.clock().now();
-    let event = Event::of([&told("a", "give up"), &told("b", "fail")]);
+    let event = Event::new([&told("a", "give up"), &told("b", "fail")]);
     let answer = bench.run(event).await;
     answer.assert_terminal("m-1").assert_retried(["m-2"]);
     let delay = answer.delay("m-2").unwrap();
@@ -423,7 +423,7 @@ async fn dead_letters_and_pauses_stay_on_the_bench() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_kit_needs_no_paused_time() {
     let bench = Bench::new(obedient());
-    let event = Event::of([&order("a")]);
+    let event = Event::new([&order("a")]);
     bench.run_and_crash(&event).await;
     bench.clock().advance(Duration::from_secs(60));
     bench.run(&event).await.assert_processed("m-1");

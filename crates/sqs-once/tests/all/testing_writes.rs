@@ -33,7 +33,7 @@ fn setup() -> (Bench, Event) {
     let order = Order {
         id: "o-1".to_owned(),
     };
-    (Bench::new(reserve::consumer()), Event::of([&order]))
+    (Bench::new(reserve::consumer()), Event::new([&order]))
 }
 
 fn table(write: &TransactWriteItem) -> &str {

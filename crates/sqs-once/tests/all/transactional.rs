@@ -68,7 +68,7 @@ fn setup() -> (Bench, Consumer, Seen) {
 
 /// Puts another worker's item in the place of whatever stands there.
 fn foreign(bench: &Bench, id: &str, status: Status, lease: Duration) {
-    let key = sqs_once::BusinessKey::of(id).unwrap();
+    let key = sqs_once::BusinessKey::new(id).unwrap();
     bench.store.inner.put(Item {
         id: crate::support::item_id(&key),
         status,
@@ -379,7 +379,7 @@ async fn nothing_is_committed_when_another_worker_took_the_key_over_meanwhile() 
                 .key(|order: &Order| order.id.clone())
                 .mode(mode)
                 .handler(move |order: Order| {
-                    let key = sqs_once::BusinessKey::of(&order.id).unwrap();
+                    let key = sqs_once::BusinessKey::new(&order.id).unwrap();
                     store.inner.put(Item {
                         id: crate::support::item_id(&key),
                         status: status.clone(),
@@ -404,7 +404,7 @@ async fn nothing_is_committed_when_another_worker_took_the_key_over_meanwhile() 
 #[tokio::test(start_paused = true)]
 async fn a_key_that_is_known_to_be_completed_costs_neither_a_request_nor_a_call() {
     let (bench, consumer, seen) = setup();
-    let consumer = consumer.cache(Cache::of(10));
+    let consumer = consumer.cache(Cache::new(10));
     assert_eq!(outcome(&bench, &consumer, "a").await, "processed");
     bench.store.take_calls();
     assert_eq!(outcome(&bench, &consumer, "a").await, "duplicate");

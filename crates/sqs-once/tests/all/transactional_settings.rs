@@ -62,7 +62,7 @@ async fn a_mode_that_the_handlers_effect_can_not_have_is_refused() {
             None => consumer,
         };
         let refusal = refusal(&consumer).await;
-        assert!(refusal.starts_with("the consumer's mode "), "{refusal}");
+        assert!(refusal.starts_with("the setting `mode` "), "{refusal}");
         assert!(refusal.contains(says), "{refusal}");
         assert!(refusal.contains("expected `Transactional`"), "{refusal}");
     }
@@ -88,11 +88,11 @@ async fn a_store_that_can_not_commit_the_handlers_effect_is_refused() {
     for (consumer, says) in [
         (
             writing(),
-            "the consumer's store can't commit the `Writes` that the handler returns: expected `DynamoDbStore`",
+            "the setting `store` can't commit the `Writes` that the handler returns: expected `DynamoDbStore`",
         ),
         (
             booking(),
-            "the consumer's store has no transaction for the handler: expected the store that has it, such as \
+            "the setting `store` has no transaction for the handler: expected the store that has it, such as \
              `PostgresStore`",
         ),
     ] {
@@ -105,7 +105,7 @@ async fn a_store_that_can_not_commit_the_handlers_effect_is_refused() {
 async fn a_transaction_without_a_store_asks_for_one_and_not_for_a_table() {
     assert_eq!(
         refusal(&booking()).await,
-        "the consumer's store is not set, but the handler takes a transaction of one: expected `.store(…)` with the \
+        "the setting `store` is not set, but the handler takes a transaction of one: expected `.store(…)` with the \
          store that has it, such as `PostgresStore::from_env()?`"
     );
 }
@@ -130,7 +130,7 @@ async fn a_record_without_a_key_can_not_have_an_effect_that_commits_with_its_rec
         let consumer = consumer.missing_key(MissingKey::ProcessUnprotected);
         assert_eq!(
             refusal(&consumer).await,
-            "the consumer's missing_key is `ProcessUnprotected`, but the handler's effect commits with the record of \
+            "the setting `missing_key` is `ProcessUnprotected`, but the handler's effect commits with the record of \
              its key: expected `Terminal` or `Retry`"
         );
     }

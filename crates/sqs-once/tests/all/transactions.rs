@@ -57,7 +57,7 @@ fn setup() -> (Bench, Database, Consumer, Seen) {
 
 /// Another worker's item, made without a transaction.
 fn foreign(bench: &Bench, id: &str, status: Status, lease: Duration) {
-    let key = sqs_once::BusinessKey::of(id).unwrap();
+    let key = sqs_once::BusinessKey::new(id).unwrap();
     bench.store.inner.put(Item {
         id: crate::support::item_id(&key),
         status,
@@ -419,7 +419,7 @@ async fn a_transaction_that_opens_when_nothing_is_started_any_more_is_dropped() 
 #[tokio::test(start_paused = true)]
 async fn a_key_that_is_known_to_be_completed_opens_no_transaction() {
     let (bench, database, consumer, _) = setup();
-    let consumer = consumer.cache(Cache::of(10));
+    let consumer = consumer.cache(Cache::new(10));
     bench.invoke(&consumer, event([order("a")])).await;
     bench.store.take_calls();
     assert_eq!(bench.invoke(&consumer, event([order("a")])).await, [""; 0]);
@@ -443,7 +443,7 @@ async fn a_key_that_is_known_to_be_completed_opens_no_transaction() {
 async fn a_key_that_the_cache_knows_is_asked_for_again_when_its_expiry_is_over_however_often_it_comes()
  {
     let (bench, _, consumer, _) = setup();
-    let consumer = consumer.cache(Cache::of(10).expiring_after(SECOND * 60));
+    let consumer = consumer.cache(Cache::new(10).expiring_after(SECOND * 60));
     bench.invoke(&consumer, event([order("a")])).await;
     bench.store.take_calls();
     for calls in [&[][..], &[("begin", 1)]] {

@@ -8,6 +8,7 @@ use crate::support::{Bench, Order, event, grouped, order, outcomes};
 use serde_json::{Value, json};
 use sqs_once::policy::Backoff;
 use sqs_once::random::Random;
+use sqs_once::testing::TestSettings;
 use sqs_once::{Consumer, HandlerError, ResultExt, consumer};
 use tokio::time::sleep;
 

@@ -10,6 +10,7 @@ use sqs_once::extract::Key;
 use sqs_once::key::Namespace;
 use sqs_once::policy::PayloadMismatch;
 use sqs_once::store::Status;
+use sqs_once::testing::TestSettings;
 use sqs_once::time::{Clock, Timestamp};
 use sqs_once::{
     Batch, BatchOutcome, BusinessKey, Consumer, MemoryStore, State, batch_handler, handler,
@@ -244,7 +245,7 @@ async fn a_batch_handler_is_called_once_with_every_event_that_its_key_tells_apar
     }
     assert_eq!(app.notes(), ["1 1 2"]);
     let namespace = Namespace::new("macros").unwrap();
-    let key = BusinessKey::of(&("a", "2")).unwrap();
+    let key = BusinessKey::new(&("a", "2")).unwrap();
     let item = app.store.get(&namespace.item_id(&key)).unwrap();
     assert_eq!(item.status, Status::Completed);
 }

@@ -116,7 +116,7 @@ fn imported<T: FromRecord<()>>(
 ) -> Result<BusinessKey, KeyError> {
     drop(consumer::<OrderPlaced>());
     assert!(outcome.into_outcome().is_ok());
-    BusinessKey::of(&Duration::ZERO.as_millis())
+    BusinessKey::new(&Duration::ZERO.as_millis())
 }
 
 #[test]

@@ -43,6 +43,6 @@ struct Float {
 }
 
 fn main() {
-    let _ = BusinessKey::of(&Unmarked { order_id: String::new() });
-    let _ = BusinessKey::of(&Event::Placed { order_id: String::new() });
+    let _ = BusinessKey::new(&Unmarked { order_id: String::new() });
+    let _ = BusinessKey::new(&Event::Placed { order_id: String::new() });
 }

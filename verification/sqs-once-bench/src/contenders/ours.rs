@@ -19,7 +19,7 @@ async fn main() -> Result<(), Error> {
     let is_set = |name| env::var(name).is_ok_and(|value| value == "1");
     let mut consumer = charge::consumer().state(Work::from_env());
     if is_set(contract::CACHED) {
-        consumer = consumer.cache(Cache::of(1000));
+        consumer = consumer.cache(Cache::new(1000));
     }
     if is_set(contract::SINGLE_REQUESTS) {
         consumer = consumer.requests(Requests::Single);

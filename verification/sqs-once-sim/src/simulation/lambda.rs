@@ -11,6 +11,7 @@ use lambda_runtime::{Context, LambdaEvent};
 use sqs_once::Consumer;
 use sqs_once::policy::{AfterDeadLetter, Backoff, Cache, InProgress, Requests};
 use sqs_once::testing::Running;
+use sqs_once::testing::TestSettings;
 use tokio::time::{Instant, sleep, sleep_until};
 use tower_service::Service;
 
@@ -294,7 +295,7 @@ fn consumer(environment: &Arc<Environment>) -> Consumer {
         .random(world.chance.clone())
         .concurrency(plan.concurrency);
     if plan.cache {
-        consumer = consumer.cache(Cache::of(10));
+        consumer = consumer.cache(Cache::new(10));
     }
     if plan.waits {
         consumer = consumer.in_progress(InProgress::Wait(Duration::from_secs(60)));

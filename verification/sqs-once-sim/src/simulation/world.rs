@@ -39,7 +39,7 @@ static IDS: LazyLock<Vec<ItemId>> = LazyLock::new(|| {
     let namespace = Namespace::new(NAMESPACE).unwrap_or_else(|error| unreachable!("{error}"));
     let id = |key: usize| {
         let key =
-            BusinessKey::of(&format!("k{key}")).unwrap_or_else(|error| unreachable!("{error}"));
+            BusinessKey::new(&format!("k{key}")).unwrap_or_else(|error| unreachable!("{error}"));
         namespace.item_id(&key)
     };
     (0..MOST_KEYS).map(id).collect()

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use sqs_once::testing::TestSettings;
 use sqs_once::time::{Clock, SystemClock, Timestamp};
 use sqs_once::{Consumer, HandlerError};
 use sqs_once_postgres::{PostgresStore, Transaction};

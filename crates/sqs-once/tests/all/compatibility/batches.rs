@@ -17,7 +17,7 @@ use crate::compatibility::{bench, grouped, one, order, orders, told};
 #[tokio::test(start_paused = true)]
 async fn a_batch_that_succeeds_is_answered_with_an_empty_list() {
     let (bench, effects) = bench();
-    let answer = bench.run(Event::of([&order("a"), &order("b")])).await;
+    let answer = bench.run(Event::new([&order("a"), &order("b")])).await;
     assert!(answer.retried().is_empty());
     assert_eq!(effects.take(), ["a", "b"]);
 }
@@ -26,7 +26,7 @@ async fn a_batch_that_succeeds_is_answered_with_an_empty_list() {
 #[tokio::test(start_paused = true)]
 async fn exactly_the_failed_records_are_named_in_the_batchs_order() {
     let (bench, _) = bench();
-    let event = Event::of([
+    let event = Event::new([
         &told("a", "take a second"),
         &told("b", "give up"),
         &order("c"),
@@ -42,7 +42,7 @@ async fn exactly_the_failed_records_are_named_in_the_batchs_order() {
 #[tokio::test(start_paused = true)]
 async fn when_all_fail_all_are_named_or_by_option_the_invocation_fails() {
     let (orders, _) = orders();
-    let event = Event::of([&told("a", "fail"), &told("b", "fail")]);
+    let event = Event::new([&told("a", "fail"), &told("b", "fail")]);
     let bench = Bench::new(orders.clone());
     bench.run(&event).await.assert_retried(["m-1", "m-2"]);
 
@@ -55,7 +55,7 @@ async fn when_all_fail_all_are_named_or_by_option_the_invocation_fails() {
 }
 
 fn two_groups() -> Event {
-    Event::of([
+    Event::new([
         grouped("a", &told("a1", "fail")),
         grouped("b", &order("b1")),
         grouped("a", &order("a2")),
@@ -93,7 +93,7 @@ async fn a_fifo_failure_returns_the_rest_of_its_group_and_other_groups_go_on() {
 #[tokio::test(start_paused = true)]
 async fn a_fifo_body_that_does_not_parse_returns_the_rest_of_its_group() {
     let (bench, effects) = bench();
-    let event = Event::of([
+    let event = Event::new([
         Record::text("{").fifo("a"),
         grouped("b", &order("b1")),
         grouped("a", &order("a2")),
@@ -110,7 +110,7 @@ async fn a_fifo_body_that_does_not_parse_returns_the_rest_of_its_group() {
 #[tokio::test(start_paused = true)]
 async fn a_body_that_does_not_parse_fails_its_own_record_only() {
     let (bench, _) = bench();
-    let event = Event::of([
+    let event = Event::new([
         Record::text("no JSON"),
         Record::json(&order("a")),
         Record::default(),
@@ -149,7 +149,7 @@ async fn records_that_run_at_the_same_time_fail_for_themselves() {
     };
     let orders: Vec<_> = (1..=10).map(|id| json!({ "id": id })).collect();
     Bench::new(counting)
-        .run(Event::of(&orders))
+        .run(Event::new(&orders))
         .await
         .assert_retried(["m-3", "m-7"]);
     assert_eq!(most.load(Ordering::SeqCst), 5);
@@ -197,7 +197,7 @@ async fn a_failure_hook_that_fails_changes_nothing() {
     let (orders, _) = orders();
     let bench = Bench::new(orders.on_failure(refuse));
     bench
-        .run(Event::of([&told("a", "fail"), &order("b")]))
+        .run(Event::new([&told("a", "fail"), &order("b")]))
         .await
         .assert_failed("m-1")
         .assert_reason("m-1", "the card was declined")
@@ -216,7 +216,7 @@ async fn a_success_hook_that_fails_fails_that_record() {
             _ => Ok(()),
         }
     }));
-    let event = Event::of([&order("a"), &order("b")]);
+    let event = Event::new([&order("a"), &order("b")]);
     bench
         .run(&event)
         .await
@@ -232,8 +232,8 @@ async fn a_success_hook_that_fails_fails_that_record() {
 #[tokio::test(start_paused = true)]
 async fn invocations_at_the_same_time_do_not_mix() {
     let (bench, _) = bench();
-    let failing = Event::of([&told("a", "fail"), &told("b", "take a second")]);
-    let fine = Event::of([&told("c", "take a second"), &order("d")]);
+    let failing = Event::new([&told("a", "fail"), &told("b", "take a second")]);
+    let fine = Event::new([&told("c", "take a second"), &order("d")]);
     let (failing, fine) = tokio::join!(bench.run(&failing), bench.run(&fine));
     failing.assert_failed("m-1").assert_processed("m-2");
     fine.assert_all_acknowledged();
@@ -244,7 +244,7 @@ async fn invocations_at_the_same_time_do_not_mix() {
 async fn a_result_that_never_came_counts_as_a_failure() {
     let (bench, _) = bench();
     bench
-        .run(Event::of([&told("a", "hang"), &order("b")]))
+        .run(Event::new([&told("a", "hang"), &order("b")]))
         .await
         .assert_failed("m-1")
         .assert_processed("m-2")
@@ -256,7 +256,7 @@ async fn a_result_that_never_came_counts_as_a_failure() {
 async fn a_panic_in_the_handler_fails_its_own_record_only() {
     let (bench, _) = bench();
     bench
-        .run(Event::of([&told("a", "panic"), &order("b")]))
+        .run(Event::new([&told("a", "panic"), &order("b")]))
         .await
         .assert_failed("m-1")
         .assert_reason("m-1", "what a surprise")
@@ -269,7 +269,7 @@ async fn cancelled_work_counts_as_a_failure() {
     let (orders, _) = orders();
     let bench = Bench::new(orders.record_timeout(Duration::from_millis(500)));
     bench
-        .run(Event::of([&told("a", "take a second"), &order("b")]))
+        .run(Event::new([&told("a", "take a second"), &order("b")]))
         .await
         .assert_failed("m-1")
         .assert_reason("m-1", "cancelled")
@@ -295,7 +295,7 @@ async fn nothing_leaks_into_the_next_invocation() {
             })
     };
     let bench = Bench::new(slow);
-    let event = Event::of([Record::json(&order("slow")), Record::text("{")]);
+    let event = Event::new([Record::json(&order("slow")), Record::text("{")]);
     bench.run(&event).await.assert_retried(["m-1", "m-2"]);
     bench.run(one("a")).await.assert_all_acknowledged();
     sleep(Duration::from_secs(60)).await;

@@ -77,7 +77,7 @@ async fn a_duplicate_of_a_key_in_progress_is_skipped_and_not_acknowledged() {
 #[tokio::test(start_paused = true)]
 async fn a_key_in_progress_is_never_served_from_the_cache() {
     let (orders, _) = orders();
-    let bench = Bench::new(orders.cache(Cache::of(10)));
+    let bench = Bench::new(orders.cache(Cache::new(10)));
     bench.another_worker_claims("a").await;
     for requests in 1..=3 {
         bench.run(one("a")).await.assert_in_progress("m-1");
@@ -107,7 +107,7 @@ async fn a_key_past_its_expiry_runs_again_also_while_its_item_still_stands() {
 #[tokio::test(start_paused = true)]
 async fn a_completed_key_in_the_cache_costs_no_request() {
     let (orders, _) = orders();
-    let bench = Bench::new(orders.cache(Cache::of(10)));
+    let bench = Bench::new(orders.cache(Cache::new(10)));
     bench.run(one("a")).await;
     let requests = bench.store().requests();
     bench.run(one("a")).await.assert_duplicate("m-1");
@@ -136,7 +136,7 @@ async fn a_handler_that_changes_its_payload_does_not_change_the_key() {
 #[tokio::test(start_paused = true)]
 async fn a_handlers_error_releases_the_claim_and_is_what_is_reported() {
     let (bench, effects) = bench();
-    let event = Event::of([&told("a", "fail")]);
+    let event = Event::new([&told("a", "fail")]);
     for _ in 0..2 {
         bench
             .run(&event)
@@ -160,15 +160,15 @@ async fn the_same_key_with_another_payload_is_noticed_from_the_store() {
     let bench = Bench::new(orders.clone().payload_mismatch(PayloadMismatch::Reject));
     let cheap = json!({ "id": "a", "card": { "limit": { "cents": 1 } } });
     let dear = json!({ "id": "a", "card": { "limit": { "cents": 2 } } });
-    bench.run(Event::of([&cheap])).await;
+    bench.run(Event::new([&cheap])).await;
     bench
-        .run(Event::of([&dear]))
+        .run(Event::new([&dear]))
         .await
         .assert_failed("m-1")
         .assert_reason("m-1", "two different messages share it");
     let lenient = bench.beside(orders);
     lenient
-        .run(Event::of([&dear]))
+        .run(Event::new([&dear]))
         .await
         .assert_duplicate("m-1")
         .assert_reason("m-1", "two different messages share it");
@@ -180,11 +180,11 @@ async fn the_same_key_with_another_payload_is_noticed_from_the_store() {
 async fn the_same_key_with_another_payload_is_noticed_from_the_cache() {
     let (orders, _) = orders();
     let orders = orders.payload_mismatch(PayloadMismatch::Reject);
-    let bench = Bench::new(orders.cache(Cache::of(10)));
+    let bench = Bench::new(orders.cache(Cache::new(10)));
     bench.run(one("a")).await;
     let requests = bench.store().requests();
     bench
-        .run(Event::of([&told("a", "something else")]))
+        .run(Event::new([&told("a", "something else")]))
         .await
         .assert_failed("m-1")
         .assert_reason("m-1", "two different messages share it");
@@ -207,7 +207,7 @@ async fn a_lease_that_ends_while_a_record_waits_is_taken_over_and_waiting_is_bou
         sleep(Duration::from_secs(5)).await;
         bench.another_worker_claims("b").await;
     };
-    let event = Event::of([&order("a"), &order("b")]);
+    let event = Event::new([&order("a"), &order("b")]);
     let (answer, ()) = tokio::join!(bench.run(&event), meanwhile);
     answer.assert_processed("m-1").assert_in_progress("m-2");
     assert_eq!(effects.take(), ["a"]);
@@ -220,7 +220,7 @@ async fn a_release_that_fails_leaves_the_handlers_error_and_the_lease() {
     let store = bench.store();
     store.fail(Operation::Release, StoreErrorKind::Other, 1);
     bench
-        .run(Event::of([&told("a", "fail")]))
+        .run(Event::new([&told("a", "fail")]))
         .await
         .assert_failed("m-1")
         .assert_reason("m-1", "the card was declined")
@@ -317,7 +317,7 @@ async fn an_unknown_status_fails_its_record_with_an_error_that_names_it() {
         ..item
     });
     bench
-        .run(Event::of([&order("a"), &order("b")]))
+        .run(Event::new([&order("a"), &order("b")]))
         .await
         .assert_failed("m-1")
         .assert_reason("m-1", "\"PAUSED\"")
@@ -372,7 +372,7 @@ async fn the_duplicate_hook_runs_on_replay_only_and_without_recorded_data_too() 
     let (orders, _) = orders();
     let bench = Bench::new(orders.on_duplicate(noting.clone()));
     bench.run(one("a")).await;
-    bench.run(Event::of([&told("b", "fail")])).await;
+    bench.run(Event::new([&told("b", "fail")])).await;
     assert!(replayed.lock().unwrap().is_empty());
     bench.run(one("a")).await;
 
@@ -393,7 +393,7 @@ async fn the_duplicate_hook_runs_on_replay_only_and_without_recorded_data_too() 
 async fn after_a_timeout_the_next_delivery_recovers() {
     let (bench, effects) = bench();
     bench
-        .run(Event::of([&told("a", "hang")]))
+        .run(Event::new([&told("a", "hang")]))
         .await
         .assert_failed("m-1")
         .assert_retried(["m-1"]);
@@ -417,7 +417,7 @@ async fn after_a_crash_the_next_delivery_recovers() {
 #[tokio::test(start_paused = true)]
 async fn of_parallel_deliveries_one_wins() {
     let (bench, effects) = bench();
-    let event = Event::of([&told("a", "take a second")]);
+    let event = Event::new([&told("a", "take a second")]);
     let (one, other) = tokio::join!(bench.run(&event), bench.run(&event));
     let mut outcomes = [one, other].map(|answer| answer.outcome("m-1").as_str());
     outcomes.sort_unstable();
@@ -435,7 +435,7 @@ async fn one_consumer_used_by_many_tasks_at_once_stays_correct() {
         tokio::spawn(async move {
             let orders = (0..50).map(|at| order(&((at * 7 + batch * 13) % 60).to_string()));
             let orders: Vec<_> = orders.collect();
-            bench.run(Event::of(&orders)).await;
+            bench.run(Event::new(&orders)).await;
         })
     });
     for batch in batches.collect::<Vec<_>>() {
@@ -460,6 +460,6 @@ async fn consumers_that_share_a_store_never_touch_each_others_records() {
     payments.another_worker_claims("b").await;
     mails.run(one("b")).await.assert_processed("m-1");
     assert_eq!((paid.take().len(), mailed.take().len()), (1, 2));
-    let resent = Event::of([Record::json(&order("a")).message_id("another")]);
+    let resent = Event::new([Record::json(&order("a")).message_id("another")]);
     payments.run(&resent).await.assert_duplicate("another");
 }

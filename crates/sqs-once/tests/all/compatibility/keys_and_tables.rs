@@ -27,7 +27,7 @@ use crate::support::wire::{Turn, Wire};
 async fn a_missing_key_is_an_error_by_default() {
     let (bench, effects) = bench();
     bench
-        .run(Event::of([&json!({ "name": "no id" })]))
+        .run(Event::new([&json!({ "name": "no id" })]))
         .await
         .assert_terminal("m-1")
         .assert_retried(["m-1"]);
@@ -37,7 +37,7 @@ async fn a_missing_key_is_an_error_by_default() {
 /// The other policies for a missing key: retry it, or run it unprotected as peers do, with a warning.
 #[tokio::test(start_paused = true)]
 async fn a_missing_key_is_retried_or_runs_unprotected_by_policy() {
-    let event = Event::of([&json!({ "name": "no id" })]);
+    let event = Event::new([&json!({ "name": "no id" })]);
     let (orders, effects) = orders();
     let retrying = Bench::new(orders.clone().missing_key(MissingKey::Retry));
     retrying.run(&event).await.assert_failed("m-1");
@@ -65,7 +65,7 @@ async fn without_a_key_there_is_no_request() {
     for policy in policies {
         let (orders, _) = orders();
         let bench = Bench::new(orders.missing_key(policy));
-        bench.run(Event::of([&json!({ "name": "no id" })])).await;
+        bench.run(Event::new([&json!({ "name": "no id" })])).await;
         assert_eq!(bench.store().requests(), 0, "{policy:?}");
     }
 }
@@ -92,7 +92,7 @@ async fn zero_and_false_are_keys_and_empty_values_are_none() {
         json!(0.5),
     ];
     let orders: Vec<_> = ids.iter().map(|id| json!({ "id": id })).collect();
-    let answer = bench.run(Event::of(&orders)).await;
+    let answer = bench.run(Event::new(&orders)).await;
     for record in 1..=5 {
         answer.assert_processed(&format!("m-{record}"));
     }
@@ -106,7 +106,7 @@ async fn zero_and_false_are_keys_and_empty_values_are_none() {
 async fn the_order_of_fields_changes_neither_key_nor_fingerprint() {
     let (orders, _) = orders();
     let bench = Bench::new(orders.payload_mismatch(PayloadMismatch::Reject));
-    let body = |text| Event::of([sqs_once::testing::Record::text(text)]);
+    let body = |text| Event::new([sqs_once::testing::Record::text(text)]);
     let first = body(r#"{"id": "a", "customer": {"name": "n", "city": "c"}}"#);
     bench.run(first).await.assert_processed("m-1");
     let other = body(r#"{ "customer": { "city": "c", "name": "n" }, "id": "a" }"#);

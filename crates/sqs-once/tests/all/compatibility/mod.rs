@@ -69,7 +69,7 @@ pub(crate) fn told(id: &str, what: &str) -> Value {
 
 /// An event of one order.
 pub(crate) fn one(id: &str) -> Event {
-    Event::of([&order(id)])
+    Event::new([&order(id)])
 }
 
 /// A record of a FIFO queue.

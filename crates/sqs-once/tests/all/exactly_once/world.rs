@@ -6,6 +6,7 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{AttributeValue, Update};
 use dynoxide::Database;
 use sqs_once::policy::Mode;
+use sqs_once::testing::TestSettings;
 use sqs_once::time::{Clock, Timestamp};
 use sqs_once::{Consumer, DynamoDbStore, HandlerError, Writes};
 use tokio::task::JoinSet;

@@ -131,7 +131,7 @@ async fn duplicate_in_the_batch() {
 
 async fn duplicate_from_the_cache() {
     let world = World::new();
-    let consumer = world.recording().cache(Cache::of(10));
+    let consumer = world.recording().cache(Cache::new(10));
     for _ in 0..2 {
         world.invoke(&consumer, [order("a")]).await;
     }

@@ -4,6 +4,7 @@ use std::future::ready;
 use std::time::Duration;
 
 use sqs_once::store::{Status, Store, StoreErrorKind};
+use sqs_once::testing::TestSettings;
 use sqs_once::time::Clock;
 use sqs_once::{HandlerError, Idempotency, Once, RunError};
 

@@ -16,7 +16,7 @@ use crate::support::item_id;
 /// An item of somebody else's.
 /// Puts another worker's item under the key `canary-key-a`.
 pub(crate) fn foreign(world: &World, status: Status) {
-    let key = sqs_once::BusinessKey::of("canary-key-a").unwrap();
+    let key = sqs_once::BusinessKey::new("canary-key-a").unwrap();
     let now = world.clock.now();
     world.store.inner.put(Item {
         id: item_id(&key),

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json};
 use sqs_once::hook::RecordEnd;
 use sqs_once::testing::TestClock;
+use sqs_once::testing::TestSettings;
 use sqs_once::time::Clock;
 use sqs_once::{Consumer, HandlerError, Recorded};
 use tower_service::Service;

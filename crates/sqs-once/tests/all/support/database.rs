@@ -128,7 +128,7 @@ impl Database {
 
     /// Holds a key as another worker's transaction does, until the guard is dropped.
     pub(crate) async fn lock(&self, key: &str) -> OwnedMutexGuard<()> {
-        let key = sqs_once::BusinessKey::of(key).unwrap();
+        let key = sqs_once::BusinessKey::new(key).unwrap();
         self.key(&item_id(&key)).lock_owned().await
     }
 

@@ -26,6 +26,7 @@ use sqs_once::store::{
     AtomicWrites, Claim, Claimed, Committed, Item, Settled, Settlement, StoreError, StoreErrorKind,
     StoreFuture,
 };
+use sqs_once::testing::TestSettings;
 use sqs_once::testing::{self, Operation, TestClock};
 use sqs_once::time::Clock;
 use sqs_once::{Consumer, EventError, MemoryStore, Writes, consumer};
@@ -242,7 +243,7 @@ impl TestStore {
     }
 
     pub(crate) fn item(&self, id: &str) -> Option<Item> {
-        let key = sqs_once::BusinessKey::of(id).unwrap();
+        let key = sqs_once::BusinessKey::new(id).unwrap();
         self.inner.get(&item_id(&key))
     }
 

@@ -43,7 +43,7 @@ async fn generic(envelope: Envelope<'static, u32>) {
     drop(envelope);
 }
 
-#[sqs_once::handler(key = (MessageGroup, |order: &OrderPlaced| BusinessKey::of(order)))]
+#[sqs_once::handler(key = (MessageGroup, |order: &OrderPlaced| BusinessKey::new(order)))]
 async fn beside_an_extractor(order: OrderPlaced) {
     drop(order);
 }
@@ -60,9 +60,9 @@ pub(super) fn run() {
         note: note.to_owned(),
         amount: 1.5,
     };
-    let key = BusinessKey::of(&order(Some(7), "a"));
-    assert_eq!(key, BusinessKey::of(&("t", 7)));
-    assert_eq!(key, BusinessKey::of(&order(Some(7), "b")));
-    assert!(BusinessKey::of(&order(None, "a")).is_err());
+    let key = BusinessKey::new(&order(Some(7), "a"));
+    assert_eq!(key, BusinessKey::new(&("t", 7)));
+    assert_eq!(key, BusinessKey::new(&order(Some(7), "b")));
+    assert!(BusinessKey::new(&order(None, "a")).is_err());
     assert!(order(None, "a").amount > 1.0);
 }

@@ -21,7 +21,7 @@ struct Tenant {
 
 impl OrderPlaced {
     fn business_key(&self) -> Result<BusinessKey, KeyError> {
-        BusinessKey::of(&self.order_id)
+        BusinessKey::new(&self.order_id)
     }
 }
 

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::config::EnvSettings;
 use crate::time::Timestamp;
 
 /// The margin when none is configured, and the share of the time left that it never exceeds.
@@ -14,28 +13,11 @@ const DEFAULT_LEASE_MARGIN: Duration = Duration::from_secs(3);
 /// No invocation takes a day.
 const LONGEST_INVOCATION: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How far a lease reaches beyond the invocation's deadline, and how long before it the work ends;
-/// `None` is the default.
-#[derive(Clone, Copy, Debug, Default)]
+/// How far a lease reaches beyond the invocation's deadline, and how long before the deadline the work ends.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Margins {
-    pub(crate) lease: Option<Duration>,
-    pub(crate) deadline: Option<Duration>,
-}
-
-impl Margins {
-    /// Panics for what the environment would be refused.
-    pub(crate) fn set_deadline(&mut self, margin: Duration) {
-        assert!(!margin.is_zero(), "deadline_margin can't be zero");
-        self.deadline = Some(margin);
-    }
-
-    /// Fills in the values from the environment.
-    pub(crate) fn or(self, env: &EnvSettings) -> Self {
-        Self {
-            lease: self.lease.or(env.lease_margin),
-            deadline: self.deadline.or(env.deadline_margin),
-        }
-    }
+    pub(super) lease: Option<Duration>,
+    pub(super) deadline: Option<Duration>,
 }
 
 /// When a batch stops starting records, when it must answer, and how long its claims hold.
@@ -65,7 +47,7 @@ pub(crate) fn time_left(ends_at: Timestamp, now: Timestamp) -> Duration {
 impl Deadline {
     /// The moments for an invocation that ends at `ends_at`. The last quarter of the margin is for the
     /// answer's way to Lambda, the rest for recording what is done.
-    pub(crate) fn of(ends_at: Timestamp, now: Timestamp, margins: Margins) -> Self {
+    pub(super) fn new(ends_at: Timestamp, now: Timestamp, margins: Margins) -> Self {
         let left = time_left(ends_at, now);
         let margin = margins
             .deadline
