@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 
-from local import TARGET
+from local import ROOT, TARGET
 from release import UNPACKED, published
 from shared import add_shared
 
@@ -23,7 +23,37 @@ def combinations(package):
     return [(), *((feature,) for feature in own), *itertools.combinations(related, 2)]
 
 
+def check_new_attribute(env):
+    """A store of others compiles when an item gains an attribute: the store of PostgreSQL and the conformance suite."""
+    source = next(UNPACKED.glob("sqs-once-[0-9]*")) / "src/store/item.rs"
+    before = source.read_text()
+    after = before
+    for line, added in [
+        ("    pub fence: Option<Fence>,\n", "    /// Added.\n    pub added: Option<Fence>,\n"),
+        ("            fence: None,\n", "            added: None,\n"),
+    ]:
+        assert before.count(line) == 1, f"{source} has other lines than {line!r}"
+        after = after.replace(line, line + added)
+    source.write_text(after)
+    try:
+        command = ["cargo", "check", "--quiet", "--package=shared", "--package=sqs-once-postgres", "--package=sqs-once", "--features=sqs-once/conformance"]
+        subprocess.run(command, cwd=UNPACKED, env=env, check=True)
+    finally:
+        source.write_text(before)
+    print("an item may gain an attribute")
+
+
+def check_without_dynamodb():
+    """A function that keeps its keys in PostgreSQL does not compile the SDK of DynamoDB."""
+    command = ["cargo", "tree", "--locked", "--package=sqs-once-postgres", "--edges=normal", "--prefix=none"]
+    tree = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
+    names = {line.split(" ")[0] for line in tree.splitlines()}
+    assert "tokio-postgres" in names and not any(name.startswith("aws-sdk") for name in names), sorted(names)
+    print("PostgreSQL alone needs no AWS SDK")
+
+
 def main():
+    check_without_dynamodb()
     shutil.rmtree(UNPACKED / "shared")
     add_shared(UNPACKED, "normal", of_all=True)
     env = {**os.environ, "CARGO_TARGET_DIR": str(TARGET)}
@@ -40,6 +70,7 @@ def main():
                 raise SystemExit(check.stderr)
             checked += 1
     print(f"{checked} combinations")
+    check_new_attribute(env)
 
 
 if __name__ == "__main__":

@@ -32,12 +32,13 @@ impl Change {
     ) -> Option<Item> {
         match (self, seen) {
             (Self::Forget, None) => None,
-            (Self::Forget, Some(seen)) => Some(Item {
-                status: Status::InProgress,
-                lease_until: Some(Timestamp::default()),
-                owner: Some(owner),
-                data: None,
-                ..seen.clone()
+            (Self::Forget, Some(seen)) => Some({
+                let mut item = seen.clone();
+                item.status = Status::InProgress;
+                item.lease_until = Some(Timestamp::default());
+                item.owner = Some(owner);
+                item.data = None;
+                item
             }),
             (Self::Complete { expiration }, seen) => {
                 let expiration = Timestamp::from_secs(expiration.as_millis().div_ceil(1000));
@@ -49,15 +50,15 @@ impl Change {
                     _ => Some(expiration),
                 };
                 let fence = seen.map_or(Some(Fence::first(now)), |seen| seen.fence);
-                Some(Item {
-                    id: id.clone(),
-                    status: Status::Completed,
-                    lease_until: seen.and_then(|seen| seen.lease_until),
-                    expiration,
-                    fingerprint: seen.and_then(|seen| seen.fingerprint.clone()),
-                    data: seen.and_then(|seen| seen.data.clone()),
-                    owner: Some(owner),
-                    fence,
+                Some({
+                    let mut item = Item::new(id.clone(), Status::Completed);
+                    item.lease_until = seen.and_then(|seen| seen.lease_until);
+                    item.expiration = expiration;
+                    item.fingerprint = seen.and_then(|seen| seen.fingerprint.clone());
+                    item.data = seen.and_then(|seen| seen.data.clone());
+                    item.owner = Some(owner);
+                    item.fence = fence;
+                    item
                 })
             }
         }

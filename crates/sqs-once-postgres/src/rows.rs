@@ -15,25 +15,28 @@ pub(crate) fn item(row: &Row) -> Result<Item, StoreError> {
     let status: String = get(row, 1)?;
     let data: Option<&[u8]> = get(row, 5)?;
     let owner: Option<&str> = get(row, 6)?;
-    Ok(Item {
-        id: id(row)?,
-        status: match status.as_str() {
-            "INPROGRESS" => Status::InProgress,
-            "COMPLETED" => Status::Completed,
-            _ => Status::Unknown(status),
-        },
-        lease_until: number(row, 2)?.map(Timestamp::from_millis),
-        expiration: number(row, 3)?.map(Timestamp::from_secs),
-        fingerprint: get::<Option<String>>(row, 4)?.map(Fingerprint::from_stored),
-        data: data
+    Ok({
+        let mut item = Item::new(
+            id(row)?,
+            match status.as_str() {
+                "INPROGRESS" => Status::InProgress,
+                "COMPLETED" => Status::Completed,
+                _ => Status::Unknown(status),
+            },
+        );
+        item.lease_until = number(row, 2)?.map(Timestamp::from_millis);
+        item.expiration = number(row, 3)?.map(Timestamp::from_secs);
+        item.fingerprint = get::<Option<String>>(row, 4)?.map(Fingerprint::from_stored);
+        item.data = data
             .map(|data| std::str::from_utf8(data).map(Into::into))
             .transpose()
-            .map_err(|error| unreadable("data").with_source(error))?,
-        owner: owner
+            .map_err(|error| unreadable("data").with_source(error))?;
+        item.owner = owner
             .map(Owner::from_stored)
             .transpose()
-            .map_err(|error| unreadable("owner").with_source(error))?,
-        fence: number(row, 7)?.map(Fence::from_stored),
+            .map_err(|error| unreadable("owner").with_source(error))?;
+        item.fence = number(row, 7)?.map(Fence::from_stored);
+        item
     })
 }
 

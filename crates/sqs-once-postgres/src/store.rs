@@ -315,6 +315,7 @@ impl<'a> SortedOut<'a> {
             id,
             owner,
             settling,
+            ..
         } in settlements.iter().copied()
         {
             let owner = *owner;
@@ -329,7 +330,9 @@ impl<'a> SortedOut<'a> {
                 recording,
             };
             match settling {
-                Settling::Complete { expiration, data } => {
+                Settling::Complete {
+                    expiration, data, ..
+                } => {
                     sorted.ends.push(end(Some((*expiration, data.as_ref()))));
                 }
                 Settling::Release => sorted.ends.push(end(None)),

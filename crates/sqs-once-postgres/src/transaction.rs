@@ -226,7 +226,10 @@ async fn commit(
     connection: Connection,
     settlement: &Settlement,
 ) -> Result<(), StoreError> {
-    let Settling::Complete { expiration, data } = &settlement.settling else {
+    let Settling::Complete {
+        expiration, data, ..
+    } = &settlement.settling
+    else {
         return Err(failed("only a completion commits with a transaction"));
     };
     let end = End {

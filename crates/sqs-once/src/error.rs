@@ -72,6 +72,7 @@ impl ConfigError {
 
 /// What becomes of a message whose handler failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Disposition {
     /// It goes back to the queue, and is tried again when its visibility timeout ends, which the consumer's
     /// backoff may set (the default).

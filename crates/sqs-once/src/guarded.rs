@@ -32,6 +32,7 @@ impl<T> Guarded<T> {
         self.0.as_mut()
     }
 
+    #[cfg(feature = "dynamodb")]
     pub(crate) fn get_ref(&self) -> Option<&T> {
         self.0.as_ref()
     }

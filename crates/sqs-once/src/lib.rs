@@ -62,25 +62,28 @@
 //!
 //! # Features
 //!
-//! No feature is on by default.
+//! `dynamodb` is on by default, the others are not.
 //!
+//! - `dynamodb`: [`DynamoDbStore`], the store where no other is set, and [`Writes`]. A function that keeps its claims in
+//!   PostgreSQL turns it off with `default-features = false`, and does not compile the SDK of DynamoDB.
 //! - `sqs`: sends terminal records to the dead-letter queue at once, sets visibility timeouts, and adds the module
 //!   `producer`. Compiles the SDK of SQS.
 //! - `jmespath`: keys by JMESPath expressions.
 //! - `nfc`: normalises text keys to one Unicode form with [`key::nfc`].
 //! - `secrets`: fetches the secret of the keys' hash from AWS Secrets Manager.
 //! - `powertools`: computes the ids of Powertools for AWS Lambda, to share its table.
-//! - `serde_dynamo`: turns serializable values into items, in [`Writes::put`].
+//! - `serde_dynamo`: turns serializable values into items, in [`Writes::put`]. Enables `dynamodb`.
 //! - `opentelemetry`: spans and metrics that follow OpenTelemetry's conventions ([traces](guide::traces)). Adds the API
 //!   crate only; the program chooses SDK and exporter.
 //! - `testing`: the test kit, for dev-dependencies.
-//! - `conformance`: the suite of tests that every store must pass.
+//! - `conformance`: the suite of tests that every store must pass. Enables `dynamodb`.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
 /// DynamoDB's SDK, in the version whose types [`Writes`] and [`DynamoDbStore`] take.
+#[cfg(feature = "dynamodb")]
 #[doc(no_inline)]
 pub use aws_sdk_dynamodb;
 
@@ -89,6 +92,7 @@ pub use aws_sdk_dynamodb;
 #[doc(no_inline)]
 pub use aws_sdk_sqs;
 
+#[cfg(any(feature = "dynamodb", feature = "secrets", feature = "sqs"))]
 mod aws;
 mod batch;
 pub mod body;
@@ -144,7 +148,9 @@ pub use key::BusinessKey;
 pub use lambda::{EventError, run};
 pub use once::{Idempotency, Invocation, Once, RunError};
 pub use sqs_once_macros::{BusinessKey, batch_handler, handler};
-pub use store::{DynamoDbStore, MemoryStore, Writes};
+pub use store::MemoryStore;
+#[cfg(feature = "dynamodb")]
+pub use store::{DynamoDbStore, Writes};
 
 #[cfg(feature = "jmespath")]
 #[doc(hidden)]

@@ -9,7 +9,7 @@ use serde_json::Value;
 use sqs_once::DynamoDbStore;
 use sqs_once::key::ItemId;
 use sqs_once::store::{
-    Claim, Claimed, Item, Owner, Seen, Settled, Settlement, Settling, Status, Store, TableLayout,
+    Claim, Claimed, Item, Owner, Settled, Settlement, Settling, Status, Store, TableLayout,
 };
 use sqs_once::time::Timestamp;
 
@@ -112,26 +112,17 @@ fn id(number: u64) -> ItemId {
 }
 
 fn claim(id: ItemId) -> Claim {
-    Claim {
+    Claim::new(
         id,
-        owner: Owner::from_bits(7),
-        now: NOW,
-        lease_until: NOW + Duration::from_secs(33),
-        expiration: NOW + Duration::from_secs(86_400),
-        fingerprint: None,
-        seen: Seen::Nothing,
-    }
+        Owner::from_bits(7),
+        NOW,
+        NOW + Duration::from_secs(33),
+        NOW + Duration::from_secs(86_400),
+    )
 }
 
 fn completion(id: ItemId) -> Settlement {
-    Settlement {
-        id,
-        owner: Owner::from_bits(7),
-        settling: Settling::Complete {
-            expiration: NOW,
-            data: None,
-        },
-    }
+    Settlement::new(id, Owner::from_bits(7), Settling::complete(NOW, None))
 }
 
 /// What the answers say.
@@ -277,9 +268,10 @@ mod tests {
     fn an_item_that_says_something_else_is_found() {
         let mut items = Vec::new();
         said(FOUND, |said| items.extend(said.items()));
-        let changed = Item {
-            status: Status::InProgress,
-            ..items.remove(0)
+        let changed = {
+            let mut item = items.remove(0);
+            item.status = Status::InProgress;
+            item
         };
         said(FOUND, |said| said.found(&id(1), Some(&changed)));
     }

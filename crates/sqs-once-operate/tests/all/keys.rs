@@ -10,7 +10,7 @@ use sqs_once::key::{ItemId, Namespace};
 use sqs_once::random::{OsRandom, Random};
 use sqs_once::store::dynamodb::Listing;
 use sqs_once::store::{
-    Claim, Claimed, DynamoDbStore, Fence, Item, Owner, Seen, Settled, Settlement, Settling, Status,
+    Claim, Claimed, DynamoDbStore, Fence, Item, Owner, Settled, Settlement, Settling, Status,
     Store, TableLayout,
 };
 use sqs_once::time::Timestamp;
@@ -63,15 +63,13 @@ impl Table {
     }
 
     async fn claim(&self, id: &ItemId, owner: u128, now: Timestamp) -> Claimed {
-        let claim = Claim {
-            id: id.clone(),
-            owner: Owner::from_bits(owner),
+        let claim = Claim::new(
+            id.clone(),
+            Owner::from_bits(owner),
             now,
-            lease_until: now + Duration::from_secs(30),
-            expiration: now + 28 * DAY,
-            fingerprint: None,
-            seen: Seen::Nothing,
-        };
+            now + Duration::from_secs(30),
+            now + 28 * DAY,
+        );
         let claims = [claim];
         idempotency::claim(&self.store, &claims)
             .await
@@ -80,19 +78,12 @@ impl Table {
     }
 
     async fn settle(&self, id: &ItemId, owner: u128, settling: Settling) -> Settled {
-        let settlement = Settlement {
-            id: id.clone(),
-            owner: Owner::from_bits(owner),
-            settling,
-        };
+        let settlement = Settlement::new(id.clone(), Owner::from_bits(owner), settling);
         self.store.settle(&[settlement]).await.remove(0).unwrap()
     }
 
     async fn complete(&self, id: &ItemId, owner: u128) -> Settled {
-        let completion = Settling::Complete {
-            expiration: NOW + 28 * DAY,
-            data: Some("\"a result\"".into()),
-        };
+        let completion = Settling::complete(NOW + 28 * DAY, Some("\"a result\"".into()));
         self.settle(id, owner, completion).await
     }
 
@@ -233,10 +224,7 @@ async fn a_listing_reaches_every_item_over_all_of_its_pages() {
             let id = id(&order);
             table.claim(&id, 1, NOW).await;
             let data = format!("\"{}\"", "x".repeat(250 * 1024));
-            let completion = Settling::Complete {
-                expiration: NOW + DAY,
-                data: Some(data.into()),
-            };
+            let completion = Settling::complete(NOW + DAY, Some(data.into()));
             table.settle(&id, 1, completion).await;
         }
         let other = Namespace::new("other").unwrap();
@@ -408,9 +396,10 @@ async fn a_change_is_refused_when_anything_of_what_was_seen_has_changed() {
             assert_eq!(table.change(change, &seen).await, refused, "{seen:?}");
         }
     }
-    let gone = Item {
-        id: id("order-43"),
-        ..there.clone()
+    let gone = {
+        let mut item = there.clone();
+        item.id = id("order-43");
+        item
     };
     assert_eq!(
         table.change(Change::Forget, &gone).await,
@@ -519,15 +508,11 @@ fn any_item() -> impl Strategy<Value = Item> {
     ];
     let moment = moment.prop_map(Timestamp::from_millis);
     let moments = (prop::option::of(moment.clone()), prop::option::of(moment));
-    (status, moments).prop_map(|(status, (lease_until, expiration))| Item {
-        id: id("order"),
-        status,
-        lease_until,
-        expiration: expiration.map(|at| Timestamp::from_secs(at.as_secs())),
-        fingerprint: None,
-        data: None,
-        owner: None,
-        fence: None,
+    (status, moments).prop_map(|(status, (lease_until, expiration))| {
+        let mut item = Item::new(id("order"), status);
+        item.lease_until = lease_until;
+        item.expiration = expiration.map(|at| Timestamp::from_secs(at.as_secs()));
+        item
     })
 }
 
@@ -535,15 +520,7 @@ proptest! {
     /// proptest prints the item.
     #[test]
     fn what_is_called_free_is_what_a_claim_gets(item in any_item()) {
-        let claim = Claim {
-            id: item.id.clone(),
-            owner: Owner::from_bits(1),
-            now: NOW,
-            lease_until: NOW + DAY,
-            expiration: NOW + DAY,
-            fingerprint: None,
-            seen: Seen::Nothing,
-        };
+        let claim = Claim::new(item.id.clone(), Owner::from_bits(1), NOW, NOW + DAY, NOW + DAY);
         let free = State::from_item(&item, NOW).is_free();
         prop_assert_eq!(claim.finds_free(&item), free);
     }

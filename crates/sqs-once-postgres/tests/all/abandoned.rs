@@ -104,9 +104,10 @@ async fn a_claim_of_which_the_commit_never_arrives_is_rolled_back_by_the_server(
     assert!(!is_claimed(&database, &claims[0]).await);
 
     // Its connection is still open, and the key is free.
-    let rival = Claim {
-        id: claims[0].id.clone(),
-        ..new_claims(1).remove(0)
+    let rival = {
+        let mut claim = new_claims(1).remove(0);
+        claim.id = claims[0].id.clone();
+        claim
     };
     let claimed = database.store.claim(&[rival]).await.remove(0).unwrap();
     assert!(matches!(claimed, Claimed::Written { .. }), "{claimed:?}");

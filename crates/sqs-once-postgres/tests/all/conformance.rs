@@ -87,10 +87,7 @@ async fn completing_a_claim_touches_no_index() {
         database.store.claim(&claims).await;
         for claims in claims.chunks(25) {
             let expiration = claims[0].expiration + Duration::from_secs(7);
-            let completion = Settling::Complete {
-                expiration,
-                data: None,
-            };
+            let completion = Settling::complete(expiration, None);
             let settle = |claim| settlement(claim, completion.clone());
             let settlements: Vec<_> = claims.iter().map(settle).collect();
             database.store.settle(&settlements).await;

@@ -20,16 +20,10 @@ fn batch(rows: u32) -> NonZeroU32 {
 /// A row that expired this many hours ago; its lease ended when it expired.
 fn expired(name: &str, status: Status, hours: u64) -> Item {
     let at = Timestamp::from_secs(SystemClock.now().as_secs() - hours * HOUR);
-    Item {
-        id: ItemId::from_stored(name),
-        status,
-        lease_until: Some(at),
-        expiration: Some(at),
-        fingerprint: None,
-        data: None,
-        owner: None,
-        fence: None,
-    }
+    let mut item = Item::new(ItemId::from_stored(name), status);
+    item.lease_until = Some(at);
+    item.expiration = Some(at);
+    item
 }
 
 /// One of each kind that goes, and one of each that stays.
@@ -38,23 +32,27 @@ async fn plant(database: &Database) {
     let items = [
         expired("goes: completed", Status::Completed, 25),
         expired("goes: given up", Status::InProgress, 25),
-        Item {
-            lease_until: None,
-            ..expired("goes: no lease", Status::InProgress, 24 * 40)
+        {
+            let mut item = expired("goes: no lease", Status::InProgress, 24 * 40);
+            item.lease_until = None;
+            item
         },
         expired("stays: a day is not over", Status::Completed, 23),
         expired("stays: not ours", Status::Unknown("PAUSED".to_owned()), 48),
-        Item {
-            lease_until: Some(alive),
-            ..expired("stays: at work", Status::InProgress, 48)
+        {
+            let mut item = expired("stays: at work", Status::InProgress, 48);
+            item.lease_until = Some(alive);
+            item
         },
-        Item {
-            expiration: Some(alive),
-            ..expired("stays: not expired", Status::Completed, 48)
+        {
+            let mut item = expired("stays: not expired", Status::Completed, 48);
+            item.expiration = Some(alive);
+            item
         },
-        Item {
-            expiration: None,
-            ..expired("stays: for ever", Status::Completed, 48)
+        {
+            let mut item = expired("stays: for ever", Status::Completed, 48);
+            item.expiration = None;
+            item
         },
     ];
     for item in items {

@@ -63,14 +63,11 @@ fn claim() -> impl Strategy<Value = Claim> {
         1 => option::of((1_u64..9).prop_map(Fence::from_stored)).prop_map(Seen::Item),
     ];
     (owner(), time(), time(), time(), fingerprint(), seen).prop_map(
-        |(owner, now, lease_until, expiration, fingerprint, seen)| Claim {
-            id: nobody(),
-            owner,
-            now,
-            lease_until,
-            expiration,
-            fingerprint,
-            seen,
+        |(owner, now, lease_until, expiration, fingerprint, seen)| {
+            let mut claim = Claim::new(nobody(), owner, now, lease_until, expiration);
+            claim.fingerprint = fingerprint;
+            claim.seen = seen;
+            claim
         },
     )
 }
@@ -78,25 +75,19 @@ fn claim() -> impl Strategy<Value = Claim> {
 fn settlement() -> impl Strategy<Value = Settlement> {
     let recording = || {
         (time(), time(), fingerprint(), data()).prop_map(|(now, expiration, fingerprint, data)| {
-            Recording {
-                now,
-                expiration,
-                fingerprint,
-                data,
-            }
+            let mut recording = Recording::new(now, expiration);
+            recording.fingerprint = fingerprint;
+            recording.data = data;
+            recording
         })
     };
     let settling = prop_oneof![
-        (time(), data()).prop_map(|(expiration, data)| Settling::Complete { expiration, data }),
+        (time(), data()).prop_map(|(expiration, data)| Settling::complete(expiration, data)),
         Just(Settling::Release),
         recording().prop_map(Settling::Record),
         recording().prop_map(Settling::Commit),
     ];
-    (owner(), settling).prop_map(|(owner, settling)| Settlement {
-        id: nobody(),
-        owner,
-        settling,
-    })
+    (owner(), settling).prop_map(|(owner, settling)| Settlement::new(nobody(), owner, settling))
 }
 
 fn item() -> impl Strategy<Value = Item> {
@@ -116,15 +107,14 @@ fn item() -> impl Strategy<Value = Item> {
         fence,
     )
         .prop_map(
-            |(status, lease_until, expiration, fingerprint, owner, fence)| Item {
-                id: nobody(),
-                status,
-                lease_until,
-                expiration,
-                fingerprint,
-                data: None,
-                owner,
-                fence,
+            |(status, lease_until, expiration, fingerprint, owner, fence)| {
+                let mut item = Item::new(nobody(), status);
+                item.lease_until = lease_until;
+                item.expiration = expiration;
+                item.fingerprint = fingerprint;
+                item.owner = owner;
+                item.fence = fence;
+                item
             },
         )
 }
@@ -147,14 +137,14 @@ async fn compare(database: &Database, steps: Vec<Step>) {
     for step in steps {
         match step.clone() {
             Step::Claim(claims) => {
-                let named = |(key, claim): (u8, Claim)| Claim {
-                    seen: match (claim.seen, reference.get(&id(key))) {
+                let named = |(key, mut claim): (u8, Claim)| {
+                    claim.seen = match (claim.seen, reference.get(&id(key))) {
                         (IT, Some(item)) => Seen::Item(item.fence),
                         (IT, None) => Seen::Nothing,
                         (seen, _) => seen,
-                    },
-                    id: id(key),
-                    ..claim
+                    };
+                    claim.id = id(key);
+                    claim
                 };
                 let claims: Vec<_> = claims.into_iter().map(named).collect();
                 let found = database.store.claim(&claims).await;
@@ -164,7 +154,11 @@ async fn compare(database: &Database, steps: Vec<Step>) {
                 assert_eq!(found.unwrap(), expected.unwrap(), "{step:?}");
             }
             Step::Settle(settlements) => {
-                let named = |(key, one)| Settlement { id: id(key), ..one };
+                let named = |(key, one): (u8, Settlement)| {
+                    let mut settlement = one;
+                    settlement.id = id(key);
+                    settlement
+                };
                 let settlements: Vec<_> = settlements.into_iter().map(named).collect();
                 let found = database.store.settle(&settlements).await;
                 let found: Result<Vec<_>, _> = found.into_iter().collect();
@@ -173,9 +167,10 @@ async fn compare(database: &Database, steps: Vec<Step>) {
                 assert_eq!(found.unwrap(), expected.unwrap(), "{step:?}");
             }
             Step::Plant(key, item) => {
-                let item = Item {
-                    id: id(key),
-                    ..item
+                let item = {
+                    let mut item = item;
+                    item.id = id(key);
+                    item
                 };
                 database.plant(item.clone()).await;
                 reference.put(item);

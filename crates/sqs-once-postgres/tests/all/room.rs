@@ -11,11 +11,12 @@ use crate::support::{Database, new_claims, settlement};
 /// Claims as a consumer writes them: ids are hashes, and bodies are compared.
 fn claims(count: usize) -> Vec<Claim> {
     let namespace = Namespace::new("payments").unwrap();
-    let with_hashes = |(n, claim): (usize, Claim)| Claim {
-        id: namespace.item_id(&BusinessKey::new(&n).unwrap()),
-        fingerprint: Some(Fingerprint::of_body(&n.to_string())),
-        expiration: claim.now + Duration::from_secs(28 * 24 * 60 * 60),
-        ..claim
+    let with_hashes = |(n, claim): (usize, Claim)| {
+        let mut changed = claim;
+        changed.id = namespace.item_id(&BusinessKey::new(&n).unwrap());
+        changed.fingerprint = Some(Fingerprint::of_body(&n.to_string()));
+        changed.expiration = changed.now + Duration::from_secs(28 * 24 * 60 * 60);
+        changed
     };
     new_claims(count)
         .into_iter()
@@ -26,10 +27,7 @@ fn claims(count: usize) -> Vec<Claim> {
 
 /// A second later, on the same day.
 fn completion(claim: &Claim) -> Settling {
-    Settling::Complete {
-        expiration: claim.expiration + Duration::from_secs(1),
-        data: None,
-    }
+    Settling::complete(claim.expiration + Duration::from_secs(1), None)
 }
 
 impl Database {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sqs_once::idempotency::claim;
-use sqs_once::store::{Begun, Claim, Claimed, Settled, Settling, Status, Store, Transactions};
+use sqs_once::store::{Begun, Claimed, Settled, Settling, Status, Store, Transactions};
 use sqs_once_postgres::PostgresStore;
 
 use crate::relay::Relay;
@@ -45,9 +45,10 @@ async fn a_duplicate_of_a_transaction_is_known_in_two_round_trips() {
     let claims = new_claims(2);
     store.claim(&claims[..1]).await;
     store.settle(&[settlement(&claims[0], completion())]).await;
-    let again = Claim {
-        id: claims[0].id.clone(),
-        ..claims[1].clone()
+    let again = {
+        let mut claim = claims[1].clone();
+        claim.id = claims[0].id.clone();
+        claim
     };
     let before = relay.round_trips();
     let begun = store.begin(&again, PATIENCE).await.unwrap();
@@ -101,9 +102,10 @@ async fn keys_that_were_given_back_take_three_round_trips() {
     let rivals: Vec<_> = claims
         .iter()
         .zip(others)
-        .map(|(claim, other)| Claim {
-            id: claim.id.clone(),
-            ..other
+        .map(|(claim, other)| {
+            let mut changed = other;
+            changed.id = claim.id.clone();
+            changed
         })
         .collect();
     let before = relay.round_trips();

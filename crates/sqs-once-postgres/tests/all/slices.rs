@@ -13,9 +13,10 @@ use crate::support::{Database, NOW, completion, new_claims, settlement};
 fn rivals(claims: &[Claim]) -> Vec<Claim> {
     let rivals = new_claims(claims.len()).into_iter().zip(claims);
     rivals
-        .map(|(rival, claim)| Claim {
-            id: claim.id.clone(),
-            ..rival
+        .map(|(rival, claim)| {
+            let mut changed = rival;
+            changed.id = claim.id.clone();
+            changed
         })
         .collect()
 }
@@ -110,16 +111,18 @@ async fn a_row_that_is_not_readable_spoils_its_own_answer_alone() {
 #[tokio::test]
 async fn times_that_no_column_holds_are_the_end_of_time() {
     let database = Database::new().await;
-    let claim = Claim {
-        owner: Owner::from_bits(u128::MAX),
-        lease_until: sqs_once::time::Timestamp::from_millis(u64::MAX),
-        ..new_claims(1).remove(0)
+    let claim = {
+        let mut claim = new_claims(1).remove(0);
+        claim.owner = Owner::from_bits(u128::MAX);
+        claim.lease_until = sqs_once::time::Timestamp::from_millis(u64::MAX);
+        claim
     };
     let answers = database.store.claim(std::slice::from_ref(&claim)).await;
     assert!(answers[0].is_ok(), "{answers:?}");
-    let rival = Claim {
-        now: NOW + Duration::from_secs(u64::from(u32::MAX)),
-        ..rivals(std::slice::from_ref(&claim)).remove(0)
+    let rival = {
+        let mut changed = rivals(std::slice::from_ref(&claim)).remove(0);
+        changed.now = NOW + Duration::from_secs(u64::from(u32::MAX));
+        changed
     };
     let answers = database.store.claim(&[rival]).await;
     assert!(matches!(answers[0], Ok(Claimed::Refused(_))), "{answers:?}");

@@ -7,7 +7,7 @@ use std::time::Duration;
 use postgres_for_tests::Server;
 use sqs_once::conformance::Fixture;
 use sqs_once::key::{Fingerprint, ItemId};
-use sqs_once::store::{Claim, Fence, Item, Owner, Seen, Settlement, Settling, Status, Store};
+use sqs_once::store::{Claim, Fence, Item, Owner, Settlement, Settling, Status, Store};
 use sqs_once::time::Timestamp;
 use sqs_once_postgres::{PostgresStore, SCHEMA_V1};
 use tokio_postgres::{Client, NoTls};
@@ -97,19 +97,22 @@ impl Fixture for Database {
         };
         let text = |column| row.get::<_, Option<String>>(column);
         let data: Option<Vec<u8>> = row.get("data");
-        Some(Item {
-            id: id.clone(),
-            status: match text("status").unwrap().as_str() {
-                "INPROGRESS" => Status::InProgress,
-                "COMPLETED" => Status::Completed,
-                other => Status::Unknown(other.to_owned()),
-            },
-            lease_until: number("in_progress_expiration").map(Timestamp::from_millis),
-            expiration: number("expiration").map(Timestamp::from_secs),
-            fingerprint: text("validation").map(Fingerprint::from_stored),
-            data: data.map(|data| String::from_utf8(data).unwrap().into()),
-            owner: text("owner").map(|owner| Owner::from_stored(&owner).unwrap()),
-            fence: number("fence").map(Fence::from_stored),
+        Some({
+            let mut item = Item::new(
+                id.clone(),
+                match text("status").unwrap().as_str() {
+                    "INPROGRESS" => Status::InProgress,
+                    "COMPLETED" => Status::Completed,
+                    other => Status::Unknown(other.to_owned()),
+                },
+            );
+            item.lease_until = number("in_progress_expiration").map(Timestamp::from_millis);
+            item.expiration = number("expiration").map(Timestamp::from_secs);
+            item.fingerprint = text("validation").map(Fingerprint::from_stored);
+            item.data = data.map(|data| String::from_utf8(data).unwrap().into());
+            item.owner = text("owner").map(|owner| Owner::from_stored(&owner).unwrap());
+            item.fence = number("fence").map(Fence::from_stored);
+            item
         })
     }
 
@@ -125,30 +128,21 @@ pub(crate) fn new_claims(count: usize) -> Vec<Claim> {
     (0..count)
         .map(|_| {
             let n = NEXT.fetch_add(1, Ordering::Relaxed);
-            Claim {
-                id: ItemId::from_stored(format!("tests#{n:064x}")),
-                owner: Owner::from_bits(n.into()),
-                now: NOW,
-                lease_until: NOW + Duration::from_secs(60),
-                expiration: NOW + Duration::from_secs(3600),
-                fingerprint: None,
-                seen: Seen::Nothing,
-            }
+            Claim::new(
+                ItemId::from_stored(format!("tests#{n:064x}")),
+                Owner::from_bits(n.into()),
+                NOW,
+                NOW + Duration::from_secs(60),
+                NOW + Duration::from_secs(3600),
+            )
         })
         .collect()
 }
 
 pub(crate) fn completion() -> Settling {
-    Settling::Complete {
-        expiration: NOW + Duration::from_secs(3600),
-        data: None,
-    }
+    Settling::complete(NOW + Duration::from_secs(3600), None)
 }
 
 pub(crate) fn settlement(claim: &Claim, settling: Settling) -> Settlement {
-    Settlement {
-        id: claim.id.clone(),
-        owner: claim.owner,
-        settling,
-    }
+    Settlement::new(claim.id.clone(), claim.owner, settling)
 }

@@ -105,9 +105,10 @@ async fn a_key_that_another_transaction_has_for_too_long_is_neither_done_nor_fre
     let claims = new_claims(2);
     let patience = Duration::from_secs(60);
     let first = database.store.begin(&claims[0], patience).await.unwrap();
-    let rival = sqs_once::store::Claim {
-        id: claims[0].id.clone(),
-        ..claims[1].clone()
+    let rival = {
+        let mut claim = claims[1].clone();
+        claim.id = claims[0].id.clone();
+        claim
     };
     let second = database.store.begin(&rival, Duration::from_millis(5)).await;
     let error = second.err().unwrap();
@@ -125,9 +126,10 @@ async fn the_transaction_of_a_process_that_is_frozen_holds_its_key_no_longer_tha
     // From here on it does nothing, and its connection lives.
     let had = Duration::from_millis(500);
     let frozen = database.store.begin(&claims[0], had).await.unwrap();
-    let rival = sqs_once::store::Claim {
-        id: claims[0].id.clone(),
-        ..claims[1].clone()
+    let rival = {
+        let mut claim = claims[1].clone();
+        claim.id = claims[0].id.clone();
+        claim
     };
     let patience = Duration::from_secs(10);
     let next = database.store.begin(&rival, patience).await.unwrap();

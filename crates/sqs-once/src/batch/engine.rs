@@ -13,6 +13,7 @@ use super::hooks::Hooks;
 
 /// Chooses what happens to a message whose key was completed for another payload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PayloadMismatch {
     /// Acknowledges it as a duplicate, with a warning in the log (the default).
     #[default]
@@ -27,6 +28,7 @@ pub enum PayloadMismatch {
 /// [`KeyError::Missing`](crate::key::KeyError::Missing). Keys that are empty, too long or of the wrong kind, and
 /// extractors that fail, are always terminal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum MissingKey {
     /// The record is terminal, because no retry can add a key (the default).
     #[default]
@@ -47,6 +49,7 @@ pub enum MissingKey {
 
 /// How much of a FIFO queue's batch is returned unprocessed after a record failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum FifoFailure {
     /// The rest of that record's message group; other groups go on (the default).
     #[default]
@@ -60,6 +63,7 @@ pub enum FifoFailure {
 /// In [`Mode::Transactional`](crate::policy::Mode::Transactional) a record returns to the queue at once if its key was claimed
 /// without a transaction. A transaction waits for an earlier one on its key until the deadline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum InProgress {
     /// The message returns to the queue at once (the default). With the feature `sqs` it stays hidden until the other
     /// worker's lease has lapsed, otherwise until the queue's visibility timeout ends.
@@ -73,6 +77,7 @@ pub enum InProgress {
 
 /// Chooses how many keys a request to the store carries. The write units are the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Requests {
     /// Up to 25, with up to 8 requests for claims and 8 for completions in flight (the default). A lone key does not wait for
     /// others.

@@ -339,14 +339,5 @@ pub(super) fn fingerprint(body: &str) -> Fingerprint {
 
 /// An item as another program leaves it: without owner and fence.
 pub(super) fn foreign_item(id: &ItemId, status: Status) -> Item {
-    Item {
-        id: id.clone(),
-        status,
-        lease_until: None,
-        expiration: None,
-        fingerprint: None,
-        data: None,
-        owner: None,
-        fence: None,
-    }
+    Item::new(id.clone(), status)
 }

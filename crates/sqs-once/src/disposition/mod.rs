@@ -68,6 +68,7 @@ impl From<String> for Cause {
 /// What becomes of the rest of a FIFO message group when a terminal record of it was moved to the
 /// dead-letter queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum AfterDeadLetter {
     /// It is returned to the queue unprocessed, as after any failure (the default): it comes back at the
     /// next delivery, without the record that was moved.

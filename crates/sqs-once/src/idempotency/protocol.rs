@@ -8,6 +8,7 @@ use crate::time::Timestamp;
 
 /// When a record's effect is recorded, and so what is promised.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Mode {
     /// Claim the key, run the handler, record completion (the default).
     ///

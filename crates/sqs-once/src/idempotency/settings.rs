@@ -14,7 +14,7 @@ use crate::key::{KeyCodec, KeySecret, Namespace};
 use crate::random::{OsRandom, Random};
 #[cfg(feature = "secrets")]
 use crate::secrets::fetch as fetched;
-use crate::store::{DynamoDbStore, OffStore, Store};
+use crate::store::{OffStore, Store};
 use crate::time::{Clock, SystemClock};
 
 use super::cache::CompletedKeys;
@@ -85,7 +85,7 @@ impl DriverSettings {
                     "`.store(…)` with the store that has it, such as `PostgresStore::from_env()?`",
                 ));
             }
-            None => Arc::new(DynamoDbStore::from_env().await?) as Arc<dyn Store>,
+            None => default_store().await?,
         };
         check(&*store, effect)?;
         let namespace = self.namespace.clone().transpose()?;
@@ -146,13 +146,8 @@ impl DriverSettings {
                 "a cache of 1 key or more, or no such setting",
             ));
         }
-        if let Some(codec) = &self.codec {
-            codec.check("the setting `key_codec`")?;
-        }
-        if let Some(Some(codec)) = &self.also_read {
-            codec.check("the setting `also_read`")?;
-        }
-        Ok(())
+        let codecs = self.codec.iter().chain(self.also_read.iter().flatten());
+        codecs.map(KeyCodec::check).collect()
     }
 
     /// The codec of the ids, and the codec of the other ids.
@@ -242,6 +237,21 @@ struct Keys {
     namespace: Namespace,
     codec: KeyCodec,
     also_read: Option<KeyCodec>,
+}
+
+/// The table that the environment names.
+#[cfg(feature = "dynamodb")]
+async fn default_store() -> Result<Arc<dyn Store>, ConfigError> {
+    Ok(Arc::new(crate::store::DynamoDbStore::from_env().await?))
+}
+
+#[cfg(not(feature = "dynamodb"))]
+async fn default_store() -> Result<Arc<dyn Store>, ConfigError> {
+    Err(unusable(
+        "the setting `store`",
+        "is not set, and sqs-once was built without its feature `dynamodb`",
+        "`.store(…)` with a store, or the feature for the table that SQS_ONCE_TABLE names",
+    ))
 }
 
 #[cfg(not(feature = "secrets"))]

@@ -81,11 +81,11 @@ impl KeyCodec {
     }
 
     /// Whether it has an id for any key at all.
-    pub(crate) fn check(&self, setting: &'static str) -> Result<(), ConfigError> {
+    pub(crate) fn check(&self) -> Result<(), ConfigError> {
         match &self.0 {
             Form::Own(_) => Ok(()),
             #[cfg(feature = "powertools")]
-            Form::Powertools(powertools) => powertools.check(setting),
+            Form::Powertools(powertools) => powertools.check(),
         }
     }
 

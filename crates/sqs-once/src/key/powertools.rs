@@ -69,12 +69,12 @@ impl KeyCodec {
 }
 
 impl Powertools {
-    pub(super) fn check(&self, setting: &'static str) -> Result<(), ConfigError> {
+    pub(super) fn check(&self) -> Result<(), ConfigError> {
         if !self.prefix.trim().is_empty() && self.prefix.len() <= LONGEST_PREFIX {
             return Ok(());
         }
         Err(ConfigError::new(
-            setting,
+            "the key codec",
             format!("has a prefix of {} bytes", self.prefix.len()),
             format!("1 to {LONGEST_PREFIX} bytes that are not all blank"),
         ))

@@ -4,6 +4,7 @@ use std::fmt;
 
 /// How a record ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Outcome {
     /// The handler ran, and its completion is recorded. Acknowledged.
     Processed,

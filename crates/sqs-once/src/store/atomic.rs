@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
-use super::dynamodb::{Conflict, Writes};
-use super::{Claim, Fence, Item, Settlement, StoreError};
+use super::{Claim, Conflict, Fence, Item, Settlement, StoreError, Writes};
 
 /// Commits what handlers return as [`Writes`].
 ///

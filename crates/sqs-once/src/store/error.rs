@@ -1,6 +1,5 @@
 //! Why a store could not answer.
 
-use std::cmp::Reverse;
 use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
@@ -13,9 +12,9 @@ use thiserror::Error;
 pub struct StoreError {
     kind: StoreErrorKind,
     fix: Option<&'static str>,
-    message: String,
+    pub(super) message: String,
     #[source]
-    source: Option<Arc<dyn StdError + Send + Sync>>,
+    pub(super) source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
 /// The kinds of errors of a store.
@@ -118,16 +117,6 @@ impl StoreError {
             StoreErrorKind::Throttled | StoreErrorKind::Unanswered
         )
     }
-
-    /// The same error without these values: a store may quote what it does not like.
-    pub(super) fn without<'a>(mut self, values: impl IntoIterator<Item = &'a str>) -> Self {
-        if let Some(message) = unquoted(&self.message, values) {
-            self.message = message;
-            // It says the same again.
-            self.source = None;
-        }
-        self
-    }
 }
 
 /// Shows nothing of its source: the SDK's errors show whole answers, with the items in them.
@@ -138,41 +127,4 @@ impl fmt::Debug for StoreError {
             .field("message", &self.message)
             .finish_non_exhaustive()
     }
-}
-
-/// A text of one line without the values that stand in it; `None` where none does.
-pub(crate) fn unquoted<'a>(
-    text: &str,
-    values: impl IntoIterator<Item = &'a str>,
-) -> Option<String> {
-    let in_one_line = |value: &str| value.split_whitespace().collect::<Vec<_>>().join(" ");
-    let values = values.into_iter();
-    let mut values: Vec<_> = values
-        .flat_map(|value| [value.to_owned(), in_one_line(value)])
-        .filter(|value| !value.is_empty())
-        .collect();
-    // One may be a part of another.
-    values.sort_by_key(|value| Reverse(value.len()));
-    values.iter().fold(None, |rest: Option<String>, value| {
-        left_out(rest.as_deref().unwrap_or(text), value).or(rest)
-    })
-}
-
-/// A text without a value, where it stands there other than as a part of a longer word.
-fn left_out(text: &str, value: &str) -> Option<String> {
-    let is_apart = |at: usize| {
-        let before = text[..at].chars().next_back();
-        let after = text[at + value.len()..].chars().next();
-        let mut around = before.into_iter().chain(after);
-        !around.any(char::is_alphanumeric)
-    };
-    let mut rest = String::new();
-    let mut from = 0;
-    for (at, _) in text.match_indices(value).filter(|(at, _)| is_apart(*at)) {
-        rest.push_str(&text[from..at]);
-        rest.push('…');
-        from = at + value.len();
-    }
-    rest.push_str(&text[from..]);
-    (from > 0).then_some(rest)
 }

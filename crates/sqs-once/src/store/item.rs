@@ -103,6 +103,7 @@ pub enum Status {
 /// What a store holds for one key. Items written by Powertools for AWS Lambda have neither owner nor
 /// fence.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Item {
     /// The partition key.
     pub id: ItemId,
@@ -123,6 +124,20 @@ pub struct Item {
 }
 
 impl Item {
+    /// An item with no other attributes. Assign those that it has.
+    pub fn new(id: ItemId, status: Status) -> Self {
+        Self {
+            id,
+            status,
+            lease_until: None,
+            expiration: None,
+            fingerprint: None,
+            data: None,
+            owner: None,
+            fence: None,
+        }
+    }
+
     fn is_expired(&self, now: Timestamp) -> bool {
         self.expiration
             .is_some_and(|expiration| expiration.as_secs() < now.as_secs())
@@ -141,6 +156,7 @@ pub enum Seen {
 
 /// A request to own a key for a while.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Claim {
     /// Which key.
     pub id: ItemId,
@@ -159,6 +175,25 @@ pub struct Claim {
 }
 
 impl Claim {
+    /// The claim of a key that nobody has claimed before, as far as the claimant knows, without a fingerprint.
+    pub fn new(
+        id: ItemId,
+        owner: Owner,
+        now: Timestamp,
+        lease_until: Timestamp,
+        expiration: Timestamp,
+    ) -> Self {
+        Self {
+            id,
+            owner,
+            now,
+            lease_until,
+            expiration,
+            fingerprint: None,
+            seen: Seen::Nothing,
+        }
+    }
+
     /// Whether this claim may be written over `existing`: there is nothing, or the very item that its sender saw, as
     /// free as it was.
     ///
@@ -184,21 +219,19 @@ impl Claim {
     /// The item that this claim leaves where `existing` stood.
     pub fn write(&self, existing: Option<&Item>) -> Item {
         let last_fence = existing.and_then(|item| item.fence);
-        Item {
-            id: self.id.clone(),
-            status: Status::InProgress,
-            lease_until: Some(self.lease_until),
-            expiration: Some(whole_secs(self.expiration)),
-            fingerprint: self.fingerprint.clone(),
-            data: None,
-            owner: Some(self.owner),
-            fence: Some(last_fence.map_or(Fence::first(self.now), Fence::next)),
-        }
+        let mut item = Item::new(self.id.clone(), Status::InProgress);
+        item.lease_until = Some(self.lease_until);
+        item.expiration = Some(whole_secs(self.expiration));
+        item.fingerprint.clone_from(&self.fingerprint);
+        item.owner = Some(self.owner);
+        item.fence = Some(last_fence.map_or(Fence::first(self.now), Fence::next));
+        item
     }
 }
 
 /// How a claim ends, or an effect is recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Settlement {
     /// Which key.
     pub id: ItemId,
@@ -212,6 +245,7 @@ pub struct Settlement {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Settling {
     /// The effect is done.
+    #[non_exhaustive]
     Complete {
         /// Until when a duplicate is recognised; kept rounded up to the second.
         expiration: Timestamp,
@@ -229,6 +263,7 @@ pub enum Settling {
 
 /// The record of an effect whose key may not have been claimed.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Recording {
     /// The time of the recording.
     pub now: Timestamp,
@@ -240,7 +275,35 @@ pub struct Recording {
     pub data: Option<Arc<str>>,
 }
 
+impl Recording {
+    /// A completion at `now` that is recognised until `expiration`, without fingerprint and data.
+    pub fn new(now: Timestamp, expiration: Timestamp) -> Self {
+        Self {
+            now,
+            expiration,
+            fingerprint: None,
+            data: None,
+        }
+    }
+}
+
+impl Settling {
+    /// The completion of a claim.
+    pub fn complete(expiration: Timestamp, data: Option<Arc<str>>) -> Self {
+        Self::Complete { expiration, data }
+    }
+}
+
 impl Settlement {
+    /// What `owner` wants to be written to an item.
+    pub fn new(id: ItemId, owner: Owner, settling: Settling) -> Self {
+        Self {
+            id,
+            owner,
+            settling,
+        }
+    }
+
     /// Whether this settlement may be written over `existing`. A completion needs its own claim, or
     /// itself; a release needs its own claim, still in progress; a record without a claim needs
     /// anything but a valid completion, be it its own. A commit needs its own claim, still in progress, or
@@ -269,15 +332,10 @@ impl Settlement {
 
     /// The item that this settlement leaves where `existing` stood.
     pub fn write(&self, existing: Option<&Item>) -> Item {
-        let mut item = existing.cloned().unwrap_or_else(|| Item {
-            id: self.id.clone(),
-            status: Status::InProgress,
-            lease_until: None,
-            expiration: None,
-            fingerprint: None,
-            data: None,
-            owner: Some(self.owner),
-            fence: None,
+        let mut item = existing.cloned().unwrap_or_else(|| {
+            let mut item = Item::new(self.id.clone(), Status::InProgress);
+            item.owner = Some(self.owner);
+            item
         });
         match &self.settling {
             Settling::Complete { expiration, data } => {

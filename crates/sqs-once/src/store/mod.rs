@@ -3,14 +3,22 @@
 //! [`Store`] takes slices, because a batch of records should cost a few requests and not two a
 //! record. [`DynamoDbStore`] is for production, [`MemoryStore`] for tests; for stores of your own
 //! the feature `conformance` has the suite that both pass.
+//!
+//! [`Claim`], [`Settlement`], [`Recording`] and [`Item`] may gain fields: a store makes them with `new` and then assigns.
+//! The enums here are exhaustive, because a store must handle every case.
 
 mod atomic;
 mod data;
+#[cfg(feature = "dynamodb")]
 pub mod dynamodb;
 mod error;
 mod item;
 mod memory;
+#[cfg(not(feature = "dynamodb"))]
+mod no_dynamodb;
 mod off;
+#[cfg(feature = "dynamodb")]
+mod unquoted;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -18,17 +26,25 @@ use std::pin::Pin;
 use crate::key::ItemId;
 
 pub use atomic::{AtomicWrites, Begun, Committed, OpenTransaction, Transactions};
+#[cfg(all(feature = "dynamodb", feature = "testing"))]
+pub(crate) use aws_sdk_dynamodb::types::TransactWriteItem;
 pub(crate) use data::recordable;
+#[cfg(feature = "dynamodb")]
 pub use dynamodb::{
     Conflict, DynamoDbStore, LayoutError, TableLayout, WriteName, Writes, WritesError,
 };
-use error::unquoted;
 pub use error::{StoreError, StoreErrorKind};
 pub use item::{
     Claim, Fence, InvalidOwner, Item, Owner, Recording, Seen, Settlement, Settling, Status,
 };
 pub use memory::MemoryStore;
+#[cfg(all(not(feature = "dynamodb"), feature = "testing"))]
+pub(crate) use no_dynamodb::TransactWriteItem;
+#[cfg(not(feature = "dynamodb"))]
+pub(crate) use no_dynamodb::{Conflict, Writes};
 pub(crate) use off::OffStore;
+#[cfg(feature = "dynamodb")]
+use unquoted::unquoted;
 
 /// What a store answers to a slice: one result an entry, in the order of the slice.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Vec<Result<T, StoreError>>> + Send + 'a>>;

@@ -4,17 +4,17 @@ use std::collections::HashMap;
 use std::slice;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use aws_sdk_dynamodb::types::TransactWriteItem;
 use futures_util::future::BoxFuture;
 
 use crate::key::ItemId;
 use crate::store::{
     AtomicWrites, Claim, Claimed, Committed, Conflict, Item, MemoryStore, Settled, Settlement,
-    Settling, Store, StoreError, StoreErrorKind, StoreFuture, Writes,
+    Settling, Store, StoreError, StoreErrorKind, StoreFuture, TransactWriteItem, Writes,
 };
 
 /// What a consumer asks of its store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Operation {
     /// A key is claimed.
     Claim,
@@ -91,11 +91,13 @@ impl TestStore {
     /// Makes the condition of a handler's write not be met in the next `times` commits with such a write: the one at
     /// this place among its [`Writes`], counted from 0. It shows no item to
     /// [`on_conflict`](Writes::on_conflict). A duplicate is a duplicate all the same.
+    #[cfg(feature = "dynamodb")]
     pub fn fail_condition(&self, write: usize, times: usize) {
         self.state().unmet.insert(write, times);
     }
 
     /// The writes that were committed so far, in order.
+    #[cfg(feature = "dynamodb")]
     pub fn writes(&self) -> Vec<TransactWriteItem> {
         self.state().writes.clone()
     }

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::json;
 use sqs_once::extract::Attempt;
 use sqs_once::policy::{InProgress, Mode, PayloadMismatch};
-use sqs_once::store::{Item, Status};
+use sqs_once::store::Status;
 use sqs_once::{Consumer, HandlerError, IdempotencyToken, ResultExt, State, consumer, testing};
 use tokio::time::sleep;
 
@@ -467,10 +467,11 @@ async fn waiting_for_a_key_ends_with_the_deadline() {
     bench.invoke(&consumer, event([order("a")])).await;
     let now = sqs_once::time::Clock::now(&bench.clock);
     let item = bench.store.item("a").unwrap();
-    bench.store.inner.put(Item {
-        status: Status::InProgress,
-        lease_until: Some(now + Duration::from_secs(3600)),
-        ..item
+    bench.store.inner.put({
+        let mut item = item;
+        item.status = Status::InProgress;
+        item.lease_until = Some(now + Duration::from_secs(3600));
+        item
     });
     seen.take();
     let patient = consumer.in_progress(InProgress::Wait(Duration::MAX));

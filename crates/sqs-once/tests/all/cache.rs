@@ -8,7 +8,7 @@ use crate::support::{Bench, Order, Seen, TestStore, body, event, noting, order, 
 use serde_json::json;
 use sqs_once::key::Fingerprint;
 use sqs_once::policy::{Cache, Mode, PayloadMismatch};
-use sqs_once::store::{Item, Owner, Status, StoreErrorKind};
+use sqs_once::store::{Owner, Status, StoreErrorKind};
 use sqs_once::testing::TestSettings;
 use sqs_once::time::{Clock, Timestamp};
 use sqs_once::{Consumer, Recorded, consumer};
@@ -84,12 +84,13 @@ async fn a_key_in_progress_is_asked_of_the_store_every_time() {
     let completed = bench.store.item("a").unwrap();
     let id = sqs_once::BusinessKey::new("b").unwrap();
     let id = sqs_once::key::Namespace::new("test").unwrap().item_id(&id);
-    bench.store.inner.put(Item {
-        id: id.clone(),
-        status: Status::InProgress,
-        owner: Some(Owner::from_bits(7)),
-        lease_until: Some(bench.clock.now() + MINUTE),
-        ..completed.clone()
+    bench.store.inner.put({
+        let mut item = completed.clone();
+        item.id = id.clone();
+        item.status = Status::InProgress;
+        item.owner = Some(Owner::from_bits(7));
+        item.lease_until = Some(bench.clock.now() + MINUTE);
+        item
     });
     bench.store.take_calls();
     for _ in 0..2 {
@@ -97,7 +98,11 @@ async fn a_key_in_progress_is_asked_of_the_store_every_time() {
         assert_eq!(bench.store.take_calls(), [("claim", 1)]);
     }
     // Once the other worker is done, that is known at once.
-    bench.store.inner.put(Item { id, ..completed });
+    bench.store.inner.put({
+        let mut item = completed;
+        item.id = id;
+        item
+    });
     handle(&bench, &consumer, ["b"]).await;
     assert_eq!(bench.store.take_calls(), [("claim", 1)]);
     assert_eq!(*seen.lock().unwrap(), ["a"]);
@@ -148,11 +153,12 @@ async fn a_key_that_another_worker_completed_meanwhile_is_remembered_as_that_wor
         .payload_mismatch(PayloadMismatch::Reject)
         .handler(move |_: Order| {
             let mine = store.item("a").unwrap();
-            store.inner.put(Item {
-                status: Status::Completed,
-                owner: Some(Owner::from_bits(7)),
-                fingerprint: Some(Fingerprint::of_body(r#"{"id": "a", "total": 2}"#)),
-                ..mine
+            store.inner.put({
+                let mut item = mine;
+                item.status = Status::Completed;
+                item.owner = Some(Owner::from_bits(7));
+                item.fingerprint = Some(Fingerprint::of_body(r#"{"id": "a", "total": 2}"#));
+                item
             });
             async {}
         });

@@ -132,16 +132,13 @@ fn python() -> KeyCodec {
 /// What Powertools for Python leaves of a key.
 fn of_python(key: &str, status: Status, bench: &Bench) -> Item {
     let later = bench.clock().now() + Duration::from_secs(3600);
-    Item {
-        id: id(&python(), key).unwrap(),
-        lease_until: (status == Status::InProgress).then_some(later),
-        status,
-        expiration: Some(later),
-        fingerprint: Some(sqs_once::key::Fingerprint::from_stored("an MD5")),
-        data: Some("{\"receipt\": 7}".into()),
-        owner: None,
-        fence: None,
-    }
+    let lease_until = (status == Status::InProgress).then_some(later);
+    let mut item = Item::new(id(&python(), key).unwrap(), status);
+    item.lease_until = lease_until;
+    item.expiration = Some(later);
+    item.fingerprint = Some(sqs_once::key::Fingerprint::from_stored("an MD5"));
+    item.data = Some("{\"receipt\": 7}".into());
+    item
 }
 
 #[tokio::test(start_paused = true)]

@@ -60,9 +60,10 @@ impl Store for Overtaken {
 
     fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> StoreFuture<'a, Settled> {
         let refused = |settlement: &Settlement| {
-            let theirs = Item {
-                owner: None,
-                ..settlement.write(None)
+            let theirs = {
+                let mut item = settlement.write(None);
+                item.owner = None;
+                item
             };
             Ok(Settled::Refused(Some(Box::new(theirs))))
         };

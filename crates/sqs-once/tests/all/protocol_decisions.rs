@@ -8,7 +8,7 @@ use sqs_once::idempotency::{
 };
 use sqs_once::key::{Fingerprint, ItemId};
 use sqs_once::store::{
-    Claim, Claimed, Fence, Item, Owner, Recording, Seen, Settled, Settlement, Settling, Status,
+    Claim, Claimed, Fence, Item, Owner, Recording, Settled, Settlement, Settling, Status,
 };
 use sqs_once::time::Timestamp;
 
@@ -17,32 +17,23 @@ const ME: Owner = Owner::from_bits(1);
 const OTHER: Owner = Owner::from_bits(2);
 
 fn claim() -> Claim {
-    Claim {
-        id: ItemId::from_stored("tests#1"),
-        owner: ME,
-        now: NOW,
-        lease_until: NOW + Duration::from_secs(60),
-        expiration: NOW + Duration::from_secs(3600),
-        fingerprint: Some(Fingerprint::of_body("mine")),
-        seen: Seen::Nothing,
-    }
+    let mut claim = Claim::new(
+        ItemId::from_stored("tests#1"),
+        ME,
+        NOW,
+        NOW + Duration::from_secs(60),
+        NOW + Duration::from_secs(3600),
+    );
+    claim.fingerprint = Some(Fingerprint::of_body("mine"));
+    claim
 }
 
 fn recording() -> Recording {
-    Recording {
-        now: NOW,
-        expiration: NOW,
-        fingerprint: None,
-        data: None,
-    }
+    Recording::new(NOW, NOW)
 }
 
 fn settled_by_me(settling: Settling) -> Settlement {
-    Settlement {
-        id: claim().id,
-        owner: ME,
-        settling,
-    }
+    Settlement::new(claim().id, ME, settling)
 }
 
 /// Every combination of what an item can say, around the present.
@@ -74,15 +65,15 @@ fn items() -> Vec<Item> {
                 for owner in [None, Some(ME), Some(OTHER)] {
                     for body in [None, Some("mine"), Some("another")] {
                         for fence in [None, Some(Fence::from_stored(7))] {
-                            items.push(Item {
-                                id: claim().id,
-                                status: status.clone(),
-                                lease_until,
-                                expiration,
-                                fingerprint: body.map(Fingerprint::of_body),
-                                data: Some("receipt".into()),
-                                owner,
-                                fence,
+                            items.push({
+                                let mut item = Item::new(claim().id, status.clone());
+                                item.lease_until = lease_until;
+                                item.expiration = expiration;
+                                item.fingerprint = body.map(Fingerprint::of_body);
+                                item.data = Some("receipt".into());
+                                item.owner = owner;
+                                item.fence = fence;
+                                item
                             });
                         }
                     }
@@ -123,10 +114,11 @@ fn a_claim_is_admitted_only_where_nobody_may_be_working_and_nothing_is_on_record
 
 #[test]
 fn every_key_is_free_again_at_some_time_unless_it_names_no_end() {
-    let late = Claim {
-        owner: Owner::from_bits(3),
-        now: NOW + Duration::from_secs(3601),
-        ..claim()
+    let late = {
+        let mut changed = claim();
+        changed.owner = Owner::from_bits(3);
+        changed.now = NOW + Duration::from_secs(3601);
+        changed
     };
     for item in items() {
         let ends = match item.status {
@@ -211,16 +203,9 @@ fn a_completion_is_acknowledged_only_if_one_is_on_record() {
 
 #[test]
 fn nothing_but_its_own_claim_is_completed_or_released() {
-    let complete = Settling::Complete {
-        expiration: NOW,
-        data: None,
-    };
+    let complete = Settling::complete(NOW, None);
     for settling in [complete, Settling::Release] {
-        let settlement = Settlement {
-            id: claim().id,
-            owner: ME,
-            settling,
-        };
+        let settlement = Settlement::new(claim().id, ME, settling);
         assert!(!settlement.admitted_by(None));
         let admitted: Vec<_> = items()
             .into_iter()
@@ -260,9 +245,10 @@ fn a_commit_is_admitted_where_a_claim_would_be_and_over_its_own_claim_and_never_
 
 #[test]
 fn a_commit_that_is_sent_twice_is_refused_by_its_own_completion_and_acknowledged() {
-    let commit = settled_by_me(Settling::Commit(Recording {
-        expiration: claim().expiration,
-        ..recording()
+    let commit = settled_by_me(Settling::Commit({
+        let mut changed = recording();
+        changed.expiration = claim().expiration;
+        changed
     }));
     for before in items().into_iter().map(Some).chain([None]) {
         if !commit.admitted_by(before.as_ref()) {
@@ -322,15 +308,12 @@ fn every_claim_record_and_commit_has_a_larger_fence_than_the_item_before() {
 #[test]
 fn a_release_frees_the_key_for_all_but_a_copy_of_itself() {
     let item = claim().write(None);
-    let release = Settlement {
-        id: item.id.clone(),
-        owner: ME,
-        settling: Settling::Release,
-    };
+    let release = Settlement::new(item.id.clone(), ME, Settling::Release);
     let released = release.write(Some(&item));
-    let other = Claim {
-        owner: OTHER,
-        ..claim()
+    let other = {
+        let mut changed = claim();
+        changed.owner = OTHER;
+        changed
     };
     assert!(other.finds_free(&released));
     assert!(!claim().finds_free(&released));

@@ -178,10 +178,11 @@ fn taken_over(bench: &Bench, status: Status) -> Consumer {
         .key(|order: &Order| order.id.clone())
         .handler(move |order: Order| {
             let mine = store.item(&order.id).unwrap();
-            store.inner.put(Item {
-                owner: Some(Owner::from_bits(1)),
-                status: status.clone(),
-                ..mine
+            store.inner.put({
+                let mut item = mine;
+                item.owner = Some(Owner::from_bits(1));
+                item.status = status.clone();
+                item
             });
             async {}
         });
@@ -225,15 +226,14 @@ async fn attempts_that_claim_nothing_have_not_overtaken_one_another() {
         .key(|order: &Order| order.id.clone())
         .mode(Mode::RecordAfter)
         .handler(move |order: Order| {
-            store.inner.put(Item {
-                id: item_id(&BusinessKey::new(&order.id).unwrap()),
-                status: Status::Completed,
-                lease_until: None,
-                expiration: Some(later),
-                fingerprint: None,
-                data: None,
-                owner: Some(Owner::from_bits(1)),
-                fence: None,
+            store.inner.put({
+                let mut item = Item::new(
+                    item_id(&BusinessKey::new(&order.id).unwrap()),
+                    Status::Completed,
+                );
+                item.expiration = Some(later);
+                item.owner = Some(Owner::from_bits(1));
+                item
             });
             async {}
         });
@@ -254,9 +254,10 @@ async fn a_status_that_nobody_knows_is_named_and_not_acknowledged() {
     let (consumer, seen) = noting(&bench);
     bench.invoke(&consumer, event([order("a")])).await;
     let item = bench.store.item("a").unwrap();
-    bench.store.inner.put(Item {
-        status: Status::Unknown("EXPIRED".to_owned()),
-        ..item
+    bench.store.inner.put({
+        let mut item = item;
+        item.status = Status::Unknown("EXPIRED".to_owned());
+        item
     });
     bench.log.take("sqs_once::record");
     assert_eq!(bench.invoke(&consumer, event([order("a")])).await, ["m-0"]);

@@ -69,15 +69,12 @@ fn setup() -> (Bench, Consumer, Seen) {
 /// Puts another worker's item in the place of whatever stands there.
 fn foreign(bench: &Bench, id: &str, status: Status, lease: Duration) {
     let key = sqs_once::BusinessKey::new(id).unwrap();
-    bench.store.inner.put(Item {
-        id: crate::support::item_id(&key),
-        status,
-        lease_until: Some(bench.clock.now() + lease),
-        expiration: Some(bench.clock.now() + 3600 * SECOND),
-        fingerprint: None,
-        data: None,
-        owner: Some(Owner::from_bits(7)),
-        fence: None,
+    bench.store.inner.put({
+        let mut item = Item::new(crate::support::item_id(&key), status);
+        item.lease_until = Some(bench.clock.now() + lease);
+        item.expiration = Some(bench.clock.now() + 3600 * SECOND);
+        item.owner = Some(Owner::from_bits(7));
+        item
     });
 }
 
@@ -380,15 +377,11 @@ async fn nothing_is_committed_when_another_worker_took_the_key_over_meanwhile() 
                 .mode(mode)
                 .handler(move |order: Order| {
                     let key = sqs_once::BusinessKey::new(&order.id).unwrap();
-                    store.inner.put(Item {
-                        id: crate::support::item_id(&key),
-                        status: status.clone(),
-                        lease_until: Some(clock.now() + 60 * SECOND),
-                        expiration: None,
-                        fingerprint: None,
-                        data: None,
-                        owner: Some(Owner::from_bits(7)),
-                        fence: None,
+                    store.inner.put({
+                        let mut item = Item::new(crate::support::item_id(&key), status.clone());
+                        item.lease_until = Some(clock.now() + 60 * SECOND);
+                        item.owner = Some(Owner::from_bits(7));
+                        item
                     });
                     async move { Writes::new().update(update(&order.id)) }
                 });

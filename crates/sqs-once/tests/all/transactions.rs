@@ -58,15 +58,12 @@ fn setup() -> (Bench, Database, Consumer, Seen) {
 /// Another worker's item, made without a transaction.
 fn foreign(bench: &Bench, id: &str, status: Status, lease: Duration) {
     let key = sqs_once::BusinessKey::new(id).unwrap();
-    bench.store.inner.put(Item {
-        id: crate::support::item_id(&key),
-        status,
-        lease_until: Some(bench.clock.now() + lease),
-        expiration: Some(bench.clock.now() + 3600 * SECOND),
-        fingerprint: None,
-        data: None,
-        owner: Some(Owner::from_bits(7)),
-        fence: None,
+    bench.store.inner.put({
+        let mut item = Item::new(crate::support::item_id(&key), status);
+        item.lease_until = Some(bench.clock.now() + lease);
+        item.expiration = Some(bench.clock.now() + 3600 * SECOND);
+        item.owner = Some(Owner::from_bits(7));
+        item
     });
 }
 
@@ -506,11 +503,12 @@ async fn the_handlers_fence_is_that_of_its_claim() {
     // A later claim's is larger than that of the claim before, whatever the clock says.
     let large = Some(Fence::from_stored(u64::MAX - 7));
     let lapsed = Some(Timestamp::default());
-    bench.store.inner.put(Item {
-        fence: large,
-        status: Status::InProgress,
-        lease_until: lapsed,
-        ..item
+    bench.store.inner.put({
+        let mut item = item;
+        item.fence = large;
+        item.status = Status::InProgress;
+        item.lease_until = lapsed;
+        item
     });
     bench.invoke(&consumer, event([order("a")])).await;
     assert_eq!(

@@ -111,19 +111,22 @@ fn item(attributes: HashMap<String, AttributeValue>) -> Item {
             .get(name)
             .map(|value| value.as_n().unwrap().parse().unwrap())
     };
-    Item {
-        id: ItemId::from_stored(text("id").unwrap()),
-        status: match text("status").unwrap().as_str() {
-            "INPROGRESS" => Status::InProgress,
-            "COMPLETED" => Status::Completed,
-            other => Status::Unknown(other.to_owned()),
-        },
-        lease_until: number("in_progress_expiration").map(Timestamp::from_millis),
-        expiration: number("expiration").map(Timestamp::from_secs),
-        fingerprint: text("validation").map(Fingerprint::from_stored),
-        data: text("data").map(Into::into),
-        owner: text("owner").map(|owner| Owner::from_stored(&owner).unwrap()),
-        fence: number("fence").map(Fence::from_stored),
+    {
+        let mut item = Item::new(
+            ItemId::from_stored(text("id").unwrap()),
+            match text("status").unwrap().as_str() {
+                "INPROGRESS" => Status::InProgress,
+                "COMPLETED" => Status::Completed,
+                other => Status::Unknown(other.to_owned()),
+            },
+        );
+        item.lease_until = number("in_progress_expiration").map(Timestamp::from_millis);
+        item.expiration = number("expiration").map(Timestamp::from_secs);
+        item.fingerprint = text("validation").map(Fingerprint::from_stored);
+        item.data = text("data").map(Into::into);
+        item.owner = text("owner").map(|owner| Owner::from_stored(&owner).unwrap());
+        item.fence = number("fence").map(Fence::from_stored);
+        item
     }
 }
 

@@ -68,21 +68,24 @@ fn item(json: &Value, names: &Names) -> Option<Item> {
         None => None,
         Some(owner) => Some(self::owner(owner)?),
     };
-    Some(Item {
-        id: ItemId::from_stored(text(names.id)??),
-        status: match text(names.status)?? {
-            "INPROGRESS" => Status::InProgress,
-            "COMPLETED" => Status::Completed,
-            other => Status::Unknown(other.to_owned()),
-        },
-        lease_until: number("in_progress_expiration")?.map(Timestamp::from_millis),
-        expiration: number(names.expiration)?.map(Timestamp::from_secs),
-        fingerprint: text("validation")?
+    Some({
+        let mut item = Item::new(
+            ItemId::from_stored(text(names.id)??),
+            match text(names.status)?? {
+                "INPROGRESS" => Status::InProgress,
+                "COMPLETED" => Status::Completed,
+                other => Status::Unknown(other.to_owned()),
+            },
+        );
+        item.lease_until = number("in_progress_expiration")?.map(Timestamp::from_millis);
+        item.expiration = number(names.expiration)?.map(Timestamp::from_secs);
+        item.fingerprint = text("validation")?
             .filter(|fingerprint| !fingerprint.is_empty())
-            .map(Fingerprint::from_stored),
-        data: text("data").flatten().map(Into::into),
-        owner,
-        fence: number("fence")?.map(Fence::from_stored),
+            .map(Fingerprint::from_stored);
+        item.data = text("data").flatten().map(Into::into);
+        item.owner = owner;
+        item.fence = number("fence")?.map(Fence::from_stored);
+        item
     })
 }
 

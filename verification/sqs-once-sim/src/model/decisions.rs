@@ -56,13 +56,14 @@ pub(super) fn claim(
     standing: Option<Item>,
 ) -> (Written, bool) {
     let existing = standing.map(decode);
-    let claim = store::Claim {
-        seen: match seen.unwrap_or(Saw::Current) {
+    let claim = {
+        let mut claim = as_claim(owner, now, lease);
+        claim.seen = match seen.unwrap_or(Saw::Current) {
             Saw::Nothing => store::Seen::Nothing,
             Saw::Current => store::Seen::Item(Some(Fence::from_stored(FENCE))),
             Saw::Stale => store::Seen::Item(Some(Fence::from_stored(FENCE - 1))),
-        },
-        ..as_claim(owner, now, lease)
+        };
+        claim
     };
     let admitted = match &existing {
         Some(item) if config.has(Mutant::ClaimOverCompletion) => {
@@ -74,9 +75,10 @@ pub(super) fn claim(
             claim.finds_free(&in_progress)
         }
         Some(item) if config.has(Mutant::ClaimOverOwnRelease) => {
-            let somebody = store::Claim {
-                owner: Owner::from_bits(0),
-                ..claim.clone()
+            let somebody = {
+                let mut changed = claim.clone();
+                changed.owner = Owner::from_bits(0);
+                changed
             };
             somebody.finds_free(item)
         }
@@ -144,25 +146,17 @@ pub(super) fn settle(
     standing: Option<Item>,
 ) -> Written {
     let existing = standing.map(decode);
-    let recording = |now| Recording {
-        now: at(now),
-        expiration: at(now) + RETENTION,
-        fingerprint: None,
-        data: None,
-    };
-    let settlement = Settlement {
-        id: id(),
-        owner: as_owner(owner),
-        settling: match ending {
-            Ending::Complete => Settling::Complete {
-                expiration: at(0) + RETENTION,
-                data: None,
-            },
+    let recording = |now| Recording::new(at(now), at(now) + RETENTION);
+    let settlement = Settlement::new(
+        id(),
+        as_owner(owner),
+        match ending {
+            Ending::Complete => Settling::complete(at(0) + RETENTION, None),
             Ending::Release => Settling::Release,
             Ending::Record(now) => Settling::Record(recording(now)),
             Ending::Commit(now) => Settling::Commit(recording(now)),
         },
-    };
+    );
     let unconditional = config.has(Mutant::Unconditional);
     let anyone = match ending {
         Ending::Complete => unconditional || config.has(Mutant::CompleteByAnyone),
@@ -239,15 +233,13 @@ fn is_completed_by(item: &store::Item, owner: Delivery) -> bool {
 }
 
 fn as_claim(owner: Delivery, now: i8, lease: i8) -> store::Claim {
-    store::Claim {
-        id: id(),
-        owner: as_owner(owner),
-        now: at(now),
-        lease_until: at(lease),
-        expiration: at(now) + RETENTION,
-        fingerprint: None,
-        seen: store::Seen::Nothing,
-    }
+    store::Claim::new(
+        id(),
+        as_owner(owner),
+        at(now),
+        at(lease),
+        at(now) + RETENTION,
+    )
 }
 
 fn as_owner(delivery: Delivery) -> Owner {
@@ -271,19 +263,18 @@ fn ticks(at: Timestamp) -> Option<i8> {
 }
 
 fn decode(item: Item) -> store::Item {
-    store::Item {
-        id: id(),
-        status: match item.completed {
+    let mut new = store::Item::new(
+        id(),
+        match item.completed {
             true => Status::Completed,
             false => Status::InProgress,
         },
-        lease_until: Some(item.lease.map_or(Timestamp::default(), at)),
-        expiration: Some(at(0) + RETENTION),
-        fingerprint: None,
-        data: None,
-        owner: Some(as_owner(item.owner)),
-        fence: Some(Fence::from_stored(FENCE)),
-    }
+    );
+    new.lease_until = Some(item.lease.map_or(Timestamp::default(), at));
+    new.expiration = Some(at(0) + RETENTION);
+    new.owner = Some(as_owner(item.owner));
+    new.fence = Some(Fence::from_stored(FENCE));
+    new
 }
 
 /// The item's owner is the one who wrote, or who stood there.

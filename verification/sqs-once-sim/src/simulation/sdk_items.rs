@@ -15,19 +15,22 @@ pub(super) fn item(tables: &Tables, id: &ItemId) -> Option<Item> {
         _ => None,
     };
     let number = |name: &str| number(attributes, name);
-    Some(Item {
-        id: id.clone(),
-        status: match text("status")? {
-            "INPROGRESS" => Status::InProgress,
-            "COMPLETED" => Status::Completed,
-            other => Status::Unknown(other.to_owned()),
-        },
-        lease_until: number("in_progress_expiration").map(Timestamp::from_millis),
-        expiration: number("expiration").map(Timestamp::from_secs),
-        fingerprint: text("validation").map(Fingerprint::from_stored),
-        data: text("data").map(Into::into),
-        owner: text("owner").and_then(|owner| Owner::from_stored(owner).ok()),
-        fence: number("fence").map(Fence::from_stored),
+    Some({
+        let mut item = Item::new(
+            id.clone(),
+            match text("status")? {
+                "INPROGRESS" => Status::InProgress,
+                "COMPLETED" => Status::Completed,
+                other => Status::Unknown(other.to_owned()),
+            },
+        );
+        item.lease_until = number("in_progress_expiration").map(Timestamp::from_millis);
+        item.expiration = number("expiration").map(Timestamp::from_secs);
+        item.fingerprint = text("validation").map(Fingerprint::from_stored);
+        item.data = text("data").map(Into::into);
+        item.owner = text("owner").and_then(|owner| Owner::from_stored(owner).ok());
+        item.fence = number("fence").map(Fence::from_stored);
+        item
     })
 }
 

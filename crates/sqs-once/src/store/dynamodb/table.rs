@@ -78,32 +78,30 @@ impl Table {
             })
         };
         let owner = |value: &AttributeValue| Owner::from_stored(value.as_s().ok()?).ok();
-        Ok(Item {
-            id: self
-                .stored_id(attributes)
-                .ok_or_else(|| bad(self.id_name()))?,
-            status: match text(&names.status)?.ok_or_else(|| bad(&names.status))? {
-                status if status == IN_PROGRESS => Status::InProgress,
-                status if status == COMPLETED => Status::Completed,
-                status => Status::Unknown(status),
-            },
-            lease_until: number(&names.lease)?.map(Timestamp::from_millis),
-            expiration: optional(attributes, &names.expiration, |value| {
-                rounded_up(value.as_n().ok()?)
-            })?
-            .map(Timestamp::from_secs),
-            fingerprint: text(&names.fingerprint)?
-                // Powertools writes an empty one when it validates no payload.
-                .filter(|fingerprint| !fingerprint.is_empty())
-                .map(Fingerprint::from_stored),
-            // Powertools for TypeScript records a document, which is nothing that this library wrote.
-            data: attributes
-                .get(&names.data)
-                .and_then(|value| value.as_s().ok())
-                .map(|data| data.as_str().into()),
-            owner: optional(attributes, &names.owner, owner)?,
-            fence: number(&names.fence)?.map(Fence::from_stored),
-        })
+        let id = self.stored_id(attributes);
+        let status = match text(&names.status)?.ok_or_else(|| bad(&names.status))? {
+            status if status == IN_PROGRESS => Status::InProgress,
+            status if status == COMPLETED => Status::Completed,
+            status => Status::Unknown(status),
+        };
+        let mut item = Item::new(id.ok_or_else(|| bad(self.id_name()))?, status);
+        item.lease_until = number(&names.lease)?.map(Timestamp::from_millis);
+        item.expiration = optional(attributes, &names.expiration, |value| {
+            rounded_up(value.as_n().ok()?)
+        })?
+        .map(Timestamp::from_secs);
+        item.fingerprint = text(&names.fingerprint)?
+            // Powertools writes an empty one when it validates no payload.
+            .filter(|fingerprint| !fingerprint.is_empty())
+            .map(Fingerprint::from_stored);
+        // Powertools for TypeScript records a document, which is nothing that this library wrote.
+        item.data = attributes
+            .get(&names.data)
+            .and_then(|value| value.as_s().ok())
+            .map(|data| data.as_str().into());
+        item.owner = optional(attributes, &names.owner, owner)?;
+        item.fence = number(&names.fence)?.map(Fence::from_stored);
+        Ok(item)
     }
 }
 

@@ -7,7 +7,7 @@ use crate::support::process::this_program;
 use serde_json::{Value, json};
 use sqs_once::hook::RecordEnd;
 use sqs_once::policy::{Cache, InProgress, Mode, PayloadMismatch};
-use sqs_once::store::{Item, Status, StoreErrorKind};
+use sqs_once::store::{Status, StoreErrorKind};
 use sqs_once::telemetry::Outcome;
 use sqs_once::testing::{Bench, Event, Operation, Record};
 use sqs_once::time::{Clock, Timestamp};
@@ -312,9 +312,10 @@ async fn an_unknown_status_fails_its_record_with_an_error_that_names_it() {
     let (bench, effects) = bench();
     bench.another_worker_completes("a").await;
     let item = bench.item("a").await.unwrap();
-    bench.store().memory().put(Item {
-        status: Status::Unknown("PAUSED".to_owned()),
-        ..item
+    bench.store().memory().put({
+        let mut item = item;
+        item.status = Status::Unknown("PAUSED".to_owned());
+        item
     });
     bench
         .run(Event::new([&order("a"), &order("b")]))

@@ -18,15 +18,13 @@ use crate::support::item_id;
 pub(crate) fn foreign(world: &World, status: Status) {
     let key = sqs_once::BusinessKey::new("canary-key-a").unwrap();
     let now = world.clock.now();
-    world.store.inner.put(Item {
-        id: item_id(&key),
-        status,
-        lease_until: Some(now + Duration::from_secs(600)),
-        expiration: Some(now + Duration::from_secs(600)),
-        fingerprint: None,
-        data: Some("canary-data".into()),
-        owner: Some(Owner::from_bits(7)),
-        fence: None,
+    world.store.inner.put({
+        let mut item = Item::new(item_id(&key), status);
+        item.lease_until = Some(now + Duration::from_secs(600));
+        item.expiration = Some(now + Duration::from_secs(600));
+        item.data = Some("canary-data".into());
+        item.owner = Some(Owner::from_bits(7));
+        item
     });
 }
 

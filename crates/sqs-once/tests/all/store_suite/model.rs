@@ -173,68 +173,63 @@ impl History {
     fn claim(&self, (key, claim): (u8, ClaimOf), reference: &Reference) -> Claim {
         let (id, now) = (self.id(key), at(claim.now));
         let standing = reference.0.get(&id);
-        Claim {
-            seen: match claim.seen {
-                SeenOf::Nothing => Seen::Nothing,
-                SeenOf::It => standing.map_or(Seen::Nothing, |item| Seen::Item(item.fence)),
-                SeenOf::Another(fence) => Seen::Item(fence.map(Fence::from_stored)),
-            },
+        let mut new = Claim::new(
             id,
-            owner: owner(claim.owner),
+            owner(claim.owner),
             now,
-            lease_until: now + Duration::from_millis(claim.lease),
-            expiration: now + Duration::from_millis(claim.retention),
-            fingerprint: claim.fingerprint.map(fingerprint),
-        }
+            now + Duration::from_millis(claim.lease),
+            now + Duration::from_millis(claim.retention),
+        );
+        new.seen = match claim.seen {
+            SeenOf::Nothing => Seen::Nothing,
+            SeenOf::It => standing.map_or(Seen::Nothing, |item| Seen::Item(item.fence)),
+            SeenOf::Another(fence) => Seen::Item(fence.map(Fence::from_stored)),
+        };
+        new.fingerprint = claim.fingerprint.map(fingerprint);
+        new
     }
 
     fn settlement(&self, (key, settlement): (u8, SettlementOf)) -> Settlement {
         let (by, settling) = match settlement {
             SettlementOf::Complete(by, expiration, data) => (
                 by,
-                Settling::Complete {
-                    expiration: at(expiration),
-                    data: data.map(|data| format!("data {data}").into()),
-                },
+                Settling::complete(
+                    at(expiration),
+                    data.map(|data| format!("data {data}").into()),
+                ),
             ),
             SettlementOf::Release(by) => (by, Settling::Release),
             SettlementOf::Record(one) => (one.owner, Settling::Record(recorded(&one))),
             SettlementOf::Commit(one) => (one.owner, Settling::Commit(recorded(&one))),
         };
-        Settlement {
-            id: self.id(key),
-            owner: owner(by),
-            settling,
-        }
+        Settlement::new(self.id(key), owner(by), settling)
     }
 
     fn item(&self, key: u8, item: ItemOf) -> Item {
-        Item {
-            id: self.id(key),
-            status: match item.status {
+        let mut new = Item::new(
+            self.id(key),
+            match item.status {
                 0 => Status::InProgress,
                 1 => Status::Completed,
                 _ => Status::Unknown("PAUSED".to_owned()),
             },
-            lease_until: item.lease.map(at),
-            expiration: item
-                .expiration
-                .map(|secs| Timestamp::from_secs(at(secs).as_secs())),
-            fingerprint: item.fingerprint.map(fingerprint),
-            data: None,
-            owner: item.owner.map(owner),
-            fence: item.fence.map(Fence::from_stored),
-        }
+        );
+        new.lease_until = item.lease.map(at);
+        new.expiration = item
+            .expiration
+            .map(|secs| Timestamp::from_secs(at(secs).as_secs()));
+        new.fingerprint = item.fingerprint.map(fingerprint);
+        new.owner = item.owner.map(owner);
+        new.fence = item.fence.map(Fence::from_stored);
+        new
     }
 }
 
 fn recorded(one: &RecordingOf) -> Recording {
-    Recording {
-        now: at(one.now),
-        expiration: at(one.now + one.retention),
-        fingerprint: one.fingerprint.map(fingerprint),
-        data: one.data.map(|data| format!("data {data}").into()),
-    }
+    let mut recording = Recording::new(at(one.now), at(one.now + one.retention));
+    recording.fingerprint = one.fingerprint.map(fingerprint);
+    recording.data = one.data.map(|data| format!("data {data}").into());
+    recording
 }
 
 fn at(millis: u64) -> Timestamp {

@@ -429,7 +429,13 @@ async fn a_store_that_writes_settlements_wrongly_is_found_out() {
     )
     .await;
     leaving(
-        |_, _, item| Some(Item { data: None, ..item }),
+        |_, _, item| {
+            Some({
+                let mut item = item;
+                item.data = None;
+                item
+            })
+        },
         "up to the last second of its expiration",
     )
     .await;
@@ -441,16 +447,21 @@ async fn a_store_that_writes_settlements_wrongly_is_found_out() {
                 }
                 _ => item.expiration,
             };
-            Some(Item { expiration, ..item })
+            Some({
+                let mut item = item;
+                item.expiration = expiration;
+                item
+            })
         },
         "expires within a second",
     )
     .await;
     leaving(
         |settlement, existing, item| match settlement.settling {
-            Settling::Record(_) => Some(Item {
-                fence: existing.map_or(item.fence, |existing| existing.fence),
-                ..item
+            Settling::Record(_) => Some({
+                let mut item = item;
+                item.fence = existing.map_or(item.fence, |existing| existing.fence);
+                item
             }),
             _ => Some(item),
         },
@@ -459,11 +470,12 @@ async fn a_store_that_writes_settlements_wrongly_is_found_out() {
     .await;
     leaving(
         |settlement, existing, item| match settlement.settling {
-            Settling::Record(_) => Some(Item {
-                data: existing
+            Settling::Record(_) => Some({
+                let mut item = item;
+                item.data = existing
                     .and_then(|existing| existing.data.clone())
-                    .or(item.data),
-                ..item
+                    .or(item.data);
+                item
             }),
             _ => Some(item),
         },

@@ -13,8 +13,8 @@ use sqs_once::conformance::Fixture;
 use sqs_once::key::{Fingerprint, ItemId};
 use sqs_once::store::TableLayout;
 use sqs_once::store::{
-    Claim, DynamoDbStore, Fence, Item, MemoryStore, Owner, Recording, Seen, Settlement, Settling,
-    Status, Store,
+    Claim, DynamoDbStore, Fence, Item, MemoryStore, Owner, Recording, Settlement, Settling, Status,
+    Store,
 };
 use sqs_once::time::Timestamp;
 use sqs_once_local::{KeyAttribute, LocalDynamoDb, TableDescription};
@@ -272,19 +272,22 @@ fn item(mut attributes: Attributes) -> Item {
         None => None,
         other => panic!("`{name}` is not a number: {other:?}"),
     };
-    let item = Item {
-        id: ItemId::from_stored(id),
-        status: match status.as_str() {
-            "INPROGRESS" => Status::InProgress,
-            "COMPLETED" => Status::Completed,
-            _ => Status::Unknown(status),
-        },
-        lease_until: number("in_progress_expiration").map(Timestamp::from_millis),
-        expiration: number("expiration").map(Timestamp::from_secs),
-        fingerprint: fingerprint.map(Fingerprint::from_stored),
-        data: data.map(Into::into),
-        owner: owner.map(|owner| Owner::from_stored(&owner).unwrap()),
-        fence: number("fence").map(Fence::from_stored),
+    let item = {
+        let mut item = Item::new(
+            ItemId::from_stored(id),
+            match status.as_str() {
+                "INPROGRESS" => Status::InProgress,
+                "COMPLETED" => Status::Completed,
+                _ => Status::Unknown(status),
+            },
+        );
+        item.lease_until = number("in_progress_expiration").map(Timestamp::from_millis);
+        item.expiration = number("expiration").map(Timestamp::from_secs);
+        item.fingerprint = fingerprint.map(Fingerprint::from_stored);
+        item.data = data.map(Into::into);
+        item.owner = owner.map(|owner| Owner::from_stored(&owner).unwrap());
+        item.fence = number("fence").map(Fence::from_stored);
+        item
     };
     assert!(
         attributes.is_empty(),
@@ -299,15 +302,13 @@ pub(crate) fn new_claims(count: usize) -> Vec<Claim> {
     (0..count)
         .map(|_| {
             let n = NEXT.fetch_add(1, Ordering::Relaxed);
-            Claim {
-                id: ItemId::from_stored(format!("tests#{n:064x}")),
-                owner: Owner::from_bits(n.into()),
-                now: NOW,
-                lease_until: NOW + Duration::from_secs(60),
-                expiration: NOW + Duration::from_secs(3600),
-                fingerprint: None,
-                seen: Seen::Nothing,
-            }
+            Claim::new(
+                ItemId::from_stored(format!("tests#{n:064x}")),
+                Owner::from_bits(n.into()),
+                NOW,
+                NOW + Duration::from_secs(60),
+                NOW + Duration::from_secs(3600),
+            )
         })
         .collect()
 }
@@ -317,9 +318,10 @@ pub(crate) fn rivals(claims: &[Claim]) -> Vec<Claim> {
     new_claims(claims.len())
         .into_iter()
         .zip(claims)
-        .map(|(rival, claim)| Claim {
-            id: claim.id.clone(),
-            ..rival
+        .map(|(rival, claim)| {
+            let mut changed = rival;
+            changed.id = claim.id.clone();
+            changed
         })
         .collect()
 }
@@ -327,11 +329,7 @@ pub(crate) fn rivals(claims: &[Claim]) -> Vec<Claim> {
 pub(crate) fn settlements(claims: &[Claim], settling: &Settling) -> Vec<Settlement> {
     claims
         .iter()
-        .map(|claim| Settlement {
-            id: claim.id.clone(),
-            owner: claim.owner,
-            settling: settling.clone(),
-        })
+        .map(|claim| Settlement::new(claim.id.clone(), claim.owner, settling.clone()))
         .collect()
 }
 
@@ -340,10 +338,7 @@ pub(crate) fn ids(claims: &[Claim]) -> Vec<ItemId> {
 }
 
 pub(crate) fn completion() -> Settling {
-    Settling::Complete {
-        expiration: NOW + Duration::from_secs(3600),
-        data: None,
-    }
+    Settling::complete(NOW + Duration::from_secs(3600), None)
 }
 
 pub(crate) fn recording() -> Settling {
@@ -355,10 +350,5 @@ pub(crate) fn commit() -> Settling {
 }
 
 fn recorded() -> Recording {
-    Recording {
-        now: NOW,
-        expiration: NOW + Duration::from_secs(3600),
-        fingerprint: None,
-        data: None,
-    }
+    Recording::new(NOW, NOW + Duration::from_secs(3600))
 }

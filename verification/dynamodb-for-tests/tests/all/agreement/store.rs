@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use sqs_once::Writes;
 use sqs_once::idempotency;
 use sqs_once::key::{Fingerprint, ItemId};
-use sqs_once::store::{Claim, DynamoDbStore, Owner, Recording, Seen, Settlement, Settling, Store};
+use sqs_once::store::{Claim, DynamoDbStore, Owner, Recording, Settlement, Settling, Store};
 use sqs_once::time::Timestamp;
 
 use super::requests::KEYS;
@@ -48,14 +48,10 @@ fn claims() -> impl Strategy<Value = Vec<Claim>> {
     let claim = (owner(), time(), time(), time(), fingerprint());
     btree_map(0..KEYS, claim, 1..=usize::from(KEYS)).prop_map(|claims| {
         let claims = claims.into_iter().map(
-            |(key, (owner, now, lease_until, expiration, fingerprint))| Claim {
-                id: id(key),
-                owner,
-                now,
-                lease_until,
-                expiration,
-                fingerprint,
-                seen: Seen::Nothing,
+            |(key, (owner, now, lease_until, expiration, fingerprint))| {
+                let mut claim = Claim::new(id(key), owner, now, lease_until, expiration);
+                claim.fingerprint = fingerprint;
+                claim
             },
         );
         claims.collect()
@@ -69,16 +65,14 @@ fn data() -> impl Strategy<Value = Option<std::sync::Arc<str>>> {
 fn settling() -> impl Strategy<Value = Settling> {
     let recording = || {
         (time(), time(), fingerprint(), data()).prop_map(|(now, expiration, fingerprint, data)| {
-            Recording {
-                now,
-                expiration,
-                fingerprint,
-                data,
-            }
+            let mut recording = Recording::new(now, expiration);
+            recording.fingerprint = fingerprint;
+            recording.data = data;
+            recording
         })
     };
     prop_oneof![
-        (time(), data()).prop_map(|(expiration, data)| Settling::Complete { expiration, data }),
+        (time(), data()).prop_map(|(expiration, data)| Settling::complete(expiration, data)),
         Just(Settling::Release),
         recording().prop_map(Settling::Record),
         recording().prop_map(Settling::Commit),
@@ -89,11 +83,7 @@ fn settlements() -> impl Strategy<Value = Vec<Settlement>> {
     btree_map(0..KEYS, (owner(), settling()), 1..=usize::from(KEYS)).prop_map(|settlements| {
         let settlements = settlements
             .into_iter()
-            .map(|(key, (owner, settling))| Settlement {
-                id: id(key),
-                owner,
-                settling,
-            });
+            .map(|(key, (owner, settling))| Settlement::new(id(key), owner, settling));
         settlements.collect()
     })
 }

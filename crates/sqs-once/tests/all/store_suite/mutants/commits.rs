@@ -1,6 +1,6 @@
 //! Stores that commit wrongly.
 
-use sqs_once::store::{Fence, Item, Settling, Status};
+use sqs_once::store::{Fence, Settling, Status};
 use sqs_once::time::Timestamp;
 
 use super::{leaving, settling};
@@ -122,9 +122,10 @@ async fn a_store_that_admits_the_wrong_commits_is_found_out() {
 async fn a_store_that_writes_commits_wrongly_is_found_out() {
     leaving(
         |settlement, existing, item| match (&settlement.settling, existing) {
-            (Settling::Commit(_), Some(existing)) => Some(Item {
-                fence: existing.fence,
-                ..item
+            (Settling::Commit(_), Some(existing)) => Some({
+                let mut item = item;
+                item.fence = existing.fence;
+                item
             }),
             _ => Some(item),
         },
@@ -133,9 +134,10 @@ async fn a_store_that_writes_commits_wrongly_is_found_out() {
     .await;
     leaving(
         |settlement, existing, item| match (&settlement.settling, existing) {
-            (Settling::Commit(_), Some(existing)) => Some(Item {
-                data: item.data.or(existing.data.clone()),
-                ..item
+            (Settling::Commit(_), Some(existing)) => Some({
+                let mut item = item;
+                item.data = item.data.or(existing.data.clone());
+                item
             }),
             _ => Some(item),
         },
@@ -144,9 +146,10 @@ async fn a_store_that_writes_commits_wrongly_is_found_out() {
     .await;
     leaving(
         |settlement, existing, item| match (&settlement.settling, existing) {
-            (Settling::Commit(_), Some(existing)) => Some(Item {
-                fingerprint: item.fingerprint.or(existing.fingerprint.clone()),
-                ..item
+            (Settling::Commit(_), Some(existing)) => Some({
+                let mut item = item;
+                item.fingerprint = item.fingerprint.or(existing.fingerprint.clone());
+                item
             }),
             _ => Some(item),
         },
@@ -156,9 +159,10 @@ async fn a_store_that_writes_commits_wrongly_is_found_out() {
     // Whose it is tells a lost answer from a duplicate.
     leaving(
         |settlement, existing, item| match (&settlement.settling, existing) {
-            (Settling::Commit(_), None) => Some(Item {
-                owner: None,
-                ..item
+            (Settling::Commit(_), None) => Some({
+                let mut item = item;
+                item.owner = None;
+                item
             }),
             _ => Some(item),
         },
