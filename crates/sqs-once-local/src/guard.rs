@@ -160,7 +160,7 @@ impl IntoResponse for Refused {
         let said = json!({"__type": "AccessDeniedException", "message": self.0}).to_string();
         let headers = [
             (header::CONTENT_TYPE, "application/json"),
-            // A refused client gets no connection that an admitted one could use.
+            // Closing frees the slot for a client that the guard admits.
             (header::CONNECTION, "close"),
         ];
         (StatusCode::FORBIDDEN, headers, said).into_response()
