@@ -245,7 +245,7 @@ impl Kept {
         }
     }
 
-    /// Removes an invocation's reference from one message, and the invocation after its last reference.
+    /// Drops one message's reference to an invocation. Removes the invocation with its last reference.
     fn release(&mut self, number: u64) {
         let Some(invocation) = self.invocations.get_mut(&number) else {
             return;
@@ -259,8 +259,8 @@ impl Kept {
         }
     }
 
-    /// Returns the messages that changed and the numbers of those that were forgotten after `since`. Returns `None` if
-    /// the list of forgotten messages no longer reaches back that far.
+    /// Returns the messages that changed after `since`, and the numbers of the messages that were forgotten after it.
+    /// Returns `None` if the list of forgotten messages no longer reaches back that far.
     pub(super) fn changed(&self, since: u64) -> Option<(Vec<&Message>, Vec<u64>)> {
         if since < self.removed_since {
             return None;

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 use tokio::sync::watch;
 
-/// What has happened so far to the messages of one queue and to the function. Its memory is bounded.
+/// Records events of the messages of one queue and of the function, in bounded memory.
 ///
 /// ```
 /// use sqs_once_local::{Limits, NewMessage, QueueSettings, Queues, Story};
