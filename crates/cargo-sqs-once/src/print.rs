@@ -45,7 +45,7 @@ fn log_text(line: &str) -> Option<String> {
         fields.get("message")?.as_str()?
     );
     for (name, value) in &fields {
-        // Fields that say when, and in which invocation, a line was logged do not matter here.
+        // The time and the invocation of a log line do not matter here.
         let is_shown = match &**name {
             "level" | "message" | "timestamp" | "target" => false,
             "service" | "function_request_id" | "xray_trace_id" | "cold_start" => false,
@@ -299,7 +299,7 @@ fn to_stderr(text: &str) {
     bytes_to_stderr(text.as_bytes());
 }
 
-/// Writes to standard error. Ignores errors, since there is no other place to report them.
+/// Writes to standard error. Ignores errors, because it can't report them elsewhere.
 pub(crate) fn bytes_to_stderr(bytes: &[u8]) {
     let _ = io::stderr().lock().write_all(bytes);
 }

@@ -107,7 +107,7 @@ enum StateArg {
     Failed,
     /// The effect is done
     Completed,
-    /// The table has another kind of item under the key
+    /// The table has an item under the key that no consumer writes
     Unreadable,
 }
 

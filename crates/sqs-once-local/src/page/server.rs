@@ -28,8 +28,8 @@ const LARGEST_REQUEST: usize = 8 * 1024 * 1024;
 
 /// Serves a [`Story`] as a web page on 127.0.0.1 and updates it live.
 ///
-/// If it gets a [`LocalSqs`], the page has buttons to send a message, to deliver one twice, and to move the messages in the
-/// dead-letter queue back.
+/// If it gets a [`LocalSqs`], the page has buttons to send a message, to deliver one twice, and to move the messages in
+/// the dead-letter queue back.
 ///
 /// The page is for browsers on this machine. It refuses requests for another host name than `localhost` or a loopback
 /// address, and requests from other sites. A request that changes anything must contain the token from the page. The

@@ -13,8 +13,8 @@ use std::time::SystemTime;
 /// Polls a queue for a function, with `ReportBatchItemFailures`.
 ///
 /// If Lambda can read the answer, the mapping deletes every message of the batch that the answer does not report. A
-/// reported message stays invisible until its visibility timeout ends. So does the whole batch if there is no answer,
-/// or none that Lambda can read.
+/// reported message stays invisible until its visibility timeout ends. So does the whole batch if the answer is
+/// missing or Lambda can't read it.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
