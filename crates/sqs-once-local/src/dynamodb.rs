@@ -56,7 +56,7 @@ impl LocalDynamoDb {
         let name = path
             .to_str()
             .ok_or_else(|| open_error("the path is not UTF-8".into()))?;
-        // SQLite creates its other files with the mode of this one.
+        // SQLite creates its other files with the same mode.
         private(path).map_err(|source| open_error(Box::new(source)))?;
         let database = Database::new(name).map_err(|source| open_error(Box::new(source)))?;
         Self::serve(database, Some(lock)).await

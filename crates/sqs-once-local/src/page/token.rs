@@ -1,4 +1,4 @@
-//! The token that shows that a request which changes something comes from a page of this server.
+//! The token by which the server recognises requests from its own page.
 
 use axum::http::HeaderMap;
 use uuid::Uuid;

@@ -138,8 +138,8 @@ impl Queues {
     /// Receives up to `most` messages and hides them for the queue's visibility timeout. Messages that have been
     /// received as often as the redrive policy allows move to the dead-letter queue instead.
     ///
-    /// A standard queue returns messages in the order in which they became visible. A FIFO queue returns them in the
-    /// order in which they were sent, and none of a message group that has a message in flight.
+    /// A standard queue returns messages in the order in which they became visible. A FIFO queue returns them in the order
+    /// in which they were sent. It skips a message group that has a message in flight.
     ///
     /// # Errors
     /// [`QueueError::NoQueue`].
