@@ -1,8 +1,8 @@
 //! The only way to listen in this crate: on loopback, with a guard against web pages.
 //!
 //! A browser lets every web page send requests to this machine. Three headers distinguish such a request from a
-//! program's, and a page can set none of them: the host name that the browser used (`Host`), the page's origin
-//! (`Origin`), and the relation between the page and the server (`Sec-Fetch-Site`).
+//! program's, and a page can set none of them. `Host` is the host name that the browser used, and `Origin` is the page's
+//! origin. `Sec-Fetch-Site` is the relation between the page and the server.
 
 use axum::Router;
 use axum::body::Body;

@@ -3,7 +3,7 @@
 /// A queue's name has the lowest limit of all AWS names: 80 with `.fifo`. 60 leaves room for a stage.
 const LONGEST: usize = 60;
 
-/// Names that cargo or Windows refuses as a package, a binary or a folder, the name that cargo-lambda gives to every
+/// Names that cargo or Windows refuses as a package, a binary or a folder. Also the name that cargo-lambda gives to every
 /// binary, and the names of the project's dependencies.
 const TAKEN: &str = "
     alloc aux aws-lambda-events bootstrap build con core deps examples incremental lambda-runtime nul prn proc-macro

@@ -97,8 +97,8 @@ impl Queues {
         self.queue_mut(name)
     }
 
-    /// Sends a message and returns its id. If a FIFO queue has accepted a message with the same deduplication id within
-    /// five minutes, it returns that message's id and does not store the new one.
+    /// Sends a message and returns its id. A FIFO queue does not store a message whose deduplication id it has accepted
+    /// within five minutes. It returns the earlier message's id instead.
     ///
     /// # Errors
     /// [`QueueError::NoQueue`], and [`QueueError::Fifo`] or [`QueueError::NoDeduplication`] for a message that a FIFO
