@@ -65,13 +65,13 @@ impl Show {
 
     /// Sets the poller to stop if the reader closes standard output.
     pub(crate) fn controls(&self, controls: PollerControls) {
-        // The thread has ended after `end`.
+        // Fails only if the thread has panicked.
         let _ = self.sender.send(Told::Controls(controls));
     }
 
     /// Waits until all events so far are shown.
     pub(crate) fn end(self) -> Shown {
-        // The thread has ended after `end`.
+        // Fails only if the thread has panicked.
         let _ = self.sender.send(Told::End);
         self.thread.join().unwrap_or_default()
     }

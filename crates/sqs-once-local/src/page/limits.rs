@@ -4,8 +4,8 @@ use std::num::NonZeroUsize;
 
 /// How much a [`Story`](super::Story) keeps.
 ///
-/// Beyond a limit, the story forgets the oldest finished message. If none is finished, it forgets the oldest message
-/// that is not a dead letter. It counts the forgotten messages.
+/// Beyond a limit, the story forgets the oldest finished message. If none is finished, it forgets the oldest message, and
+/// dead letters last. It counts the forgotten messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// The most messages. 25,000 by default.

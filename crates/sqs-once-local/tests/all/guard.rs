@@ -95,8 +95,8 @@ impl All {
 }
 
 impl Listener {
-    /// Returns the status for a request with this host name and these headers. Checks that the answer allows web pages
-    /// nothing.
+    /// Returns the status for a request with this host name and these headers. Checks that the answer has no header that
+    /// allows web pages to read it.
     async fn ask(&self, method: &str, host: &str, headers: &str) -> u16 {
         let headers = format!("{}{headers}", self.headers);
         let asked = http_as(host, self.address, method, self.path, &headers, self.body);
