@@ -11,7 +11,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The whole life of a Lambda function that consumes SQS: make it, run it, examine it, operate it
+/// Create, run, check and operate a Lambda function that consumes SQS
 #[derive(Parser)]
 #[command(name = "cargo-sqs-once", bin_name = "cargo sqs-once", version)]
 pub(crate) struct Cli {
@@ -32,32 +32,31 @@ pub(crate) enum Command {
     Man(ManArgs),
 }
 
-/// Send one event to the function and show what becomes of its records
+/// Send one event to the function and show the outcome of each record
 ///
-/// Builds the function, runs the unmodified binary against a local Lambda Runtime API and an
-/// embedded DynamoDB that remembers earlier runs, and sends it the event. The function's response
-/// goes to standard output, everything else to standard error.
+/// Builds the function and runs the unmodified binary against a local Lambda Runtime API. An embedded DynamoDB
+/// remembers earlier runs. Writes the function's response to standard output, and everything else to standard error.
 ///
-/// Fails if the function crashes, hangs, or answers with an error or with something that Lambda
-/// would not accept. Failed records are a valid answer.
+/// Fails if the function crashes, hangs, or answers with an error or with a response that Lambda would not accept.
+/// Failed records are a valid response.
 #[derive(Args)]
 pub(crate) struct InvokeArgs {
     /// An SQS event, one SQS message, a bare body, or JSON Lines of bodies; `-` is standard input
     pub(crate) event: PathBuf,
 
-    /// The function's binary [default: the one template.yaml names, or the workspace's only one]
+    /// The function's binary [default: the one that template.yaml names, or the workspace's only one]
     #[arg(long, value_name = "NAME")]
     pub(crate) function: Option<String>,
 
-    /// Build and run the optimised binary, with the features of its package alone
+    /// Build and run the optimised binary, with the features of its own package only
     #[arg(long)]
     pub(crate) release: bool,
 
-    /// Forget earlier runs: start with an empty database
+    /// Forget earlier runs and start with an empty database
     #[arg(long)]
     pub(crate) reset: bool,
 
-    /// Write the table to standard error as JSON, and nothing else
+    /// Write only the table to standard error, as JSON
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -65,15 +64,15 @@ pub(crate) struct InvokeArgs {
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub(crate) timeout: Option<Duration>,
 
-    /// The SAM template that describes table and function [default: template.yaml, if there is one]
+    /// The SAM template that describes table and function [default: template.yaml, if it exists]
     #[arg(long, value_name = "FILE")]
     pub(crate) template: Option<PathBuf>,
 }
 
-/// Delete what has expired from the table of a PostgreSQL database
+/// Delete expired rows from the table of a PostgreSQL database
 ///
-/// Deletes the rows of `processed_events` that expired a day ago or earlier, in small batches that each commit on their
-/// own, until none is left. Rows with a live lease, and rows that somebody is writing, stay. It can be interrupted and
+/// Deletes the rows of `processed_events` that expired at least a day ago, in small batches that commit separately,
+/// until none is left. Keeps rows with a live lease and rows that another session is writing. It can be interrupted and
 /// run again at any time, while functions use the table.
 ///
 /// The role needs SELECT, UPDATE and DELETE on the table.
@@ -81,15 +80,15 @@ pub(crate) struct InvokeArgs {
 pub(crate) struct DeleteExpiredArgs {
     /// The database, such as postgresql://USER@HOST/DATABASE [default: SQS_ONCE_POSTGRES_URL, or else DATABASE_URL]
     ///
-    /// Others on this machine can read it, as they can every argument: a password is better kept in the variable.
+    /// Other users of this machine can read command-line arguments. Keep a password in the variable instead.
     #[arg(long, value_name = "URL")]
     pub(crate) database: Option<String>,
 
-    /// The schema that has the table [default: the first of the connection's search_path that has it]
+    /// The schema of the table [default: the first in the connection's search_path that has it]
     #[arg(long, value_name = "NAME")]
     pub(crate) schema: Option<String>,
 
-    /// How many rows to delete at once
+    /// The number of rows to delete at once
     #[arg(long, value_name = "ROWS", default_value = "1000")]
     pub(crate) batch: NonZeroU32,
 }

@@ -1,10 +1,10 @@
-//! The question before something is changed that can't be changed back.
+//! Asks for confirmation before a change that can't be undone.
 
 use crate::print;
 use std::io::{self, IsTerminal};
 use tokio::sync::oneshot;
 
-/// Why nothing is done.
+/// Why the command changes nothing.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotConfirmed {
     #[error("there is no terminal to ask on: --yes says that you mean it")]
@@ -15,7 +15,7 @@ pub(crate) enum NotConfirmed {
     Read(#[source] io::Error),
 }
 
-/// Asks, unless `yes` has answered before. Anything but `y` or `yes` is a no.
+/// Asks, unless `yes` is set. Accepts only `y` and `yes`.
 pub(crate) async fn confirm(question: &str, yes: bool) -> Result<(), NotConfirmed> {
     if yes {
         return Ok(());
@@ -25,11 +25,11 @@ pub(crate) async fn confirm(question: &str, yes: bool) -> Result<(), NotConfirme
     }
     print::question(&format!("{question} [y/N] "));
     let (sender, receiver) = oneshot::channel();
-    // A thread of its own and not the runtime's, which would wait for a line after Ctrl-C.
+    // Not a thread of the runtime: after Ctrl-C, the runtime would wait for it to read a line.
     std::thread::spawn(move || {
         let mut answer = String::new();
         let read = io::stdin().read_line(&mut answer).map(|_| answer);
-        // Nobody is left to hear it after Ctrl-C.
+        // The receiver is gone after Ctrl-C.
         let _ = sender.send(read);
     });
     let answer = receiver.await.map_err(|_| NotConfirmed::Declined)?;

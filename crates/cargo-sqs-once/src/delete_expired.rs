@@ -1,4 +1,4 @@
-//! `cargo sqs-once delete-expired`: makes room in the table of a PostgreSQL database.
+//! `cargo sqs-once delete-expired`: deletes expired rows from the table of a PostgreSQL database.
 
 use crate::cli::DeleteExpiredArgs;
 use crate::error::Error;
@@ -20,7 +20,7 @@ pub(crate) async fn delete_expired(args: DeleteExpiredArgs) -> Result<(), Error>
     print::result(told(deleted).as_bytes())
 }
 
-/// Such as `deleted 2500 rows in 3 batches`.
+/// Formats the result, such as `deleted 2500 rows in 3 batches`.
 fn told(deleted: Deleted) -> String {
     let counted = |count, one, many| format!("{count} {}", if count == 1 { one } else { many });
     let rows = counted(deleted.rows, "row", "rows");

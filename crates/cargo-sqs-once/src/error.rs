@@ -1,4 +1,4 @@
-//! What can go wrong, in the words the user reads.
+//! Errors, in the words that the user reads.
 
 use sqs_once_local::{
     DynamoDbError, EventError, InvokeError, ResponseError, StartError, TemplateError,
@@ -72,7 +72,7 @@ pub(crate) enum Error {
 }
 
 impl Error {
-    /// What the user can do about it, where the message does not say so itself.
+    /// A hint for the user, if the message does not contain one.
     pub(crate) fn help(&self) -> Option<&'static str> {
         match self {
             Error::DynamoDb(DynamoDbError::OtherKeys { .. } | DynamoDbError::Open { .. }) => {

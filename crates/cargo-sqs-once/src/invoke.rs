@@ -1,4 +1,4 @@
-//! `cargo sqs-once invoke`: one event through the real binary.
+//! `cargo sqs-once invoke`: sends one event to the real binary.
 
 use crate::cli::InvokeArgs;
 use crate::error::Error;
@@ -15,7 +15,7 @@ pub(crate) async fn invoke(args: InvokeArgs) -> Result<(), Error> {
         .as_ref()
         .and_then(|template| template.function(None)?.binary.as_deref());
     let binary = workspace.function(args.function.as_deref(), in_template)?;
-    // Before the build, so that a mistake in either is not found out minutes later.
+    // Read the event and the template before the build, so that an error in them shows at once.
     let event = Event::parse(&text, &binary.name)?;
     let resource = template
         .as_ref()

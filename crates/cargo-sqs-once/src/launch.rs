@@ -1,4 +1,4 @@
-//! What running the function here needs, whichever command does: its event, its template, its table, its variables.
+//! Prepares a run of the function for `invoke` and `dev`: its event, template, table and environment variables.
 
 use crate::error::Error;
 use crate::workspace::Workspace;
@@ -7,11 +7,11 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long the function may take if nobody says.
+/// The default timeout of the function.
 pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 const DEFAULT_MEMORY_MB: u32 = 128;
 
-/// The local DynamoDB with every table of the template.
+/// Opens the local DynamoDB with every table of the template.
 pub(crate) async fn dynamodb(
     workspace: &Workspace,
     template: Option<&Template>,
@@ -24,14 +24,14 @@ pub(crate) async fn dynamodb(
     }
     let dynamodb = LocalDynamoDb::open(&database).await?;
     dynamodb.create_table(table)?;
-    // What the function writes besides.
+    // The function may write to the template's other tables as well.
     for other in template.into_iter().flat_map(Template::tables) {
         dynamodb.create_table(other)?;
     }
     Ok(dynamodb)
 }
 
-/// The function with what the template says of it.
+/// Launches the function with the template's settings.
 pub(crate) fn launch(
     executable: PathBuf,
     resource: Option<&FunctionResource>,
@@ -43,12 +43,12 @@ pub(crate) fn launch(
         .memory_mb(memory_mb.unwrap_or(DEFAULT_MEMORY_MB))
         .dynamodb(dynamodb);
     for (name, value) in resource.map_or(&[][..], |resource| &resource.environment) {
-        // What the user's shell says is meant for this run.
+        // A variable in the user's shell overrides the template's.
         if std::env::var_os(name).is_none() {
             launch = launch.env(name, value);
         }
     }
-    // The local table, whatever the template or the shell call the real one.
+    // Use the local table, even if the template or the shell names the real one.
     launch.env("SQS_ONCE_TABLE", &table.name)
 }
 

@@ -1,4 +1,4 @@
-//! `cargo sqs-once`: the whole life of a Lambda function that consumes SQS.
+//! `cargo sqs-once`: creates, runs, checks and operates a Lambda function that consumes SQS.
 
 mod cli;
 #[cfg(feature = "aws")]
@@ -27,14 +27,14 @@ use std::process::ExitCode;
 async fn main() -> ExitCode {
     let Cli { command } = match Cli::try_parse_from(arguments()) {
         Ok(cli) => cli,
-        // Help and the version, which hold nothing that was given.
+        // Help and version contain no arguments, so clap may print them.
         Err(error) if !error.use_stderr() => error.exit(),
         Err(error) => {
             print::usage(&error);
             return ExitCode::from(2);
         }
     };
-    // It finishes what it is at, and puts back what it holds.
+    // These commands handle Ctrl-C themselves: they finish their current step and release what they hold.
     let listens_itself = matches!(command, Command::Dev(_) | Command::Dlq(_));
     let work = async {
         match command {
@@ -55,7 +55,7 @@ async fn main() -> ExitCode {
             Command::Man(arguments) => shell::man(arguments).map(succeeded),
         }
     };
-    // Dropping an invocation ends the function, which may not listen to the signal itself.
+    // Dropping an invocation ends the function, which may not handle the signal itself.
     let done = tokio::select! {
         done = work => done,
         Ok(()) = tokio::signal::ctrl_c(), if !listens_itself => Err(error::Error::Interrupted),
@@ -73,8 +73,8 @@ fn succeeded((): ()) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// The arguments without the word `sqs-once`, which cargo passes on when it runs a subcommand but
-/// not when it runs an alias.
+/// The arguments without the word `sqs-once`. Cargo passes that word when it runs a subcommand, but not when it runs an
+/// alias.
 fn arguments() -> impl Iterator<Item = std::ffi::OsString> {
     let is_cargos =
         |(index, argument): &(usize, std::ffi::OsString)| *index == 1 && argument == "sqs-once";

@@ -1,18 +1,18 @@
-//! Everything the user sees.
+//! Writes all output for the user.
 //!
-//! Whoever reads may stop reading at any time (`| head`): a closed pipe is no error.
+//! A reader may close the pipe at any time (`| head`), which is not an error.
 
 use crate::error::Error;
 use serde_json::{Map, Value, json};
 use sqs_once_local::{BatchResponse, Outcome, Report, Row};
 use std::io::{self, ErrorKind, IsTerminal, Write};
 
-/// What was asked for, and a line feed.
+/// Writes the result and a line feed.
 pub(crate) fn result(result: &[u8]) -> Result<(), Error> {
     one_result(result).map(drop)
 }
 
-/// The same, of which more may follow. Says whether somebody reads on.
+/// Writes one of several results. Returns whether the reader is still there.
 pub(crate) fn one_result(result: &[u8]) -> Result<bool, Error> {
     let mut stdout = io::stdout().lock();
     let written = stdout
@@ -25,7 +25,7 @@ pub(crate) fn one_result(result: &[u8]) -> Result<bool, Error> {
     }
 }
 
-/// A line of the function's own log, dimmed on a terminal. What is JSON for Lambda is put as text.
+/// Prints a line of the function's log, dimmed on a terminal. Converts a JSON log line to text.
 pub(crate) fn log_line(line: &str) {
     let line = one_line(&log_text(line).unwrap_or_else(|| line.to_owned()));
     if is_coloured() {
@@ -35,7 +35,8 @@ pub(crate) fn log_line(line: &str) {
     }
 }
 
-/// Such as `INFO charged amount_cents=1299 currency=EUR`; `None` for a line that is no JSON log line.
+/// Converts a JSON log line to text, such as `INFO charged amount_cents=1299 currency=EUR`. Returns `None` for any
+/// other line.
 fn log_text(line: &str) -> Option<String> {
     let fields: Map<String, Value> = serde_json::from_str(line).ok()?;
     let mut text = format!(
@@ -44,11 +45,11 @@ fn log_text(line: &str) -> Option<String> {
         fields.get("message")?.as_str()?
     );
     for (name, value) in &fields {
-        // When and in which invocation it was said does not matter here.
+        // The time and the invocation of a log line do not matter here.
         let is_shown = match &**name {
             "level" | "message" | "timestamp" | "target" => false,
             "service" | "function_request_id" | "xray_trace_id" | "cold_start" => false,
-            // The message id is what the table names a record by.
+            // The message id is enough to find the record in the table.
             "key" | "correlation_id" => !fields.contains_key("message_id"),
             _ => true,
         };
@@ -71,7 +72,7 @@ fn may_colour() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-/// How a line stands out.
+/// How a line is highlighted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
     Plain,
@@ -99,36 +100,36 @@ impl Style {
     }
 }
 
-/// A line beside the result.
+/// Prints a line to standard error.
 pub(crate) fn styled_note(style: Style, text: &str) {
     to_stderr(&format!("{}\n", style.on(text, is_coloured())));
 }
 
-/// A line of the result, of which more follow.
+/// Prints one line of several to standard output.
 pub(crate) fn record(text: &str, style: Style) -> io::Result<()> {
     let coloured = io::stdout().is_terminal() && may_colour();
     line(&style.on(text, coloured))
 }
 
-/// The same without anything done to it.
+/// Prints a line to standard output unchanged.
 pub(crate) fn line(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     writeln!(stdout, "{text}").and_then(|()| stdout.flush())
 }
 
-/// A document as one line that writes nothing to a terminal but text: JSON itself escapes only the control
-/// characters of ASCII below DEL. All JSON that is written is written by this.
+/// Formats a document as one line that is safe for a terminal. JSON itself escapes only the control characters of ASCII
+/// below DEL. All JSON output goes through this function.
 pub(crate) fn json_line(document: &Value) -> String {
     escaped(&document.to_string())
 }
 
-/// JSON that means the same and writes nothing to a terminal but text. The line feeds between its parts stay.
+/// Escapes JSON so that it is safe for a terminal and keeps its meaning. Line feeds between its parts stay.
 pub(crate) fn escaped(json: &str) -> String {
     let mut escaped = String::with_capacity(json.len());
     for char in json.chars() {
         match char {
             '\n' => escaped.push(char),
-            // JSON has these two between its parts only, where an escape would end it.
+            // These two characters occur only between the parts of JSON, where an escape would be invalid.
             '\t' | '\r' => escaped.push(' '),
             _ if is_unsafe(char) => escaped.push_str(&format!("\\u{:04x}", u32::from(char))),
             _ => escaped.push(char),
@@ -137,24 +138,24 @@ pub(crate) fn escaped(json: &str) -> String {
     escaped
 }
 
-/// The function's response, which should be JSON.
+/// Prints the function's response, which should be JSON.
 pub(crate) fn answer(answer: &[u8]) -> Result<(), Error> {
     result(escaped(&String::from_utf8_lossy(answer)).as_bytes())
 }
 
-/// Something beside the result.
+/// Prints a note to standard error.
 #[cfg(feature = "aws")]
 pub(crate) fn note(text: &str) {
     to_stderr(&format!("{}\n", lines(text)));
 }
 
-/// What is asked, and answered on the same line.
+/// Prints a question. The answer follows on the same line.
 #[cfg(feature = "aws")]
 pub(crate) fn question(text: &str) {
     to_stderr(&one_line(text));
 }
 
-/// One line a record, and what Lambda would do now.
+/// Prints one line for each record, and what Lambda would do now.
 pub(crate) fn table(report: &Report, response: &BatchResponse) {
     let width = report
         .rows
@@ -188,7 +189,7 @@ pub(crate) fn table(report: &Report, response: &BatchResponse) {
     to_stderr(&text);
 }
 
-/// The table as one line of JSON.
+/// Prints the table as one line of JSON.
 pub(crate) fn json(report: &Report, response: &BatchResponse) {
     let count = |outcome| report.count(outcome);
     let document = json!({
@@ -208,7 +209,7 @@ pub(crate) fn json(report: &Report, response: &BatchResponse) {
     to_stderr(&format!("{}\n", json_line(&document)));
 }
 
-/// Such as `3 records: 2 processed, 1 duplicate`.
+/// Formats the counts, such as `3 records: 2 processed, 1 duplicate`.
 fn summary(report: &Report) -> String {
     let counts: Vec<String> = Outcome::ALL
         .into_iter()
@@ -227,7 +228,7 @@ fn summary(report: &Report) -> String {
     }
 }
 
-/// What Lambda does with the messages after this response.
+/// Describes what Lambda does with the messages after this response.
 fn consequence(rows: &[Row], response: &BatchResponse) -> String {
     let returned = rows
         .iter()
@@ -251,15 +252,15 @@ fn consequence(rows: &[Row], response: &BatchResponse) -> String {
     }
 }
 
-/// A text that can't break its line, nor write to the terminal anything but text.
+/// Replaces characters that would break the line or are unsafe for a terminal.
 pub(crate) fn one_line(text: &str) -> String {
     text.chars()
         .map(|char| if is_unsafe(char) { ' ' } else { char })
         .collect()
 }
 
-/// Whether a character may do anything to a terminal but show itself: a control character, or one that turns the
-/// direction of the text around it, so that it reads otherwise than it is.
+/// Whether a character does more on a terminal than show itself. These are control characters, and characters that
+/// change the direction of the text around them and so disguise it.
 fn is_unsafe(char: char) -> bool {
     let turns = matches!(
         char,
@@ -268,13 +269,13 @@ fn is_unsafe(char: char) -> bool {
     char.is_control() || turns
 }
 
-/// Lines that write nothing to the terminal but text. For a text that lays itself out by line feeds.
+/// Replaces unsafe characters but keeps line feeds, for text that has its own layout.
 fn lines(text: &str) -> String {
     let lines = text.split('\n').map(one_line);
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// What went wrong, why, and what to do about it.
+/// Prints an error, its causes, and a hint.
 pub(crate) fn error(error: &Error) {
     let mut text = format!("error: {}\n", lines(&error.to_string()));
     let mut source = std::error::Error::source(error);
@@ -288,7 +289,8 @@ pub(crate) fn error(error: &Error) {
     to_stderr(&text);
 }
 
-/// Why the arguments are refused. Without colours: clap's text for a terminal has the arguments in it as they are.
+/// Prints why clap refused the arguments. Without colours, because clap's coloured text contains the arguments
+/// unescaped.
 pub(crate) fn usage(error: &clap::Error) {
     to_stderr(&lines(&error.render().to_string()));
 }
@@ -297,7 +299,7 @@ fn to_stderr(text: &str) {
     bytes_to_stderr(text.as_bytes());
 }
 
-/// Writes to standard error; if nobody reads it, there is nobody left to tell.
+/// Writes to standard error. Ignores errors, because it can't report them elsewhere.
 pub(crate) fn bytes_to_stderr(bytes: &[u8]) {
     let _ = io::stderr().lock().write_all(bytes);
 }
@@ -306,7 +308,7 @@ pub(crate) fn bytes_to_stderr(bytes: &[u8]) {
 mod tests {
     use super::*;
 
-    /// All that a terminal may take for more than text, and what is beside it in Unicode.
+    /// Every character that is unsafe for a terminal, and its neighbours in Unicode.
     const UNSAFE: &str = "\u{0}\t\n\r\u{1b}\u{7f}\u{80}\u{9b}\u{9f}\u{61c}\u{200e}\u{200f}\u{202a}\u{202e}\u{2066}\u{2069}";
 
     #[test]

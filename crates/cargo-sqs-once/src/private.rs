@@ -1,10 +1,10 @@
-//! Files that hold bodies or keys.
+//! Files that contain bodies or keys.
 
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::Path;
 
-/// Opens a file to append to. One that this makes is for its owner alone (mode 0600); one that is there keeps its mode.
+/// Opens a file for appending. Creates it with mode 0600 if it does not exist. An existing file keeps its mode.
 pub(crate) fn append(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.create(true).append(true);

@@ -1,4 +1,4 @@
-//! `cargo sqs-once completions` and `man`: what a shell and `man` read, made of the command line itself.
+//! `cargo sqs-once completions` and `man`: scripts and pages generated from the command line's definition.
 
 use crate::cli::Cli;
 use crate::error::Error;
@@ -9,18 +9,18 @@ use clap_mangen::Man;
 use std::io;
 use std::path::PathBuf;
 
-/// How cargo calls it, and the name that shells complete.
+/// The name of the binary that cargo runs and shells complete.
 const BINARY: &str = "cargo-sqs-once";
 const BASH_NAME: &str = "cargo_sqs_once";
 
-/// The script completes the words of `cargo-sqs-once`; this makes it complete those of `cargo sqs-once` too, and leaves
-/// all other words of cargo to what completed them before.
+/// The generated script completes `cargo-sqs-once`. This addition also completes `cargo sqs-once`, and leaves all other
+/// words of cargo to the previous completion.
 const BASH_CARGO: &str = include_str!("completions/cargo.bash");
 
 /// Write a shell's completion script to standard output
 ///
-/// In bash it completes `cargo sqs-once` as well, if it is read after cargo's own completions. In zsh cargo's completions
-/// ask it. Elsewhere it completes `cargo-sqs-once`, which is the same command.
+/// The bash script also completes `cargo sqs-once`, if it is loaded after cargo's own completions. In zsh, cargo's
+/// completions call the script. In other shells it completes `cargo-sqs-once`, which is the same command.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -39,15 +39,15 @@ Examples:
   cargo sqs-once man invoke | man -l -
   cargo sqs-once man --dir ~/.local/share/man/man1 && man cargo-sqs-once-invoke")]
 pub(crate) struct ManArgs {
-    /// The page of this subcommand [default: the one that lists them all]
+    /// The subcommand of the page [default: the main page, which lists all subcommands]
     command: Option<String>,
 
-    /// Write a page for every subcommand into this folder
+    /// Write the pages of all subcommands into this folder
     #[arg(long, value_name = "FOLDER", conflicts_with = "command")]
     dir: Option<PathBuf>,
 }
 
-/// A page can't be shown.
+/// Why a page can't be shown.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ManError {
     #[error("there is no subcommand `{name}`; there are: {known}")]
@@ -56,13 +56,13 @@ pub(crate) enum ManError {
     Write { folder: PathBuf, source: io::Error },
 }
 
-/// Writes the script.
+/// Writes the completion script.
 pub(crate) fn completions(args: CompletionsArgs) -> Result<(), Error> {
     let mut script = Vec::new();
     let mut command = Cli::command();
     if args.shell == Shell::Bash {
-        // With hyphens in the binary's name, what this version of clap_complete writes for bash knows no subcommands:
-        // only the last word of the script's registrations needs them.
+        // clap_complete's bash script finds no subcommands if the binary's name has hyphens. Only the last word of its
+        // `complete` lines needs them.
         clap_complete::generate(args.shell, &mut command, BASH_NAME, &mut script);
         let script = String::from_utf8_lossy(&script);
         let script = script.replace(&format!(" {BASH_NAME}\n"), &format!(" {BINARY}\n"));
@@ -72,9 +72,9 @@ pub(crate) fn completions(args: CompletionsArgs) -> Result<(), Error> {
     print::result(script.trim_ascii_end())
 }
 
-/// Writes a page, or all of them.
+/// Writes one page, or all of them.
 pub(crate) fn man(args: ManArgs) -> Result<(), Error> {
-    // It has nothing to say that needs a page.
+    // The `help` subcommand needs no page.
     let mut command = Cli::command().disable_help_subcommand(true);
     if let Some(folder) = args.dir {
         let write = |source| ManError::Write {
@@ -84,7 +84,7 @@ pub(crate) fn man(args: ManArgs) -> Result<(), Error> {
         std::fs::create_dir_all(&folder).map_err(write)?;
         return Ok(clap_mangen::generate_to(command, &folder).map_err(write)?);
     }
-    // Names the subcommands in full.
+    // Gives the subcommands their full names.
     command.build();
     let page = match args.command {
         None => command,

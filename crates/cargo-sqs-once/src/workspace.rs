@@ -1,4 +1,4 @@
-//! The user's cargo workspace: which binary is the function, and building it.
+//! The user's cargo workspace: finds the function's binary and builds it.
 
 use crate::error::Error;
 use crate::print;
@@ -21,7 +21,7 @@ pub(crate) struct Binary {
 }
 
 impl Workspace {
-    /// The workspace of the current folder.
+    /// Finds the workspace of the current folder.
     pub(crate) fn find() -> Result<Self, Error> {
         let metadata = MetadataCommand::new()
             .no_deps()
@@ -34,19 +34,19 @@ impl Workspace {
         self.metadata.workspace_root.as_std_path()
     }
 
-    /// Where the local DynamoDB keeps its tables.
+    /// The file of the local DynamoDB.
     pub(crate) fn database(&self) -> PathBuf {
         let target = self.metadata.target_directory.as_std_path();
         target.join("sqs-once").join("dynamodb.sqlite")
     }
 
-    /// Where the binaries are that `dev` runs.
+    /// The folder with the binaries that `dev` runs.
     pub(crate) fn running(&self) -> PathBuf {
         let target = self.metadata.target_directory.as_std_path();
         target.join("sqs-once").join("running")
     }
 
-    /// The template that is given, or else the usual one if it is there.
+    /// The given template, or else the default one if it exists.
     pub(crate) fn template(&self, given: Option<&Path>) -> Option<PathBuf> {
         let usual = self.root().join("template.yaml");
         match given {
@@ -55,7 +55,7 @@ impl Workspace {
         }
     }
 
-    /// The files that say what is built and how.
+    /// The files that determine what is built and how.
     pub(crate) fn manifests(&self) -> Vec<PathBuf> {
         let packages = self.metadata.workspace_packages().into_iter();
         packages
@@ -67,8 +67,8 @@ impl Workspace {
             .collect()
     }
 
-    /// The function's binary: the one called `wanted`, or else the one the template names, or
-    /// else the only function.
+    /// Selects the function's binary: the one called `wanted`, or else the one that the template names, or else the
+    /// only function.
     pub(crate) fn function(
         &self,
         wanted: Option<&str>,
@@ -119,9 +119,9 @@ impl Workspace {
 
     /// The packages whose features the build unites.
     ///
-    /// All of them for a debug build, as for `cargo test --workspace`, so that both build the AWS SDK once. A release
-    /// build is what is deployed, which has the features of its own package alone. Where another package has a binary
-    /// of the same name, `--workspace` would build both, one over the other.
+    /// A debug build unites all packages, as `cargo test --workspace` does, so that both share one build of the AWS
+    /// SDK. A release build is what is deployed, so it has only the features of its own package. If another package has
+    /// a binary of the same name, `--workspace` would build both and overwrite one with the other.
     fn selection<'a>(&self, binary: &'a Binary, release: bool) -> Vec<&'a str> {
         let namesakes = self
             .binaries()
@@ -134,8 +134,8 @@ impl Workspace {
         }
     }
 
-    /// Builds `binary` and says where it is. Cargo's own progress is shown, unless `quiet`: then
-    /// only what it has to say about a failure is.
+    /// Builds `binary` and returns its path. Shows cargo's progress. With `quiet`, shows cargo's output only on
+    /// failure.
     pub(crate) fn build(
         &self,
         binary: &Binary,
@@ -144,8 +144,8 @@ impl Workspace {
     ) -> Result<PathBuf, Error> {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut command = Command::new(cargo);
-        // `cargo run` tells this program about its own package. Build scripts that look at these
-        // variables would take them for a change, and everything above them would be built anew.
+        // `cargo run` sets variables about this program's own package. Build scripts that read them would see a change,
+        // and cargo would rebuild everything that depends on them.
         for (name, _) in std::env::vars_os() {
             let of_this_program = [
                 "CARGO_PKG_",

@@ -1,4 +1,4 @@
-//! The web page of a run that is told what to do, a command a line: what the browser test drives.
+//! The web page of a run that is controlled by one command a line. The browser test drives it.
 //!
 //! `cargo run -p sqs-once-local --example page`, then open what it prints and type, for example, `send m-1 {}`, `take`,
 //! `answer m-1=processed`.
@@ -22,16 +22,16 @@ const QUEUE: &str = "orders";
 const DEAD_LETTERS: &str = "orders-dlq";
 const HELP: &str = "send ID BODY | many COUNT | take | log LINE | answer ID=OUTCOME... | crash | back | report FILE";
 
-/// The function, which does as it is told.
+/// A simulated function that follows commands.
 struct Run {
     sqs: Arc<LocalSqs>,
     story: Story,
     tell: Observer,
     requests: u32,
-    /// The number of the environment that runs or ran last, and whether it runs.
+    /// The number of the last environment, and whether it runs.
     environment: u32,
     runs: bool,
-    /// What the function has, and what it gave back.
+    /// The messages that the function holds, and the messages that it returned.
     batch: Vec<Received>,
     returned: Vec<Received>,
 }
@@ -114,7 +114,7 @@ impl Run {
                 self.returned.append(&mut self.batch);
                 Ok(())
             }
-            // What was returned can be received again at once.
+            // Makes returned messages visible at once.
             "back" => self.returned.drain(..).try_for_each(|received| {
                 let handle = &received.receipt_handle;
                 let mut queues = self.sqs.queues();
@@ -166,7 +166,7 @@ impl Run {
         Ok(())
     }
 
-    /// `ID=OUTCOME` of messages; what is not named was processed.
+    /// Answers with `ID=OUTCOME` of messages. Messages that are not named are processed.
     fn answer(&mut self, said: &str) -> Result<(), Box<dyn Error>> {
         let mut failures = Vec::new();
         for received in std::mem::take(&mut self.batch) {

@@ -1,4 +1,4 @@
-//! A function that does what its event tells it to: what the tests of this crate run.
+//! A function that follows the instructions in its event. The tests of this crate run it.
 
 #![allow(
     clippy::print_stdout,
@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// An event is a step, or an SQS event whose bodies may be.
+/// An event is a step, or an SQS event whose bodies may contain steps.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Event {
@@ -40,7 +40,7 @@ struct Attributes {
     approximate_receive_count: String,
 }
 
-/// A body that says what to do with its whole batch, instead of succeeding, until it was received so often.
+/// A body with a step for its whole batch. Once the message has been received more than `until` times, it succeeds.
 #[derive(Deserialize)]
 struct Body {
     step: Step,
@@ -51,13 +51,13 @@ struct Body {
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Step {
-    /// Answer with this.
+    /// Answer with this value.
     Answer(Value),
     /// Answer with the values of these environment variables.
     Environment(Vec<String>),
     /// Write these lines to standard output, then answer with nothing.
     Print(Vec<String>),
-    /// Answer with an error that says this.
+    /// Answer with an error of this message.
     Fail(String),
     /// Write this to standard error and end with this status.
     Exit(String, i32),
@@ -67,7 +67,7 @@ enum Step {
     Hang,
     /// Answer with nothing, and never ask for the next event.
     Linger,
-    /// Wait until there is a file at this path, then answer with nothing.
+    /// Wait until a file exists at this path, then answer with nothing.
     WaitFor(PathBuf),
 }
 
@@ -125,7 +125,7 @@ async fn step(step: Step) -> Result<Value, Error> {
     Ok(Value::Null)
 }
 
-/// The runtime asks for the next event when this has ended.
+/// Never ends after a `Linger` step, so that the runtime does not ask for the next event.
 async fn linger<F: Future>(answer: F) -> F::Output {
     let answered = answer.await;
     if LINGERS.load(Ordering::SeqCst) {

@@ -1,4 +1,4 @@
-//! Serves queues on loopback until it is interrupted, for whatever speaks to SQS. It first writes the endpoint:
+//! Serves queues on loopback until it is interrupted, for any SQS client. First prints the endpoint:
 //!
 //! ```sh
 //! cargo run -p sqs-once-local --example sqs

@@ -1,7 +1,7 @@
 //! An embedded DynamoDB on a loopback port.
 //!
-//! Expired items are never deleted here: the engine sweeps only when asked to, and DynamoDB itself
-//! may keep an expired item for days, so code has to cope with them anyway.
+//! Expired items are never deleted: the engine sweeps only on request. DynamoDB itself may keep an expired item for
+//! days, so code must handle them anyway.
 
 mod engine;
 
@@ -18,13 +18,13 @@ use std::sync::Arc;
 
 /// A DynamoDB inside this process, served over HTTP on 127.0.0.1.
 ///
-/// It stops accepting connections when it is dropped or [stopped](LocalDynamoDb::stop). Everything
-/// it holds is lost then, unless it was opened with [`LocalDynamoDb::open`].
+/// It stops accepting connections when it is dropped or [stopped](LocalDynamoDb::stop). Its data is then lost, unless
+/// it was opened with [`LocalDynamoDb::open`].
 pub struct LocalDynamoDb {
     database: Database,
     engine: Arc<Engine>,
     server: Server,
-    // One process at a time: the engine's conditional writes are atomic within a process only.
+    // Only one process may open a file: the engine's conditional writes are atomic within one process only.
     lock: Option<File>,
 }
 
@@ -32,8 +32,7 @@ impl LocalDynamoDb {
     /// Starts a DynamoDB that keeps its tables in memory.
     ///
     /// # Errors
-    /// [`DynamoDbError::Listen`] if no loopback port could be had, [`DynamoDbError::Open`] if the
-    /// engine could not start.
+    /// [`DynamoDbError::Listen`] if no loopback port is available, [`DynamoDbError::Open`] if the engine can't start.
     pub async fn memory() -> Result<Self, DynamoDbError> {
         let database = Database::memory().map_err(|source| DynamoDbError::Open {
             path: PathBuf::from(":memory:"),
@@ -42,13 +41,12 @@ impl LocalDynamoDb {
         Self::serve(database, None).await
     }
 
-    /// Starts a DynamoDB that keeps its tables in the file at `path`, creating the file and its
-    /// folder if need be.
+    /// Starts a DynamoDB that keeps its tables in the file at `path`. Creates the file and its folder if they do not
+    /// exist.
     ///
     /// # Errors
-    /// [`DynamoDbError::InUse`] if another process has the file open, [`DynamoDbError::Open`] if
-    /// it can't be opened or is not such a database, [`DynamoDbError::Listen`] if no loopback port
-    /// could be had.
+    /// [`DynamoDbError::InUse`] if another process has the file open, [`DynamoDbError::Open`] if it can't be opened or
+    /// is not such a database, [`DynamoDbError::Listen`] if no loopback port is available.
     pub async fn open(path: &Path) -> Result<Self, DynamoDbError> {
         let open_error = |source: Box<dyn std::error::Error + Send + Sync>| DynamoDbError::Open {
             path: path.to_owned(),
@@ -58,20 +56,19 @@ impl LocalDynamoDb {
         let name = path
             .to_str()
             .ok_or_else(|| open_error("the path is not UTF-8".into()))?;
-        // SQLite gives its other files the mode of this one.
+        // SQLite creates its other files with the same mode.
         private(path).map_err(|source| open_error(Box::new(source)))?;
         let database = Database::new(name).map_err(|source| open_error(Box::new(source)))?;
         Self::serve(database, Some(lock)).await
     }
 
-    /// Deletes the database at `path`; one that does not exist is fine.
+    /// Deletes the database at `path`. Succeeds if it does not exist.
     ///
     /// # Errors
-    /// [`DynamoDbError::InUse`] if a process has it open, [`DynamoDbError::Open`] if it can't be
-    /// deleted.
+    /// [`DynamoDbError::InUse`] if a process has it open, [`DynamoDbError::Open`] if it can't be deleted.
     pub fn remove(path: &Path) -> Result<(), DynamoDbError> {
         let _lock = lock(path)?;
-        // SQLite keeps its write-ahead log and that log's index beside the database.
+        // SQLite keeps its write-ahead log and the log's index in two more files.
         for suffix in ["", "-wal", "-shm"] {
             match std::fs::remove_file(beside(path, suffix)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -98,7 +95,7 @@ impl LocalDynamoDb {
         })
     }
 
-    /// Stops serving, and waits for requests under way: the database can then be opened again.
+    /// Stops serving and waits for in-flight requests. The database can be opened again afterwards.
     pub async fn stop(self) {
         drop(self.database);
         self.server.stop().await;
@@ -106,16 +103,16 @@ impl LocalDynamoDb {
         drop(self.lock);
     }
 
-    /// The endpoint to give to an AWS SDK, such as `http://127.0.0.1:40001`.
+    /// The endpoint for an AWS SDK, such as `http://127.0.0.1:40001`.
     pub fn endpoint(&self) -> String {
         format!("http://{}", self.server.address())
     }
 
-    /// Creates `table`, or accepts the one that exists under its name if the keys are the same.
+    /// Creates `table`. Accepts an existing table of the same name if its keys are the same.
     ///
     /// # Errors
-    /// [`DynamoDbError::OtherKeys`] if a table of that name has other keys,
-    /// [`DynamoDbError::Request`] if DynamoDB refuses the description.
+    /// [`DynamoDbError::OtherKeys`] if a table of that name has other keys, [`DynamoDbError::Request`] if DynamoDB
+    /// refuses the description.
     pub fn create_table(&self, table: &TableDescription) -> Result<(), DynamoDbError> {
         match self.describe_table(&table.name)? {
             None => {
@@ -148,8 +145,8 @@ impl LocalDynamoDb {
         self.enable_ttl(table)
     }
 
-    /// Turns time to live on. One that is on already, even on another attribute, is left alone:
-    /// nothing is deleted here, so it makes no difference.
+    /// Turns on time to live. Leaves an existing setting alone, even on another attribute: this engine deletes nothing,
+    /// so it makes no difference.
     fn enable_ttl(&self, table: &TableDescription) -> Result<(), DynamoDbError> {
         let Some(attribute) = &table.ttl_attribute else {
             return Ok(());
@@ -167,7 +164,7 @@ impl LocalDynamoDb {
         Ok(())
     }
 
-    /// The keys of the table called `name`, in words; `None` if there is no such table.
+    /// Describes the keys of the table `name` in words. Returns `None` if the table does not exist.
     fn describe_table(&self, name: &str) -> Result<Option<String>, DynamoDbError> {
         let described = match self
             .database
@@ -181,11 +178,11 @@ impl LocalDynamoDb {
         Ok(Some(keys_of(&described)))
     }
 
-    /// Every item of `table`, in DynamoDB's own JSON: `{"id": {"S": "…"}}`. The order is not
-    /// defined. Only the first megabyte of items is returned.
+    /// Returns every item of `table` in DynamoDB's own JSON: `{"id": {"S": "…"}}`. The order is not defined. Only the
+    /// first megabyte of items is returned.
     ///
     /// # Errors
-    /// [`DynamoDbError::Request`] if there is no such table.
+    /// [`DynamoDbError::Request`] if the table does not exist.
     pub fn items(&self, table: &str) -> Result<Vec<Value>, DynamoDbError> {
         let scanned = self.database.scan(request(json!({"TableName": table}))?)?;
         scanned
@@ -196,10 +193,10 @@ impl LocalDynamoDb {
             .collect()
     }
 
-    /// The item of `table` with this key, both in DynamoDB's own JSON; `None` if there is none.
+    /// Returns the item of `table` with this key, both in DynamoDB's own JSON, or `None` if it does not exist.
     ///
     /// # Errors
-    /// [`DynamoDbError::Request`] if there is no such table or the key does not fit it.
+    /// [`DynamoDbError::Request`] if the table does not exist or the key does not fit it.
     pub fn item(&self, table: &str, key: Value) -> Result<Option<Value>, DynamoDbError> {
         let got = self
             .database
@@ -209,10 +206,10 @@ impl LocalDynamoDb {
             .transpose()
     }
 
-    /// Puts `item`, in DynamoDB's own JSON, into `table`, replacing one with the same key.
+    /// Puts `item`, in DynamoDB's own JSON, into `table`. Replaces an item with the same key.
     ///
     /// # Errors
-    /// [`DynamoDbError::Request`] if there is no such table or the item does not fit it.
+    /// [`DynamoDbError::Request`] if the table does not exist or the item does not fit it.
     pub fn put_item(&self, table: &str, item: Value) -> Result<(), DynamoDbError> {
         self.database
             .put_item(request(json!({"TableName": table, "Item": item}))?)?;
@@ -220,12 +217,12 @@ impl LocalDynamoDb {
     }
 }
 
-/// A request of the engine out of the API's own JSON.
+/// Builds an engine request from the API's own JSON.
 fn request<T: DeserializeOwned>(json: Value) -> Result<T, DynamoDbError> {
     serde_json::from_value(json).map_err(DynamoDbError::Json)
 }
 
-/// The keys of a `DescribeTable` answer, worded as [`TableDescription::keys`] words them.
+/// Formats the keys of a `DescribeTable` answer as [`TableDescription::keys`] does.
 fn keys_of(described: &Value) -> String {
     let list = |name: &str| described[name].as_array().cloned().unwrap_or_default();
     let types = list("AttributeDefinitions");
@@ -248,7 +245,7 @@ fn keys_of(described: &Value) -> String {
         .map_or_else(String::new, |table| table.keys())
 }
 
-/// Makes the file, if there is none, for its owner alone (mode 0600): it holds keys and what handlers record.
+/// Creates the file, if it does not exist, with mode 0600: it holds business keys and what handlers record.
 fn private(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     options.create(true).append(true);
@@ -281,16 +278,16 @@ fn lock(path: &Path) -> Result<File, DynamoDbError> {
     }
 }
 
-/// The embedded DynamoDB could not do what it was asked to.
+/// An error of the embedded DynamoDB.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DynamoDbError {
-    /// The database could not be opened, made or deleted.
+    /// The database could not be opened, created or deleted.
     #[error("the local DynamoDB at {path} can't be opened", path = path.display())]
     Open {
         /// The database's file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// Another process has the database open.
@@ -302,7 +299,7 @@ pub enum DynamoDbError {
         /// The database's file.
         path: PathBuf,
     },
-    /// No loopback port could be had.
+    /// No loopback port is available.
     #[error("the local DynamoDB can't listen on 127.0.0.1")]
     Listen(#[source] io::Error),
     /// A table of that name exists with other keys.
@@ -313,9 +310,9 @@ pub enum DynamoDbError {
     OtherKeys {
         /// The table's name.
         table: String,
-        /// The keys it has, such as `id (S)`.
+        /// The table's keys, such as `id (S)`.
         existing: String,
-        /// The keys that were asked for.
+        /// The keys that were requested.
         wanted: String,
     },
     /// DynamoDB refused a request.

@@ -1,4 +1,4 @@
-//! From whatever a developer has at hand to an SQS event as Lambda sends it.
+//! Builds an SQS event, as Lambda sends it, from an event, a message or a body.
 
 use crate::{ACCOUNT_ID, REGION};
 use axum::body::Bytes;
@@ -6,10 +6,10 @@ use serde_json::{Map, Value, json};
 use std::time::{SystemTime, UNIX_EPOCH};
 use uuid::Uuid;
 
-/// Who has sent every message here.
+/// The sender id of every message.
 pub(crate) const SENDER_ID: &str = "AIDAIENQZJOLO23YVJ4VO";
 
-/// An SQS event, ready to be sent to a function.
+/// An SQS event, ready to send to a function.
 #[derive(Debug, Clone)]
 pub struct Event {
     payload: Bytes,
@@ -17,16 +17,16 @@ pub struct Event {
 }
 
 impl Event {
-    /// Makes an event out of `text`, which may be
+    /// Creates an event from `text`, which may be
     ///
-    /// - an SQS event, that is an object with `Records`: sent as it stands, byte for byte;
-    /// - one SQS message, as Lambda (`messageId`, `body`) or SQS (`MessageId`, `Body`) writes it:
-    ///   what it lacks is filled in;
-    /// - JSON Lines: a message or a body a line;
+    /// - an SQS event, which is an object with `Records`: sent unchanged, apart from surrounding whitespace;
+    /// - one SQS message, as Lambda (`messageId`, `body`) or SQS (`MessageId`, `Body`) writes it: missing fields are
+    ///   filled in;
+    /// - JSON Lines, with a message or a body on each line;
     /// - any other JSON or text: the body of one message.
     ///
-    /// Messages are made up as if they had just arrived, for the first time, from the standard
-    /// queue called `queue`.
+    /// Filled-in fields describe a message that has just arrived, for the first time, from the standard queue called
+    /// `queue`.
     ///
     /// # Errors
     /// [`EventError`] if the text is empty, or looks like JSON or JSON Lines and is neither.
@@ -48,7 +48,7 @@ impl Event {
         Ok(Self::new(messages, queue))
     }
 
-    /// An event of messages as Lambda writes them, whose lacks are filled in.
+    /// Creates an event from messages as Lambda writes them. Fills in their missing fields.
     pub(crate) fn new(messages: impl IntoIterator<Item = Map<String, Value>>, queue: &str) -> Self {
         let records: Vec<Value> = messages
             .into_iter()
@@ -68,13 +68,13 @@ impl Event {
         }
     }
 
-    /// The event as it goes to the function.
+    /// The bytes to send to the function.
     pub fn payload(&self) -> Bytes {
         self.payload.clone()
     }
 
-    /// The message ids of its records, in their order. A record without one is left out: what to
-    /// make of it is the function's business.
+    /// The message ids of the records, in order. Records without an id are left out: the function decides how to treat
+    /// them.
     pub fn message_ids(&self) -> &[String] {
         &self.message_ids
     }
@@ -108,7 +108,7 @@ fn json_lines(text: &str) -> Result<Vec<Map<String, Value>>, EventError> {
         .collect()
 }
 
-/// A message, or what is known of it: `json` is one, or else `text` is its body.
+/// Returns `json` if it is a message, or else a message with the body `text`.
 fn message(text: &str, json: Value) -> Map<String, Value> {
     match json {
         Value::Object(message) if is_message(&message, "body", &["messageId", "receiptHandle"]) => {
@@ -129,7 +129,7 @@ fn bare_body(text: &str) -> Map<String, Value> {
     Map::from_iter([("body".to_owned(), text.into())])
 }
 
-/// Lambda spells the fields of the SQS API with a small first letter.
+/// Converts field names from the SQS API's spelling to Lambda's, which starts with a lower-case letter.
 pub(crate) fn from_sqs_api(message: Map<String, Value>) -> Map<String, Value> {
     message
         .into_iter()
@@ -165,7 +165,7 @@ fn uncapitalized(name: &str) -> String {
         .unwrap_or_default()
 }
 
-/// A record as Lambda sends it: `message` with all that it lacks.
+/// Fills in the fields that `message` lacks, which gives a record as Lambda sends it.
 fn record(mut message: Map<String, Value>, queue: &str) -> Value {
     let body = message
         .get("body")
@@ -209,27 +209,27 @@ fn fill(object: &mut Map<String, Value>, defaults: Value) {
     }
 }
 
-/// A text that no event can be made of.
+/// The text can't be made into an event.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EventError {
-    /// There is nothing in it.
+    /// The text is empty.
     #[error(
         "the event is empty: give an SQS event, an SQS message, a body, or JSON Lines of bodies"
     )]
     Empty,
-    /// It looks like JSON and is not.
+    /// The text looks like JSON but is not.
     #[error("the event looks like JSON but is not valid JSON")]
     Json {
-        /// Where and why.
+        /// Where and why parsing failed.
         source: serde_json::Error,
     },
-    /// It looks like JSON Lines, and a line is not JSON.
+    /// The text looks like JSON Lines, but a line is not JSON.
     #[error("the event looks like JSON Lines, but line {number} is not valid JSON")]
     JsonLine {
         /// The line's number, counted from 1.
         number: usize,
-        /// Where in it, and why.
+        /// Where in the line parsing failed, and why.
         source: serde_json::Error,
     },
 }

@@ -1,4 +1,4 @@
-//! A running function: its process, its Runtime API, and what it wrote.
+//! A running function: its process, its Runtime API and its output.
 
 use crate::launch::{Launch, OnLine, OnRecord};
 use crate::log::RecordLine;
@@ -16,11 +16,11 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
-/// How many of the last lines of its standard error are kept for the case that it ends.
+/// How many of the last lines of standard error to keep for the error that reports the process's exit.
 const LAST_LINES: usize = 20;
 
-/// How long a dead process's output is waited for. It ends with the process, unless the process
-/// has handed it on to a child of its own.
+/// How long to wait for the output of a dead process. The output ends with the process, unless a child of the process
+/// has inherited it.
 const OUTPUT_LIMIT: Duration = Duration::from_secs(1);
 
 /// A function's process with its Runtime API. Dropping it kills the process.
@@ -61,14 +61,13 @@ impl Function {
         })
     }
 
-    /// Sends an event to the function and waits for its answer, which is returned as it came.
+    /// Sends an event to the function and returns its answer unchanged.
     ///
-    /// The function is told a deadline of `timeout` from the moment it takes the event. One that
-    /// misses it keeps running until it is stopped or dropped.
+    /// The function gets a deadline of `timeout` from the moment it takes the event. A function that misses it keeps
+    /// running until it is stopped or dropped.
     ///
     /// # Errors
-    /// Those of [`RuntimeApi::invoke`], and [`InvokeError::Exited`] if the process ends before it
-    /// has answered.
+    /// The errors of [`RuntimeApi::invoke`], and [`InvokeError::Exited`] if the process ends before it has answered.
     pub async fn invoke(
         &self,
         event: impl Into<Bytes>,
@@ -78,7 +77,7 @@ impl Function {
         self.invoke_as(&request_id, event.into(), timeout).await
     }
 
-    /// As [`Function::invoke`], under a request id of the caller's.
+    /// Like [`Function::invoke`], with a request id chosen by the caller.
     pub(crate) async fn invoke_as(
         &self,
         request_id: &str,
@@ -87,16 +86,16 @@ impl Function {
     ) -> Result<Bytes, InvokeError> {
         tokio::select! {
             biased;
-            // A function may answer and end at once: the answer counts.
+            // A function may answer and exit at once. Its answer counts.
             answer = self.runtime_api.invoke_as(request_id, event, timeout) => answer,
             error = self.exited() => Err(error),
         }
     }
 
-    /// Waits until the function has initialised: until it asks for its first event.
+    /// Waits until the function has initialised, which is when it asks for its first event.
     ///
     /// # Errors
-    /// Those of [`RuntimeApi::ready`], and [`InvokeError::Exited`] if the process ends before.
+    /// The errors of [`RuntimeApi::ready`], and [`InvokeError::Exited`] if the process ends before.
     pub async fn ready(&self) -> Result<(), InvokeError> {
         tokio::select! {
             biased;
@@ -105,7 +104,7 @@ impl Function {
         }
     }
 
-    /// Whether the function asks for its next event in time.
+    /// Whether the function asks for its next event within `limit`.
     pub(crate) async fn is_asking_within(&self, limit: Duration) -> bool {
         tokio::select! {
             biased;
@@ -122,12 +121,12 @@ impl Function {
         }
     }
 
-    /// How the process has ended, if it has.
+    /// The process's exit status, or `None` while it runs.
     pub fn status(&self) -> Option<ExitStatus> {
         *self.process.status.borrow()
     }
 
-    /// Kills the process and returns every record line it has written, unless [`Launch::on_record`] got them.
+    /// Kills the process and returns every record line that it has written, unless [`Launch::on_record`] received them.
     pub async fn stop(mut self) -> Vec<RecordLine> {
         self.process.kill = None;
         self.process.ended().await;
@@ -135,7 +134,7 @@ impl Function {
     }
 }
 
-/// A process that somebody waits for, so that its end is known to all who ask.
+/// A process that a background task waits for. All holders of `status` see its end.
 struct Process {
     output: Arc<Output>,
     // Dropping the sender kills the process.
@@ -151,7 +150,7 @@ impl Process {
             let status = tokio::select! {
                 status = child.wait() => status,
                 _ = killed => {
-                    // It may have ended by itself in this very moment, which is as good.
+                    // The process may have exited by itself just now.
                     let _ = child.start_kill();
                     child.wait().await
                 }
@@ -162,8 +161,8 @@ impl Process {
                 }
             })
             .await;
-            // Waiting for one's own child fails only if somebody else has waited for it; then
-            // dropping `ended` says that it is gone.
+            // Waiting fails only if other code has already waited for the child. Dropping `ended` then reports that the
+            // process is gone.
             if let Ok(status) = status {
                 ended.send_replace(Some(status));
             }
@@ -187,7 +186,7 @@ impl Process {
     }
 }
 
-/// What a process has written.
+/// The output of a process.
 struct Output {
     lines: Mutex<Lines>,
     on_line: OnLine,
@@ -242,8 +241,7 @@ impl Output {
     }
 }
 
-/// Reads to the end, so that the process never blocks on a full pipe. Bytes that are not UTF-8
-/// are replaced.
+/// Reads to the end, so that the process never blocks on a full pipe. Replaces bytes that are not UTF-8.
 async fn read_lines(stream: impl AsyncRead + Unpin, mut on_line: impl FnMut(&str)) {
     let mut stream = BufReader::new(stream);
     let mut line = Vec::new();
@@ -253,7 +251,7 @@ async fn read_lines(stream: impl AsyncRead + Unpin, mut on_line: impl FnMut(&str
     }
 }
 
-/// A function that could not be started.
+/// The function could not be started.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
@@ -262,10 +260,10 @@ pub enum StartError {
     Spawn {
         /// The binary.
         binary: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// The Runtime API got no loopback port.
+    /// The Runtime API could not get a loopback port.
     #[error("the Lambda Runtime API can't listen on 127.0.0.1")]
     Listen(#[source] io::Error),
 }

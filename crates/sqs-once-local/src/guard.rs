@@ -1,8 +1,8 @@
-//! The one way to listen: on loopback, and behind a guard against web pages.
+//! The only way to listen in this crate: on loopback, with a guard against web pages.
 //!
-//! A browser lets every page send requests to this machine. Three headers tell such a request from a program's, and a
-//! page can set none of them: the name by which the browser found the server (`Host`), the page's origin (`Origin`), and
-//! how far that is from the server (`Sec-Fetch-Site`).
+//! A browser lets every web page send requests to this machine. Three headers distinguish such a request from a
+//! program's, and a page can set none of them. `Host` is the host name that the browser used, and `Origin` is the page's
+//! origin. `Sec-Fetch-Site` is the relation between the page and the server.
 
 use axum::Router;
 use axum::body::Body;
@@ -26,24 +26,24 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tower_service::Service;
 
-/// Connections at a time. Further ones wait until one of these ends.
+/// The most concurrent connections. Further ones wait until one of these ends.
 const CONNECTIONS: usize = 256;
 
-/// How long a connection may take to send the head of its first request. Later ones may be far apart: a function holds its
-/// connection while a handler works.
+/// How long a connection may take to send the head of its first request. Later requests have no such limit: a function
+/// keeps its connection while a handler works.
 const HEAD_TIME: Duration = Duration::from_secs(10);
 
-/// How long to wait when the system gives no connection, because of too many open files for example.
+/// How long to wait after `accept` fails, for example because too many files are open.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// A port of 127.0.0.1 that nothing answers at yet.
+/// A port of 127.0.0.1 that is bound but not served yet.
 pub(crate) struct Port {
     listener: TcpListener,
     address: SocketAddr,
 }
 
 impl Port {
-    /// Takes a port, or for 0 any.
+    /// Binds a port. 0 means any free port.
     pub(crate) async fn take(port: u16) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
         let address = listener.local_addr()?;
@@ -54,7 +54,8 @@ impl Port {
         self.address
     }
 
-    /// Answers what the guard admits by these routes, whose extractors take bodies of up to `largest_body` bytes.
+    /// Serves these routes to the requests that the guard admits. Extractors accept bodies of up to `largest_body`
+    /// bytes.
     pub(crate) fn serve(self, routes: Router, largest_body: usize) -> Server {
         let routes = routes.layer(DefaultBodyLimit::max(largest_body));
         let (stop, stopped) = watch::channel(());
@@ -66,7 +67,7 @@ impl Port {
     }
 }
 
-/// What answers at a port. It ends when it is dropped, and all its connections with it.
+/// A server on a port. Dropping it ends the server and all its connections.
 pub(crate) struct Server {
     address: SocketAddr,
     stop: watch::Sender<()>,
@@ -78,10 +79,10 @@ impl Server {
         self.address
     }
 
-    /// Accepts no more, and waits for the requests under way.
+    /// Stops accepting connections and waits for in-flight requests.
     pub(crate) async fn stop(mut self) {
         self.stop.send_replace(());
-        // That the task could panic changes nothing here.
+        // A panic of the task does not matter here.
         let _ = (&mut self.task).await;
     }
 }
@@ -111,7 +112,7 @@ async fn accept(listener: TcpListener, routes: Router, mut stopped: watch::Recei
 }
 
 async fn connection(stream: TcpStream, routes: Router, mut stopped: watch::Receiver<()>) {
-    // Answers are written whole: to hold them back would only delay them.
+    // Answers are written whole, so Nagle's algorithm would only delay them.
     let _ = stream.set_nodelay(true);
     let is_heard = Arc::new(AtomicBool::new(false));
     let hears = Arc::clone(&is_heard);
@@ -125,7 +126,7 @@ async fn connection(stream: TcpStream, routes: Router, mut stopped: watch::Recei
     let (mut is_timed, mut is_stopped) = (true, false);
     loop {
         tokio::select! {
-            // A client that breaks its connection has told so to itself.
+            // The client closed the connection and needs no report.
             _ = &mut connection => return,
             () = &mut head_time, if is_timed => {
                 if !is_heard.load(Ordering::Relaxed) {
@@ -150,23 +151,23 @@ async fn answer(mut routes: Router, request: Request<Incoming>) -> Result<Respon
     Ok(response)
 }
 
-/// Why a request is refused.
+/// The reason for refusing a request.
 struct Refused(&'static str);
 
 impl IntoResponse for Refused {
     fn into_response(self) -> Response {
-        // As AWS says it: the SDKs show both.
+        // AWS uses these two fields, and the SDKs show both.
         let said = json!({"__type": "AccessDeniedException", "message": self.0}).to_string();
         let headers = [
             (header::CONTENT_TYPE, "application/json"),
-            // Whoever is refused keeps no connection from those who are not.
+            // Closing frees the slot for a client that the guard admits.
             (header::CONNECTION, "close"),
         ];
         (StatusCode::FORBIDDEN, headers, said).into_response()
     }
 }
 
-/// That a request is meant for this machine, and that no other site's page sends it.
+/// Checks that a request is meant for this machine and does not come from another site's page.
 fn admit(uri: &Uri, headers: &HeaderMap) -> Result<(), Refused> {
     let text = |value: &HeaderValue| value.to_str().unwrap_or("?").to_owned();
     let all = |name: HeaderName| headers.get_all(name).iter().map(text).collect::<Vec<_>>();
@@ -174,7 +175,7 @@ fn admit(uri: &Uri, headers: &HeaderMap) -> Result<(), Refused> {
     let [host] = hosts.as_slice() else {
         return Err(Refused("a request must have one Host header"));
     };
-    // A target such as `http://name/path` names the host as well.
+    // An absolute target such as `http://name/path` names the host as well.
     let is_target_ours = uri
         .authority()
         .is_none_or(|name| is_loopback(name.as_str()));
@@ -197,7 +198,7 @@ fn admit(uri: &Uri, headers: &HeaderMap) -> Result<(), Refused> {
     Ok(())
 }
 
-/// Whether a `Host` names this machine, with or without a port.
+/// Whether a `Host` header names this machine, with or without a port.
 fn is_loopback(host: &str) -> bool {
     if let Ok(address) = host.parse::<SocketAddr>() {
         return address.ip().is_loopback();
@@ -212,7 +213,7 @@ fn is_loopback(host: &str) -> bool {
     name.eq_ignore_ascii_case("localhost") && port.parse::<u16>().is_ok()
 }
 
-/// What every answer says, whoever made it: no page elsewhere may read, embed or keep it.
+/// Adds headers to every answer, from any route, so that pages of other sites can't read, embed or cache it.
 fn harden(headers: &mut HeaderMap) {
     let allowing: Vec<_> = headers
         .keys()

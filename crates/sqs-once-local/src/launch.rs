@@ -10,23 +10,23 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::process::Command;
 
-/// What is called with every line of output that is not a record line.
+/// The callback for every line of output that is not a record line.
 pub(crate) type OnLine = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// What is called with every record line.
+/// The callback for every record line.
 pub(crate) type OnRecord = Arc<dyn Fn(RecordLine) + Send + Sync>;
 
-/// Where AWS services that are not emulated are found: nowhere. (Port 9 is "discard".)
+/// The endpoint of AWS services that are not emulated. Port 9 ("discard") is normally closed.
 const NOWHERE: &str = "http://127.0.0.1:9";
 
-/// A configuration file that is empty.
+/// An empty configuration file.
 const EMPTY_FILE: &str = if cfg!(windows) { "NUL" } else { "/dev/null" };
 
-/// A function about to be started.
+/// A function to start.
 ///
-/// The process gets this process's environment without any `AWS_…` variable, then what Lambda
-/// sets, dummy credentials, and loopback endpoints, then what [`Launch::env`] adds. Its logs are
-/// JSON.
+/// The process inherits this process's environment without its `AWS_…` variables, except `AWS_LAMBDA_LOG_LEVEL`. It
+/// then gets the variables that Lambda sets, dummy credentials and loopback endpoints, and finally what [`Launch::env`]
+/// adds. It logs JSON.
 #[derive(Clone)]
 pub struct Launch {
     pub(crate) binary: PathBuf,
@@ -40,8 +40,8 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// A function that is the executable at `binary`, and called by that file's name. It has
-    /// 128 MB of memory by its own account, and its log lines go nowhere, unless set otherwise.
+    /// Creates a launch of the executable at `binary`. The function is named after the file, reports 128 MB of memory
+    /// and discards its log lines, unless set otherwise.
     pub fn new(binary: impl Into<PathBuf>) -> Self {
         let binary = binary.into();
         let name = binary.file_stem().map_or_else(
@@ -60,13 +60,13 @@ impl Launch {
         }
     }
 
-    /// Runs another executable, under the name of the first.
+    /// Runs another executable under the same function name.
     pub fn binary(mut self, binary: impl Into<PathBuf>) -> Self {
         self.binary = binary.into();
         self
     }
 
-    /// Sets the memory size the function is told, in MB. Nothing enforces it.
+    /// Sets the memory size that the function sees, in MB. It is not enforced.
     pub fn memory_mb(mut self, memory_mb: u32) -> Self {
         self.memory_mb = memory_mb;
         self
@@ -77,33 +77,32 @@ impl Launch {
         self.env("AWS_ENDPOINT_URL_DYNAMODB", dynamodb.endpoint())
     }
 
-    /// Sets an environment variable; the last value given for a name counts.
+    /// Sets an environment variable. The last value for a name wins.
     pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.env.push((name.into(), value.into()));
         self
     }
 
-    /// Calls `on_line` with every line the function writes, on either stream, except for record
-    /// lines. It is called as the lines come, from a background task.
+    /// Calls `on_line` with every line that the function writes to standard output or standard error, except record
+    /// lines. The calls come from a background task as the lines arrive.
     pub fn on_line(mut self, on_line: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.on_line = Arc::new(on_line);
         self
     }
 
-    /// Calls `on_record` with every record line as it comes. [`Function::stop`] then returns none.
+    /// Calls `on_record` with every record line as it arrives. [`Function::stop`] then returns none.
     pub fn on_record(mut self, on_record: impl Fn(RecordLine) + Send + Sync + 'static) -> Self {
         self.on_record = Some(Arc::new(on_record));
         self
     }
 
-    /// Changes how long the function may take to ask for an event (10 s, as on Lambda, unless
-    /// set).
+    /// Sets how long the function may take to ask for its first event. 10 s by default, as on Lambda.
     pub fn init_limit(mut self, limit: Duration) -> Self {
         self.init_limit = Some(limit);
         self
     }
 
-    /// Keeps a terminal's Ctrl-C from the process: whoever started it decides when it ends. Without effect on Windows.
+    /// Shields the process from Ctrl-C in the terminal, so that the caller decides when it ends. No effect on Windows.
     pub fn own_group(mut self) -> Self {
         self.own_group = true;
         self
@@ -112,12 +111,12 @@ impl Launch {
     /// Starts the function.
     ///
     /// # Errors
-    /// [`StartError`] if the binary can't be run or no loopback port could be had.
+    /// [`StartError`] if the binary can't be run or no loopback port is available.
     pub async fn start(self) -> Result<Function, StartError> {
         Function::start(self).await
     }
 
-    /// Lines for CloudWatch help nobody here, unless somebody has asked for them.
+    /// Turns off metrics lines for CloudWatch, unless the developer has set the variable.
     fn no_metrics(&self) -> Option<(&str, &str)> {
         const METRICS: &str = "SQS_ONCE_METRICS";
         std::env::var_os(METRICS)
@@ -125,7 +124,7 @@ impl Launch {
             .then_some((METRICS, "off"))
     }
 
-    /// The command that runs the binary against a Runtime API at `runtime_api`.
+    /// Builds the command that runs the binary against a Runtime API at `runtime_api`.
     pub(crate) fn command(&self, runtime_api: &str) -> Command {
         let mut command = Command::new(&self.binary);
         #[cfg(unix)]
@@ -134,12 +133,12 @@ impl Launch {
         }
         for (name, _) in std::env::vars_os() {
             let is_aws = name.to_string_lossy().starts_with("AWS_");
-            // How much to log is the one thing worth passing on.
+            // The developer's log level applies to the function as well.
             if is_aws && name != "AWS_LAMBDA_LOG_LEVEL" {
                 command.env_remove(name);
             }
         }
-        // Whatever level the developer's shell asks for, the record lines are read here.
+        // This crate reads the record lines, so they are logged at any level.
         let level = ["RUST_LOG", "AWS_LAMBDA_LOG_LEVEL"]
             .iter()
             .find_map(|name| std::env::var(name).ok().filter(|level| !level.is_empty()));
@@ -167,7 +166,7 @@ impl Launch {
             .env("AWS_SECRET_ACCESS_KEY", "local")
             .env("AWS_ENDPOINT_URL", NOWHERE)
             .env("AWS_EC2_METADATA_DISABLED", "true")
-            // The developer's own profiles have no business here.
+            // The developer's own profiles must not affect the function.
             .env("AWS_CONFIG_FILE", EMPTY_FILE)
             .env("AWS_SHARED_CREDENTIALS_FILE", EMPTY_FILE)
             .envs(self.env.iter().map(|(name, value)| (name, value)))
@@ -179,8 +178,7 @@ impl Launch {
     }
 }
 
-/// Adds the record lines to what is logged. The rest stays as it was written: levels may be in either
-/// case, targets have only one.
+/// Adds the record lines to a log filter. Leaves the rest as it is: levels ignore case, but targets do not.
 fn with_record_lines(filter: &str) -> String {
     format!("{filter},sqs_once::record=info")
 }

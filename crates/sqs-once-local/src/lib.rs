@@ -1,22 +1,21 @@
 //! AWS on one machine, for developing and testing Lambda functions that consume SQS.
 //!
-//! The function runs as the unmodified binary that is deployed: its process finds a real Lambda
-//! Runtime API and a real DynamoDB endpoint on loopback, through the variables Lambda and the AWS
-//! SDKs read anyway.
+//! The function runs as the unmodified binary that is deployed. Its process finds a real Lambda Runtime API and a real
+//! DynamoDB endpoint on loopback, through the variables that Lambda and the AWS SDKs read.
 //!
-//! | part | what it is |
+//! | part | purpose |
 //! |---|---|
 //! | [`RuntimeApi`] | the Lambda Runtime API (and as much of the Extensions API as a runtime needs) |
 //! | [`LocalDynamoDb`] | an embedded DynamoDB, in memory or persisted in one file |
 //! | [`Queues`], [`LocalSqs`] | queues with visibility, redrive and message groups; SQS for the SDKs and the AWS CLI |
-//! | [`EventSourceMapping`] | what polls a queue for the function, and does as it answers |
-//! | [`Poller`], [`Faults`] | the same in real time, with execution environments, and with faults on request |
+//! | [`EventSourceMapping`] | polls a queue for the function and applies its answers |
+//! | [`Poller`], [`Faults`] | the same in real time, with execution environments and injected faults |
 //! | [`Launch`], [`Function`] | the function's process: environment, log lines, exit status |
-//! | [`LocalEvent`], [`Observer`] | what happens to messages and to the function, told as it happens |
-//! | [`Story`], [`Page`] | all of that, kept, on a web page, and in a file that shows the same |
+//! | [`LocalEvent`], [`Observer`] | live events of messages and of the function |
+//! | [`Story`], [`Page`] | keeps these events, and shows them on a web page or in a file |
 //! | [`Event`] | an SQS event made of an event, a message, a bare body or JSON Lines |
-//! | [`Template`] | what `template.yaml` says about the table and the function |
-//! | [`BatchResponse`], [`Report`] | what Lambda makes of an answer, and what became of each record |
+//! | [`Template`] | reads the table, the queues and the function from `template.yaml` |
+//! | [`BatchResponse`], [`Report`] | how Lambda interprets an answer, and the outcome of each record |
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -40,12 +39,12 @@
 //! # }
 //! ```
 //!
-//! Everything listens on 127.0.0.1 only and refuses requests of web pages. A server takes requests whose `Host` is
-//! `localhost` or a loopback address, and whose `Origin` and `Sec-Fetch-Site` are absent or its own. No answer has a CORS
-//! header. A server keeps 256 connections at a time, and closes one that sends no request within 10 s.
+//! Everything listens on 127.0.0.1 only and refuses requests from web pages. A server accepts requests whose `Host` is
+//! `localhost` or a loopback address, and whose `Origin` and `Sec-Fetch-Site` are absent or its own. No answer has a
+//! CORS header. A server keeps 256 connections at a time, and closes one that sends no request within 10 s.
 //!
-//! A function started here can reach no AWS endpoint by
-//! accident: every service that is not emulated is pointed at a closed loopback port.
+//! A function started here can't reach an AWS endpoint by accident: every service that is not emulated is pointed at a
+//! closed loopback port.
 
 mod dev;
 mod dynamodb;
@@ -81,8 +80,8 @@ pub use runtime_api::{FunctionError, InvokeError, RuntimeApi};
 pub use table::{KeyAttribute, KeyType, TableDescription};
 pub use template::{FunctionResource, MappingResource, QueueResource, Template, TemplateError};
 
-/// The region everything here pretends to be in.
+/// The region of all local resources.
 pub const REGION: &str = "eu-central-1";
 
-/// The account everything here pretends to belong to.
+/// The account of all local resources.
 pub const ACCOUNT_ID: &str = "123456789012";

@@ -1,4 +1,4 @@
-//! What happens to messages and to the function, told as it happens.
+//! The events that observers receive: what happens to messages and to the function.
 
 use crate::log::RecordLine;
 use serde::{Serialize, Serializer};
@@ -6,10 +6,10 @@ use serde_json::{Map, Value};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Something that happened to a message, to a queue, or to the function that handles it.
+/// An event of a message, of a queue, or of the function that handles the messages.
 ///
-/// As JSON, a time is a number of milliseconds since 1970. A message is named by its queue and its id; two messages of
-/// one id are what SQS delivering twice looks like.
+/// In JSON, a time is a number of milliseconds since 1970. A queue and an id name a message. SQS may deliver a message
+/// twice, so two messages can have the same id.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "happened", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -26,7 +26,7 @@ pub enum LocalEvent {
         attributes: Map<String, Value>,
         /// Its message group.
         group_id: Option<String>,
-        /// When it can be received first.
+        /// When it can first be received.
         #[serde(serialize_with = "millis")]
         visible_at: SystemTime,
     },
@@ -36,13 +36,13 @@ pub enum LocalEvent {
         queue: String,
         /// The message's id.
         message_id: String,
-        /// How often it was received, this time included.
+        /// How many times it has been received, this time included.
         receive_count: u32,
-        /// Until when it is invisible.
+        /// When its visibility timeout ends.
         #[serde(serialize_with = "millis")]
         visible_at: SystemTime,
     },
-    /// Somebody changed how long a message in flight stays invisible.
+    /// The visibility timeout of a message in flight was changed.
     VisibilityChanged {
         /// The queue.
         queue: String,
@@ -59,7 +59,7 @@ pub enum LocalEvent {
         /// The message's id.
         message_id: String,
     },
-    /// A message had been received too often, and went to the dead-letter queue.
+    /// A message exceeded the maximum receive count and moved to the dead-letter queue.
     DeadLettered {
         /// The queue it was in.
         queue: String,
@@ -68,15 +68,15 @@ pub enum LocalEvent {
         /// The message's id.
         message_id: String,
     },
-    /// A message was moved from a dead-letter queue, under a new id.
+    /// A message moved from a dead-letter queue to another queue, under a new id.
     Redriven {
         /// The dead-letter queue.
         queue: String,
         /// The queue it is in now.
         to: String,
-        /// The id it had.
+        /// Its id in the dead-letter queue.
         message_id: String,
-        /// The id it has now.
+        /// Its new id.
         new_message_id: String,
     },
     /// All messages of a queue were deleted.
@@ -84,7 +84,7 @@ pub enum LocalEvent {
         /// The queue.
         queue: String,
     },
-    /// A message was in its queue for longer than the queue keeps one, and is gone.
+    /// A message exceeded the queue's retention period and was removed.
     Expired {
         /// The queue.
         queue: String,
@@ -100,10 +100,10 @@ pub enum LocalEvent {
     EnvironmentEnded {
         /// Its number.
         environment: u32,
-        /// Why, in words.
+        /// The reason, in words.
         reason: String,
     },
-    /// The function was given a batch.
+    /// The function received a batch.
     Invoked {
         /// The execution environment that has it.
         environment: u32,
@@ -114,16 +114,16 @@ pub enum LocalEvent {
         /// The batch's messages, in the event's order.
         message_ids: Vec<String>,
     },
-    /// The function said what became of one record.
+    /// The function reported the outcome of one record.
     Record {
-        /// The execution environment that said so.
+        /// The execution environment that reported it.
         environment: u32,
-        /// What it said.
+        /// The report.
         record: RecordLine,
     },
-    /// The function logged a line that is no record line.
+    /// The function logged a line that is not a record line.
     Logged {
-        /// The execution environment that did.
+        /// The execution environment that logged it.
         environment: u32,
         /// The line.
         line: String,
@@ -134,36 +134,36 @@ pub enum LocalEvent {
         environment: u32,
         /// The invocation's request id.
         request_id: String,
-        /// What Lambda makes of it.
+        /// How Lambda interprets the answer.
         answer: Answer,
     },
-    /// A fault that was asked for was done to a message or an invocation.
+    /// A requested fault was injected into the delivery of messages or an invocation.
     Fault {
-        /// What was done, in words.
+        /// The fault, in words.
         what: String,
-        /// The messages it was done to.
+        /// The affected messages.
         message_ids: Vec<String>,
     },
 }
 
-/// What Lambda makes of the end of an invocation.
+/// How Lambda interprets the end of an invocation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Answer {
-    /// An answer that Lambda can read: these messages are returned, the others deleted.
+    /// Lambda can read the answer: it returns these messages to the queue and deletes the others.
     Read {
         /// The messages that are returned to the queue.
         failures: Vec<String>,
     },
-    /// The whole batch is returned.
+    /// Lambda returns the whole batch to the queue.
     Failed {
-        /// Why, in words: an error, a timeout, a crash, or an answer that Lambda can't read.
+        /// The reason, in words: an error, a timeout, a crash, or an answer that Lambda can't read.
         reason: String,
     },
 }
 
-/// Who is told of what happens. It is called while the queues are locked: it must not wait, nor look at them.
+/// A callback for events. It is called while the queues are locked, so it must neither block nor access them.
 pub type Observer = Arc<dyn Fn(SystemTime, &LocalEvent) + Send + Sync>;
 
 fn millis<S: Serializer>(time: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {

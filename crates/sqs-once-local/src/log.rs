@@ -1,12 +1,12 @@
-//! The function's log lines: those that say what became of a record, told apart from all others.
+//! Parses the function's log lines and separates record lines from all others.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The `target` of the one log line that every record of a batch ends in.
+/// The `target` of the log line that the library writes for every record of a batch.
 const RECORD_TARGET: &str = "sqs_once::record";
 
-/// What became of a record.
+/// The outcome of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
@@ -14,20 +14,20 @@ pub enum Outcome {
     Processed,
     /// Its effect had happened before.
     Duplicate,
-    /// There was no event in it.
+    /// The message contained no event.
     Ignored,
-    /// Somebody else is working on it.
+    /// Another worker is processing the key.
     InProgress,
     /// It failed and will be retried.
     Failed,
-    /// It failed and retrying can't help.
+    /// It failed, and retrying can't help.
     Terminal,
-    /// Lambda would delete it, and no log line says why.
+    /// Lambda would delete it, but no log line reports its outcome.
     Acknowledged,
 }
 
 impl Outcome {
-    /// Every outcome, in the order in which summaries list them.
+    /// Every outcome, in the order of summaries.
     pub const ALL: [Outcome; 7] = [
         Outcome::Processed,
         Outcome::Duplicate,
@@ -39,7 +39,7 @@ impl Outcome {
     ];
 }
 
-/// In words: `in progress` has a space.
+/// In words, so `in progress` has a space.
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
@@ -54,27 +54,27 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// The log line that says what became of a record.
+/// The log line that reports the outcome of a record.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RecordLine {
     /// The record's message id.
     pub message_id: String,
-    /// What became of it.
+    /// The record's outcome.
     pub outcome: Outcome,
-    /// How long that took, in milliseconds.
+    /// How long the record took, in milliseconds.
     pub duration_ms: Option<f64>,
-    /// Why, where there is something to say.
+    /// The reason, if there is one.
     pub reason: Option<String>,
     /// The business key: namespace and the start of its hash.
     pub key: Option<String>,
-    /// How often SQS has delivered the message.
+    /// How many times SQS has delivered the message.
     pub receive_count: Option<u64>,
 }
 
 impl RecordLine {
-    /// Reads a line of a function's standard output; `None` if it is any other line.
+    /// Parses a line of a function's standard output. Returns `None` if it is not a record line.
     pub fn parse(line: &str) -> Option<Self> {
-        // Most lines are not record lines, and logs can be long.
+        // This check skips JSON parsing for most lines: few are record lines, and logs can be long.
         if !line.contains(RECORD_TARGET) {
             return None;
         }

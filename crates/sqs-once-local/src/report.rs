@@ -1,38 +1,37 @@
-//! What became of every record of a batch.
+//! The outcomes of all records of a batch.
 
 use crate::log::{Outcome, RecordLine};
 use crate::response::BatchResponse;
 use serde::Serialize;
 
-/// What is said of a record for which the function logged no record line.
+/// The reason given for a record without a record line.
 const NO_LINE: &str = "no record line";
 
-/// What became of every record of a batch, in the batch's order.
+/// The outcomes of all records of a batch, in the batch's order.
 #[derive(Debug, Clone)]
 pub struct Report {
-    /// One row a record.
+    /// One row for each record.
     pub rows: Vec<Row>,
 }
 
-/// What became of one record.
+/// The outcome of one record.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Row {
     /// The record's message id.
     pub message_id: String,
-    /// What became of it.
+    /// The outcome.
     pub outcome: Outcome,
-    /// How long that took, in milliseconds.
+    /// How long the record took, in milliseconds.
     pub duration_ms: Option<f64>,
-    /// Why, where there is something to say.
+    /// The reason, if there is one.
     pub reason: Option<String>,
     /// The business key: namespace and the start of its hash.
     pub key: Option<String>,
 }
 
 impl Report {
-    /// Puts together the message ids of a batch, what the function logged of its records, and its
-    /// answer. A record without a record line has failed if the answer says so, and was processed
-    /// otherwise.
+    /// Combines the message ids of a batch with the function's record lines and its answer. A record without a record
+    /// line has failed if the answer reports it, and is acknowledged otherwise.
     pub fn new(
         message_ids: &[String],
         mut lines: Vec<RecordLine>,
@@ -41,7 +40,7 @@ impl Report {
         let rows = message_ids
             .iter()
             .map(|message_id| {
-                // Two records can have one message id: each takes a line of its own.
+                // Two records can have the same message id. Each uses one line.
                 let line = lines.iter().position(|line| line.message_id == *message_id);
                 match line.map(|index| lines.remove(index)) {
                     Some(line) => Row {

@@ -1,21 +1,20 @@
-//! What Lambda makes of a function's answer to an SQS batch.
+//! Interprets a function's answer to an SQS batch as Lambda does.
 
 use serde_json::Value;
 
-/// A function's answer to a batch, as Lambda reads it when the event source mapping has
-/// `ReportBatchItemFailures`.
+/// A function's answer to a batch, as Lambda interprets it for an event source mapping with `ReportBatchItemFailures`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BatchResponse {
     failures: Vec<String>,
 }
 
 impl BatchResponse {
-    /// Reads `answer`, given the message ids of the batch, by Lambda's rules: `null`, `{}`, and no
-    /// or an empty `batchItemFailures` mean that every record succeeded; anything malformed, or
-    /// naming a message that is not in the batch, means that every record failed.
+    /// Parses `answer` by Lambda's rules, given the message ids of the batch. Every record succeeded if the answer is
+    /// `null` or `{}`, or its `batchItemFailures` is missing or empty. Every record failed if the answer is malformed
+    /// or names a message that is not in the batch.
     ///
     /// # Errors
-    /// [`ResponseError`] for an answer of the last kind: Lambda would retry the whole batch.
+    /// [`ResponseError`] if every record failed: Lambda would retry the whole batch.
     pub fn parse(answer: &[u8], message_ids: &[String]) -> Result<Self, ResponseError> {
         let answer: Value = serde_json::from_slice(answer).map_err(ResponseError::Json)?;
         let list = match &answer {
@@ -41,13 +40,13 @@ impl BatchResponse {
         Ok(Self { failures })
     }
 
-    /// The message ids that go back to the queue, as the function listed them.
+    /// The message ids that return to the queue, as the function listed them.
     pub fn failures(&self) -> &[String] {
         &self.failures
     }
 }
 
-/// An answer that Lambda does not accept as a batch response: it would retry the whole batch.
+/// Lambda does not accept the answer as a batch response and would retry the whole batch.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ResponseError {

@@ -1,11 +1,11 @@
-//! What a DynamoDB table looks like, as far as this library needs to know.
+//! Describes a DynamoDB table: its name, keys and time to live.
 
 use std::fmt;
 
 /// A DynamoDB table: its name, its keys, and its time-to-live attribute.
 ///
-/// The default is the table `sqs-once` documents: partition key `id` (a string), no sort key,
-/// time to live on `expiration`, named `sqs-once`.
+/// The default is the table that `sqs-once` documents. It is named `sqs-once`, with the string partition key `id`, no
+/// sort key, and time to live on `expiration`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableDescription {
     /// The table's name.
@@ -64,7 +64,7 @@ impl fmt::Display for KeyAttribute {
     }
 }
 
-/// The types a key attribute can have.
+/// The types of key attributes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyType {
     /// A string.
@@ -85,7 +85,7 @@ impl KeyType {
         }
     }
 
-    /// The type that the DynamoDB API calls `name`.
+    /// Parses the type's name in the DynamoDB API.
     pub(crate) fn from_name(name: &str) -> Option<Self> {
         match name {
             "S" => Some(KeyType::S),

@@ -1,6 +1,6 @@
-# `cargo sqs-once WORDS` is completed as `cargo-sqs-once WORDS`, everything else by what completed cargo before.
+# Completes `cargo sqs-once WORDS` as `cargo-sqs-once WORDS`. Leaves everything else to the previous completion of cargo.
 if [[ -z ${_cargo_before_sqs_once+set} ]]; then
-    # Where bash-completion loads completions when they are first asked for.
+    # bash-completion loads completions only when they are first needed.
     if ! complete -p cargo &>/dev/null && declare -F _completion_loader >/dev/null; then
         _completion_loader cargo &>/dev/null
     fi

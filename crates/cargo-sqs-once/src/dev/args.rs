@@ -19,64 +19,64 @@ Examples:
   cargo sqs-once dev --queue-url https://sqs.eu-central-1.amazonaws.com/123456789012/orders
       Take messages from a real queue, with your own credentials";
 
-/// Poll a local queue for the function, and build it anew on every change
+/// Poll a local queue for the function, and rebuild it on every change
 ///
-/// Builds the function and runs the unmodified binary as Lambda does: a poller takes batches from a queue and hands them to
-/// execution environments, within the batch size, window, concurrency and timeout that the template gives. What fails comes
-/// back after its visibility timeout, and goes to the dead-letter queue when it was received too often. DynamoDB is the
-/// embedded one of `invoke`, and remembers earlier runs.
+/// Builds the function and runs the unmodified binary as Lambda does. A poller takes batches from a queue and hands
+/// them to execution environments. Batch size, window, concurrency and timeout come from the template. Failed messages
+/// return after their visibility timeout, and move to the dead-letter queue at the maximum receive count. An embedded
+/// DynamoDB, shared with `invoke`, remembers earlier runs.
 ///
-/// The queues are SQS on 127.0.0.1, and a web page there shows what happens. On every change of a source file the function is built; environments take the new binary
-/// when they have answered.
+/// The queues are SQS on 127.0.0.1, and a web page there shows what happens. A change of a source file starts a build.
+/// Environments switch to the new binary after they have answered.
 ///
-/// Ctrl-C ends it when the invocations under way have; a second one at once.
+/// Ctrl-C finishes in-flight invocations; press it again to quit now.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DevArgs {
-    /// The function's binary [default: the one template.yaml names, or the workspace's only one]
+    /// The function's binary [default: the one that template.yaml names, or the workspace's only one]
     #[arg(long, value_name = "NAME")]
     pub(crate) function: Option<String>,
 
-    /// Build and run the optimised binary, with the features of its package alone
+    /// Build and run the optimised binary, with the features of its own package only
     #[arg(long)]
     pub(crate) release: bool,
 
-    /// Forget earlier runs: start with an empty database
+    /// Forget earlier runs and start with an empty database
     #[arg(long)]
     pub(crate) reset: bool,
 
-    /// The SAM template that describes queues, table and function [default: template.yaml, if there is one]
+    /// The SAM template that describes queues, table and function [default: template.yaml, if it exists]
     #[arg(long, value_name = "FILE")]
     pub(crate) template: Option<PathBuf>,
 
-    /// Send these messages at the start: what `invoke` takes for an event; `-` is standard input
+    /// Send the messages in this file at the start, in any format that `invoke` accepts; `-` is standard input
     #[arg(long, value_name = "FILE")]
     pub(crate) send: Vec<PathBuf>,
 
-    /// End when the queue is empty and nothing is under way; fail if a message went to the dead-letter queue
+    /// End when the queue is empty and no invocation is in flight; fail if a message moved to the dead-letter queue
     #[arg(long)]
     pub(crate) until_empty: bool,
 
-    /// Write everything that happens to standard output, one JSON object a line
+    /// Write every event to standard output, one JSON object a line
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// The port of the local queues [default: one that is free]
+    /// The port of the local queues [default: a free one]
     #[arg(long)]
     pub(crate) port: Option<u16>,
 
-    /// The port of the web page that shows what happens [default: one that is free]
+    /// The port of the web page that shows what happens [default: a free one]
     #[arg(long, value_name = "PORT")]
     pub(crate) page_port: Option<u16>,
 
-    /// Write what happened as a web page to this file when it ends
+    /// Write the events of the run to this file as a web page when it ends
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
 
     /// Poll this queue instead of a local one, with your own AWS settings
     ///
-    /// The function still writes to the embedded DynamoDB. Messages that it handles are deleted from the queue, and no other
-    /// consumer gets them.
+    /// The function still writes to the embedded DynamoDB. Messages that it handles are deleted from the queue, so no
+    /// other consumer gets them.
     #[arg(long, value_name = "URL", conflicts_with_all = ["send", "port", "fifo", "visibility_timeout", "max_receive_count"])]
     pub(crate) queue_url: Option<String>,
 
@@ -91,14 +91,14 @@ pub(crate) struct DevArgs {
     pub(crate) faults: FaultArgs,
 }
 
-/// What is said in place of the template.
+/// Arguments that override the template.
 #[derive(Args, Default)]
 pub(crate) struct Settings {
-    /// The most messages of a batch [default: 10]
+    /// The most messages in a batch [default: 10]
     #[arg(long, value_name = "MESSAGES", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) batch_size: Option<u32>,
 
-    /// How long a batch that is not full waits for more [default: 0s]
+    /// How long an incomplete batch waits for more messages [default: 0s]
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub(crate) window: Option<Duration>,
 
@@ -110,11 +110,11 @@ pub(crate) struct Settings {
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub(crate) timeout: Option<Duration>,
 
-    /// How long a message that was received is invisible [default: 30s]
+    /// How long a received message stays invisible [default: 30s]
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub(crate) visibility_timeout: Option<Duration>,
 
-    /// How often a message is received before it goes to the dead-letter queue [default: 3]
+    /// How many times a message is received before it moves to the dead-letter queue [default: 3]
     #[arg(long, value_name = "TIMES")]
     pub(crate) max_receive_count: Option<NonZeroU32>,
 
@@ -123,10 +123,10 @@ pub(crate) struct Settings {
     pub(crate) fifo: bool,
 }
 
-/// Faults on request.
+/// Arguments that inject faults.
 #[derive(Args)]
 pub(crate) struct FaultArgs {
-    /// Deliver so many messages twice: at the same time, or again after their success
+    /// The share of messages to deliver twice, at the same time or again after their success
     #[arg(
         long,
         value_name = "SHARE",
@@ -135,7 +135,7 @@ pub(crate) struct FaultArgs {
     )]
     pub(crate) duplicate: Percent,
 
-    /// Kill the process during so many invocations
+    /// The share of invocations whose process to kill
     #[arg(
         long,
         value_name = "SHARE",
@@ -144,7 +144,7 @@ pub(crate) struct FaultArgs {
     )]
     pub(crate) kill: Percent,
 
-    /// Lose the answers of so many invocations
+    /// The share of invocations whose answer to lose
     #[arg(
         long,
         value_name = "SHARE",
@@ -153,11 +153,11 @@ pub(crate) struct FaultArgs {
     )]
     pub(crate) drop_response: Percent,
 
-    /// Start so many invocations up to 5s late, while the visibility timeout runs
+    /// The share of invocations to start up to 5s late, while the visibility timeout runs
     #[arg(long, value_name = "SHARE", default_value = "0%", hide_default_value = true, num_args = 0..=1, default_missing_value = "10%")]
     pub(crate) slow: Percent,
 
-    /// What the faults are drawn from [default: another one every time]
+    /// The seed of all faults [default: a random one]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) seed: Option<u64>,
 }

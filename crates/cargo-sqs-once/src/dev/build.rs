@@ -1,4 +1,4 @@
-//! Builds the function on every change, and hands the new binary over.
+//! Rebuilds the function on every change and switches the poller to the new binary.
 
 use super::error::DevError;
 use super::watch::Watch;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 use tokio::sync::oneshot;
 
-/// How often the files are looked at.
+/// How often to check the files.
 const LOOK: Duration = Duration::from_millis(300);
 
 pub(crate) struct Builder {
@@ -24,7 +24,7 @@ pub(crate) struct Builder {
     /// When the build of the executable began.
     since: SystemTime,
     template: Option<PathBuf>,
-    /// Where the binaries that run are.
+    /// The folder with the copies of the binary that run.
     folder: PathBuf,
     copies: AtomicU32,
 }
@@ -38,7 +38,7 @@ impl Builder {
         template: Option<PathBuf>,
     ) -> Self {
         let folder = workspace.running();
-        // What an earlier run has left. Nobody else has it: the database is locked.
+        // Left over from an earlier run. The lock on the database ensures that no other process uses it.
         let _ = std::fs::remove_dir_all(&folder);
         Self {
             workspace: Arc::new(workspace),
@@ -53,7 +53,7 @@ impl Builder {
         }
     }
 
-    /// The same with a copy of the binary: the next build is free to write over the original at any time.
+    /// Points `launch` at a copy of the binary, because the next build may overwrite the original at any time.
     pub(crate) fn copied(&self, launch: Launch) -> Result<Launch, DevError> {
         let number = self.copies.fetch_add(1, Ordering::Relaxed);
         let folder = self.folder.join(number.to_string());
@@ -66,12 +66,12 @@ impl Builder {
         }
     }
 
-    /// Builds whenever a source has changed. As long as that fails, what runs runs on.
+    /// Builds whenever a source file has changed. If the build fails, the current binary keeps running.
     pub(crate) async fn on_change(self, launch: Launch, controls: PollerControls) {
         let root = self.workspace.root();
         let mut sources = Watch::new(self.workspace.manifests(), self.since);
         sources.add_sources(&self.executable, self.since);
-        // Cargo itself writes this one.
+        // Cargo itself writes this file.
         let lock = || Watch::new([root.join("Cargo.lock")], SystemTime::now());
         let mut lock_file = lock();
         let mut template = Watch::new(self.template.clone(), self.since);
@@ -103,13 +103,13 @@ impl Builder {
         }
     }
 
-    /// Builds on a thread that nobody has to wait for at the end.
+    /// Builds on a separate thread, so that `dev` can end without waiting for the build.
     async fn build(&self) -> Result<(), Error> {
         let (tell, told) = oneshot::channel();
         let (workspace, binary) = (Arc::clone(&self.workspace), Arc::clone(&self.binary));
         let (release, quiet) = (self.release, self.quiet);
         std::thread::spawn(move || {
-            // At the end nobody waits for it any more.
+            // The receiver is gone if `dev` has ended.
             let _ = tell.send(workspace.build(&binary, release, quiet));
         });
         match told.await {
@@ -121,7 +121,7 @@ impl Builder {
 
 impl Drop for Builder {
     fn drop(&mut self) {
-        // The next run would do it, too.
+        // The next run removes what is left.
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }

@@ -1,4 +1,4 @@
-//! What can go wrong in `dev`.
+//! Errors of `dev`.
 
 use sqs_once_local::{EventError, PageError, PollerError, QueueError};
 use std::io;
@@ -41,7 +41,7 @@ pub(crate) enum DevError {
     NoAws,
 }
 
-/// Why a file is no messages.
+/// Why a file can't be read as messages.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SendError {
     #[error(transparent)]

@@ -1,4 +1,4 @@
-//! `cargo sqs-once dev`: a local queue drives the real binary, which is built anew on every change.
+//! `cargo sqs-once dev`: a local queue drives the real binary, which is rebuilt on every change.
 
 mod args;
 mod build;
@@ -55,7 +55,7 @@ pub(crate) async fn dev(args: DevArgs) -> Result<(), Error> {
         &args.settings,
     )?;
     plan.poller.until_empty = args.until_empty;
-    // Before the build, so that a mistake in them is not found out minutes later.
+    // Read the messages before the build, so that an error in them shows at once.
     let messages = to_send(&args.send, &plan.queue)?;
     let report = args.report.as_deref().map(Report::create).transpose()?;
 
@@ -91,7 +91,7 @@ pub(crate) async fn dev(args: DevArgs) -> Result<(), Error> {
     }
 }
 
-/// What the page and the report show: the queue that is polled, and its dead-letter queue where that is known.
+/// Creates the story of the polled queue, and of its dead-letter queue if that is known.
 fn story(queue_url: Option<&str>, plan: &Plan) -> Story {
     match queue_url {
         // The last part of a queue's URL is its name.
@@ -103,7 +103,7 @@ fn story(queue_url: Option<&str>, plan: &Plan) -> Story {
     }
 }
 
-/// The messages of `--send`, in their order.
+/// Reads the messages of `--send`, in order.
 fn to_send(paths: &[PathBuf], queue: &str) -> Result<Vec<NewMessage>, Error> {
     let mut messages = Vec::new();
     for path in paths {
@@ -117,7 +117,7 @@ fn to_send(paths: &[PathBuf], queue: &str) -> Result<Vec<NewMessage>, Error> {
     Ok(messages)
 }
 
-/// What a run needs from its start to its end.
+/// The state of a run.
 struct Run {
     args: DevArgs,
     plan: Plan,
@@ -187,7 +187,7 @@ impl Run {
         end(&mut show.end(), &plan, &args, &sqs)
     }
 
-    /// The local queues, whether they are polled or only sent to.
+    /// Starts the local queues. With `--queue-url`, they are not polled but the function can send to them.
     async fn queues(&self) -> Result<LocalSqs, DevError> {
         let mut queues = Queues::default();
         queues.observe(self.observer());
@@ -198,14 +198,14 @@ impl Run {
             .map_err(|source| DevError::Listen { port, source })
     }
 
-    /// The page; of a queue that is not on this machine it only shows what happens.
+    /// Starts the web page. It is read-only for a queue that is not local.
     async fn page(&self, sqs: &Arc<LocalSqs>) -> Result<Page, DevError> {
         let sqs = self.args.queue_url.is_none().then(|| Arc::clone(sqs));
         let port = self.args.page_port.unwrap_or(0);
         Ok(Page::start(self.story.clone(), sqs, port).await?)
     }
 
-    /// Tells what happens to the terminal and to the page.
+    /// Sends events to the terminal and to the page.
     fn observer(&self) -> Observer {
         let (show, story) = (self.show.observer(), self.story.observer());
         Arc::new(move |at, happening: &LocalEvent| {
@@ -222,15 +222,15 @@ impl Run {
     ) -> Launch {
         let mut launch = launch::launch(executable, resource, &self.table, &self.dynamodb)
             .env("AWS_ENDPOINT_URL_SQS", sqs.endpoint())
-            // Ctrl-C is for this program, which then lets the function finish.
+            // This program handles Ctrl-C and lets the function finish.
             .own_group();
-        // The local queues, whatever the shell calls the real ones.
+        // Use the local queues, even if the shell sets the URLs of the real ones.
         for (name, queue) in resource.map_or(&[][..], |resource| &resource.queue_urls) {
             launch = launch.env(name, sqs.url(queue));
         }
         if self.args.queue_url.is_some() {
-            // A dead letter in a local queue would be gone with this run. Without one, which is what an empty variable
-            // says, a message that can't succeed goes back to the queue that it is from.
+            // A dead letter in a local queue would be lost after this run. An empty variable means no dead-letter
+            // queue, so a message that can't succeed returns to its own queue.
             launch = launch.env("SQS_ONCE_DLQ_URL", "");
         }
         launch
@@ -257,7 +257,7 @@ impl Run {
         }
     }
 
-    /// Says what runs, and how to send to it.
+    /// Prints what runs and how to send messages to it.
     fn introduce(&self, sqs: &LocalSqs, page: &Page, faults: Faults) {
         let PollerSettings {
             batch_size,
@@ -307,7 +307,7 @@ impl Run {
         }
     }
 
-    /// Polls, builds and listens to Ctrl-C, until the poller ends.
+    /// Polls, rebuilds and handles Ctrl-C until the poller ends.
     async fn drive<S: Source>(
         &self,
         poller: Poller<S>,
@@ -333,7 +333,7 @@ impl Run {
     }
 }
 
-/// Says what it came to.
+/// Prints the summary.
 fn end(shown: &mut Shown, plan: &Plan, args: &DevArgs, sqs: &LocalSqs) -> Result<(), Error> {
     print::styled_note(Style::Plain, &shown.summary());
     let queues = sqs.queues();
@@ -365,7 +365,7 @@ fn end(shown: &mut Shown, plan: &Plan, args: &DevArgs, sqs: &LocalSqs) -> Result
     Ok(())
 }
 
-/// Waits for Ctrl-C, or for being asked to end.
+/// Waits for Ctrl-C or a termination signal.
 async fn interrupted() {
     #[cfg(unix)]
     let asked = async {

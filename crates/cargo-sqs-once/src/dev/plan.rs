@@ -1,4 +1,4 @@
-//! What is run, of the template and the arguments: queues, poller, warnings.
+//! Combines the template and the arguments into queues, poller settings and warnings.
 
 use super::args::Settings;
 use super::error::DevError;
@@ -15,19 +15,19 @@ const DEFAULT_MAX_RECEIVE_COUNT: NonZeroU32 = NonZeroU32::MIN.saturating_add(2);
 
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// The queue that is polled.
+    /// The queue to poll.
     pub(crate) queue: String,
     /// Its dead-letter queue.
     pub(crate) dead_letters: Option<String>,
     /// Every queue.
     pub(crate) queues: Vec<(String, QueueSettings)>,
     pub(crate) poller: PollerSettings,
-    /// What the user should know.
+    /// Warnings for the user.
     pub(crate) warnings: Vec<String>,
 }
 
 impl Plan {
-    /// `function` is the template's, `binary` the name of what runs.
+    /// `function` is the template's resource. `binary` is the name of the binary that runs.
     pub(crate) fn new(
         template: Option<&Template>,
         function: Option<&FunctionResource>,
@@ -90,9 +90,9 @@ impl Plan {
         })
     }
 
-    /// Makes the queues.
+    /// Creates the queues.
     pub(crate) fn create(&self, queues: &mut Queues) -> Result<(), DevError> {
-        // A redrive policy names a queue that may come later.
+        // First create all queues without redrive policies, which may name later queues.
         for (name, settings) in &self.queues {
             let without = QueueSettings {
                 redrive: None,
@@ -107,7 +107,7 @@ impl Plan {
     }
 }
 
-/// The function's one mapping, or the wanted queue's.
+/// The function's only mapping, or the one of the wanted queue.
 fn mapping<'a>(
     mut mappings: Vec<&'a MappingResource>,
     wanted: Option<&str>,
@@ -148,7 +148,7 @@ fn local(resource: &QueueResource) -> (String, QueueSettings) {
     (resource.name.clone(), settings)
 }
 
-/// A queue that no template describes, with its dead-letter queue.
+/// Adds a queue that is not in the template, and its dead-letter queue.
 fn own_queue(binary: &str, fifo: bool, queues: &mut Vec<(String, QueueSettings)>) -> String {
     let suffix = if fifo { ".fifo" } else { "" };
     let (queue, dead_letters) = (format!("{binary}{suffix}"), format!("{binary}-dlq{suffix}"));
@@ -157,7 +157,7 @@ fn own_queue(binary: &str, fifo: bool, queues: &mut Vec<(String, QueueSettings)>
         max_receive_count: DEFAULT_MAX_RECEIVE_COUNT.get(),
     });
     for (name, redrive) in [(dead_letters, None), (queue.clone(), redrive)] {
-        // The template may have a queue of this name, which nothing of it polls.
+        // The template may contain a queue of this name that its mappings do not poll.
         queues.retain(|(known, _)| *known != name);
         let settings = QueueSettings {
             content_based_deduplication: fifo,
@@ -169,7 +169,7 @@ fn own_queue(binary: &str, fifo: bool, queues: &mut Vec<(String, QueueSettings)>
     queue
 }
 
-/// Sets the polled queue as the arguments say. Gives the name of its dead-letter queue.
+/// Applies the arguments to the polled queue. Returns the name of its dead-letter queue.
 fn given_to_queue(
     queue: &str,
     given: &Settings,

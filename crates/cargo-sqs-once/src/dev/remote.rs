@@ -1,4 +1,4 @@
-//! A queue that is not on this machine, or not this program's: any SQS endpoint, with the user's own AWS settings.
+//! A queue at any SQS endpoint, polled with the user's own AWS settings.
 
 use aws_sdk_sqs::config::{Credentials, Region};
 use aws_sdk_sqs::error::BuildError;
@@ -15,9 +15,9 @@ use std::collections::HashMap;
 use std::num::NonZeroU32;
 use std::time::{Duration, SystemTime};
 
-/// The most entries of a batch request.
+/// The most entries in a batch request.
 const ENTRIES: usize = 10;
-/// The longest that SQS lets a request wait.
+/// The longest wait that SQS allows.
 const LONGEST_WAIT: Duration = Duration::from_secs(20);
 const DEFAULT_VISIBILITY: Duration = Duration::from_secs(30);
 
@@ -42,13 +42,13 @@ pub(crate) struct RemoteQueue {
     url: String,
     arn: String,
     visibility_timeout: Duration,
-    /// Where the function's own calls go as well, if that is this machine.
+    /// The queue's endpoint, if it is on this machine. The function's own SQS calls go there as well.
     loopback: Option<String>,
     observer: Observer,
 }
 
 impl RemoteQueue {
-    /// Finds the queue at this URL. A URL of this machine is its own endpoint, and needs no credentials.
+    /// Connects to the queue at this URL. A URL on this machine is its own endpoint and needs no credentials.
     pub(crate) async fn connect(url: &str, observer: Observer) -> Result<Self, RemoteError> {
         let loopback = loopback(url);
         let region = region(url);
@@ -87,7 +87,7 @@ impl RemoteQueue {
         Ok(queue)
     }
 
-    /// What the user has to know.
+    /// Describes the queue and warns that messages will be deleted from it.
     pub(crate) fn introduction(&self) -> String {
         format!(
             "messages are taken from {}: what is handled here is deleted there, and no other consumer gets it",
@@ -95,7 +95,8 @@ impl RemoteQueue {
         )
     }
 
-    /// The function's own calls to SQS stay on this machine. Where the queue is there as well, they find it.
+    /// Points the function's own SQS calls at the queue's endpoint if that is on this machine. They never leave this
+    /// machine.
     pub(crate) fn for_function(&self, launch: Launch) -> Launch {
         match &self.loopback {
             Some(endpoint) => launch.env("AWS_ENDPOINT_URL_SQS", endpoint),
@@ -120,7 +121,7 @@ impl RemoteQueue {
         (self.observer)(SystemTime::now(), happening);
     }
 
-    /// Tells of a message that was received, and before that, when it is seen for the first time, that it was sent.
+    /// Reports a received message. On the first receive, first reports that it was sent.
     fn tell_received(&self, received: &Received) {
         let message = &received.message;
         let (queue, message_id) = (self.name().to_owned(), message.id.clone());
@@ -190,7 +191,7 @@ impl Source for RemoteQueue {
             }
             let answer = request.send().await;
             let answer = answer.map_err(|error| refused("DeleteMessageBatch", error))?;
-            // What could not be deleted is delivered again.
+            // SQS redelivers messages that could not be deleted.
             for done in answer.successful {
                 let index: Option<usize> = done.id.parse().ok();
                 if let Some(message) = index.and_then(|index| some.get(index)) {
@@ -216,7 +217,7 @@ impl Source for RemoteQueue {
                     .build()?;
                 request = request.entries(entry);
             }
-            // What could not be given back comes back by itself.
+            // Messages that could not be released return after their visibility timeout.
             let answer = request.send().await;
             answer.map_err(|error| refused("ChangeMessageVisibilityBatch", error))?;
         }
@@ -238,7 +239,7 @@ fn refused<E>(operation: &'static str, error: E) -> RemoteError
 where
     E: std::error::Error,
 {
-    // Not the SDK's long form: it shows the whole answer, with bodies and receipt handles.
+    // Not the SDK's debug format, which includes the whole answer with bodies and receipt handles.
     let mut said = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -248,7 +249,7 @@ where
     RemoteError::Refused { operation, said }
 }
 
-/// The endpoint of a URL of this machine.
+/// The endpoint of a URL on this machine.
 fn loopback(url: &str) -> Option<String> {
     let rest = url.strip_prefix("http://")?;
     let authority = rest.split('/').next()?;
@@ -258,14 +259,14 @@ fn loopback(url: &str) -> Option<String> {
     matches!(host, "localhost" | "127.0.0.1" | "[::1]").then(|| format!("http://{authority}"))
 }
 
-/// The region that an AWS URL names.
+/// The region in an AWS URL.
 fn region(url: &str) -> Option<&str> {
     let host = url.strip_prefix("https://")?.split('/').next()?;
     let rest = host.strip_prefix("sqs.")?;
     rest.split_once(".amazonaws.com").map(|(region, _)| region)
 }
 
-/// A message as SQS gives it.
+/// Converts a message from the SDK's type.
 fn received(message: Message) -> Received {
     let system = message.attributes.unwrap_or_default();
     let text = |name: MessageSystemAttributeName| system.get(&name).cloned();
@@ -297,7 +298,7 @@ fn received(message: Message) -> Received {
     }
 }
 
-/// An attribute as the SQS API writes it.
+/// Converts a message attribute to the SQS API's JSON.
 fn attribute((name, value): (&String, &MessageAttributeValue)) -> (String, Value) {
     let mut fields = Map::new();
     fields.insert("DataType".to_owned(), json!(value.data_type));

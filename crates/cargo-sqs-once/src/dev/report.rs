@@ -1,4 +1,4 @@
-//! The report: what happened, as one file.
+//! Writes the story of a run to one HTML file.
 
 use super::error::DevError;
 use crate::private;
@@ -6,13 +6,13 @@ use sqs_once_local::Story;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The file that the report is written to.
+/// The file for the report.
 pub(crate) struct Report {
     path: PathBuf,
 }
 
 impl Report {
-    /// Finds out before the run whether the file can be written. What is in it stays until there is another report.
+    /// Checks before the run that the file is writable. Its content stays until a new report replaces it.
     pub(crate) fn create(path: &Path) -> Result<Self, DevError> {
         let opened = private::append(path);
         opened.map_err(|source| failed(path, source))?;

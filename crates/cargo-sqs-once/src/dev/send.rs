@@ -1,11 +1,11 @@
-//! From a file of events or bodies to messages.
+//! Reads messages from a file of events or bodies.
 
 use super::error::SendError;
 use serde_json::{Map, Value};
 use sqs_once_local::{Event, NewMessage};
 
-/// The messages of what `invoke` would take for an event. In a FIFO queue a message that names no group is in the group
-/// `default`, and its id is its deduplication id.
+/// Reads messages from any text that `invoke` accepts as an event. On a FIFO queue, a message without a group joins the
+/// group `default`, and a message without a deduplication id uses its message id.
 pub(crate) fn messages(text: &str, queue: &str) -> Result<Vec<NewMessage>, SendError> {
     let event = Event::parse(text, queue)?;
     let event: Value = serde_json::from_slice(&event.payload()).map_err(|_| SendError::Records)?;
@@ -31,7 +31,7 @@ fn message(record: &Value, is_fifo: bool) -> Option<NewMessage> {
     })
 }
 
-/// The SQS API spells the fields of an attribute with a large first letter, and knows no lists.
+/// Converts Lambda's attributes to the SQS API's, whose fields start with an upper-case letter and which has no lists.
 fn to_sqs_api(attributes: &Map<String, Value>) -> Map<String, Value> {
     const FIELDS: [(&str, &str); 3] = [
         ("dataType", "DataType"),

@@ -1,4 +1,4 @@
-//! What happens, told as it happens: in lines for people, or as JSON.
+//! Shows events as they happen, as lines for people or as JSON.
 
 use crate::error::Error;
 use crate::print::{self, Style};
@@ -10,10 +10,10 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// How many ids a line names.
+/// The most ids to name in a line.
 const IDS_IN_A_LINE: usize = 3;
 
-/// Writes on a thread of its own: whoever makes something happen never waits for a terminal.
+/// Shows events on a separate thread, so that their source never waits for a terminal.
 pub(crate) struct Show {
     sender: mpsc::Sender<Told>,
     thread: JoinHandle<Shown>,
@@ -21,7 +21,7 @@ pub(crate) struct Show {
 
 enum Told {
     Happened(SystemTime, LocalEvent),
-    /// What to stop when nobody reads on.
+    /// The poller to stop if the reader closes standard output.
     Controls(PollerControls),
     End,
 }
@@ -54,56 +54,56 @@ impl Show {
         Self { sender, thread }
     }
 
-    /// What is told to it is shown.
+    /// Returns an observer that shows events.
     pub(crate) fn observer(&self) -> Observer {
         let sender = self.sender.clone();
         Arc::new(move |at, happening: &LocalEvent| {
-            // Nobody looks any more after the end.
+            // The thread has ended after `end`.
             let _ = sender.send(Told::Happened(at, happening.clone()));
         })
     }
 
-    /// Stops this poller when nobody reads on.
+    /// Sets the poller to stop if the reader closes standard output.
     pub(crate) fn controls(&self, controls: PollerControls) {
-        // As above.
+        // Fails only if the thread has panicked.
         let _ = self.sender.send(Told::Controls(controls));
     }
 
-    /// Waits until everything is shown that has happened so far.
+    /// Waits until all events so far are shown.
     pub(crate) fn end(self) -> Shown {
-        // As above.
+        // Fails only if the thread has panicked.
         let _ = self.sender.send(Told::End);
         self.thread.join().unwrap_or_default()
     }
 }
 
-/// What was shown so far.
+/// The state of what was shown.
 #[derive(Default)]
 pub(crate) struct Shown {
     dead_letters: Option<String>,
     counts: HashMap<&'static str, usize>,
-    /// The messages of the invocation under way in each environment that no record line has named yet.
+    /// For each environment, the messages of its in-flight invocation that have no record line yet.
     unnamed: HashMap<u32, Vec<String>>,
-    /// What was counted in each environment by its last answer alone: a record line may still come.
+    /// For each environment, the outcomes counted from its last answer alone. A late record line replaces them.
     silent: HashMap<u32, Vec<(String, Outcome)>>,
-    /// Why nothing more is written to standard output.
+    /// The error that ended writing to standard output.
     unwritten: Option<io::Error>,
 }
 
 impl Shown {
-    /// Writes to standard output, unless that failed before.
+    /// Writes to standard output, unless an earlier write failed.
     fn write(&mut self, write: impl FnOnce() -> io::Result<()>) {
         if self.unwritten.is_none() {
             self.unwritten = write().err();
         }
     }
 
-    /// Whether somebody read on until the end.
+    /// Whether every write to standard output succeeded.
     pub(crate) fn is_read(&self) -> bool {
         self.unwritten.is_none()
     }
 
-    /// That all was written, as far as somebody was there to read it.
+    /// Returns a write error, unless the reader closed standard output.
     pub(crate) fn written(&mut self) -> Result<(), Error> {
         let is_closed = |error: &io::Error| error.kind() == ErrorKind::BrokenPipe;
         match self.unwritten.take_if(|error| !is_closed(error)) {
@@ -112,7 +112,7 @@ impl Shown {
         }
     }
 
-    /// Such as `12 deliveries: 10 processed, 2 duplicate`.
+    /// Formats the counts, such as `12 records: 10 processed, 2 duplicate`.
     pub(crate) fn summary(&self) -> String {
         let counts: Vec<String> = Outcome::ALL
             .into_iter()
@@ -128,7 +128,7 @@ impl Shown {
         }
     }
 
-    /// Counts what a record came to. Gives the records of an invocation that no line has named.
+    /// Counts outcomes. After an answer, returns the records that no record line has named.
     fn count(&mut self, happening: &LocalEvent) -> Vec<(String, Outcome)> {
         match happening {
             LocalEvent::Invoked {
@@ -177,7 +177,7 @@ impl Shown {
         Vec::new()
     }
 
-    /// Writes what there is to say.
+    /// Prints a line for the event, if it has one.
     fn tell(&mut self, at: SystemTime, happening: &LocalEvent) {
         let silent = self.count(happening);
         let time = time_of_day(at);
@@ -264,7 +264,7 @@ impl Shown {
     }
 }
 
-/// Such as `m-1, m-2, m-3 and 7 more`.
+/// Formats ids, such as `m-1, m-2, m-3 and 7 more`.
 fn some(ids: &[String]) -> String {
     let shown = ids[..ids.len().min(IDS_IN_A_LINE)].join(", ");
     match ids.len().saturating_sub(IDS_IN_A_LINE) {
@@ -295,7 +295,7 @@ fn style(outcome: Outcome) -> Style {
     }
 }
 
-/// The outcome as it stands in JSON.
+/// The outcome as written in JSON.
 fn word(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Processed => "processed",
@@ -308,7 +308,7 @@ fn word(outcome: Outcome) -> &'static str {
     }
 }
 
-/// `14:03:59.123`, in UTC as Lambda's logs.
+/// Formats a time of day, such as `14:03:59.123`, in UTC like Lambda's logs.
 fn time_of_day(at: SystemTime) -> String {
     let millis = at
         .duration_since(UNIX_EPOCH)
@@ -319,14 +319,14 @@ fn time_of_day(at: SystemTime) -> String {
     format!("{hours:02}:{minutes:02}:{seconds:02}.{millis:03}")
 }
 
-/// The happening as one object, with the time as milliseconds since 1970.
+/// Formats the event as one JSON object, with the time in milliseconds since 1970.
 fn as_json(at: SystemTime, happening: &LocalEvent) -> String {
     let millis = at
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default()
         .as_millis();
     let mut object = json!({"at": u64::try_from(millis).unwrap_or(u64::MAX)});
-    // Texts and numbers under names that are texts: nothing that JSON does not have.
+    // These fields always convert: their names are strings, and their values are types that JSON has.
     if let (Some(object), Ok(Value::Object(fields))) =
         (object.as_object_mut(), serde_json::to_value(happening))
     {

@@ -1,29 +1,29 @@
-//! Notices that a source file has changed.
+//! Detects changes of source files.
 //!
-//! rustc writes beside every binary which files it is made of. Their times are looked at: that works with every editor and
-//! file system, and needs nobody to tell.
+//! rustc writes the list of a binary's source files next to the binary. Comparing the files' times works with every
+//! editor and file system, without change notifications.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// Files, and how each was when it was looked at: when it was written, and how long it is.
+/// Files with their modification time and length at the last check.
 pub(crate) struct Watch(BTreeMap<PathBuf, State>);
 
 type State = Option<(SystemTime, u64)>;
 
 impl Watch {
-    /// Watches files. What was written after `since` has changed already.
+    /// Watches files. A file that was written after `since` counts as changed.
     pub(crate) fn new(files: impl IntoIterator<Item = PathBuf>, since: SystemTime) -> Self {
         let mut watch = Self(BTreeMap::new());
         watch.add(files, since);
         watch
     }
 
-    /// Watches, too, what the binary at `executable` is made of now, which has been built since then.
+    /// Adds the sources of the binary at `executable`, whose build began at `since`.
     pub(crate) fn add_sources(&mut self, executable: &Path, since: SystemTime) {
         let list = executable.with_extension("d");
-        // Without the list the other files are watched, at least.
+        // Without the list, the other files are still watched.
         let list = std::fs::read_to_string(list).unwrap_or_default();
         self.add(sources(&list), since);
     }
@@ -35,7 +35,7 @@ impl Watch {
         }
     }
 
-    /// Whether a file has changed since the last look.
+    /// Whether a file has changed since the last check.
     pub(crate) fn look(&mut self) -> bool {
         let mut has_changed = false;
         for (file, seen) in &mut self.0 {
@@ -52,7 +52,7 @@ fn state(file: &Path) -> State {
     Some((metadata.modified().ok()?, metadata.len()))
 }
 
-/// The files on the right of a line such as `target: a.rs with\ a\ space.rs`.
+/// Parses the files on the right of a line such as `target: a.rs with\ a\ space.rs`.
 fn sources(list: &str) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for line in list.lines() {

@@ -1,4 +1,4 @@
-//! From arguments to a queue, its table, and the messages that are meant.
+//! Opens the queue and its table, and selects messages, from the arguments.
 
 use super::{Error, QueueArgs, SelectionArgs, StateArg};
 use crate::operate::{dead_letters, has_table, namespace};
@@ -6,7 +6,7 @@ use crate::print;
 use sqs_once::key::JsonPointer;
 use sqs_once_operate::{DeadLetters, KeyFrom, Selection, Standing};
 
-/// The queue, joined with the table if one is named.
+/// Opens the queue, joined with the table if the arguments name one.
 pub(super) async fn queue(args: &QueueArgs) -> Result<DeadLetters, Error> {
     let key_from = match (args.key_from.is_empty(), namespace(&args.table)?) {
         (true, _) => None,
@@ -48,7 +48,7 @@ pub(super) fn standings(states: &[StateArg], queue: &QueueArgs) -> Result<Vec<St
     Ok(standings.collect())
 }
 
-/// What a FIFO queue has, and does not give before others are gone.
+/// Notes the messages of a FIFO queue that SQS returns only after others are gone.
 pub(super) async fn note_behind(queue: &DeadLetters, seen: usize) -> Result<(), Error> {
     if !queue.is_fifo() {
         return Ok(());
@@ -63,7 +63,7 @@ pub(super) async fn note_behind(queue: &DeadLetters, seen: usize) -> Result<(), 
     Ok(())
 }
 
-/// Why a queue that has messages may give none.
+/// Notes messages in flight, which explain why a queue with messages returns none.
 pub(super) async fn note_in_flight(queue: &DeadLetters) -> Result<(), Error> {
     let (_, in_flight) = queue.count().await?;
     if in_flight > 0 {

@@ -49,7 +49,7 @@ pub(super) async fn drop(args: DropArgs, interrupt: &Interrupt) -> Result<(), cr
     }
 }
 
-/// Everything that has to be true before a message is deleted.
+/// Checks all conditions for deleting the messages.
 async fn sure(
     args: &DropArgs,
     queue: &DeadLetters,
@@ -76,7 +76,7 @@ async fn sure(
         answer = confirm(&question, args.yes) => answer.map_err(Error::from)?,
         () = interrupt.wait() => return Err(crate::error::Error::Interrupted),
     }
-    // The first of them may be visible again after that, and with somebody else.
+    // The first of them may be visible again by then, and held by another consumer.
     if since.elapsed() > DeadLetters::HOLD / 2 {
         return Err(Error::TooLate.into());
     }
@@ -89,7 +89,7 @@ async fn sure(
     Ok(())
 }
 
-/// Such as `Drop 3 messages of https://… for good (1 completed, 2 failed)?`.
+/// Formats the question, such as `Drop 3 messages of https://… for good (1 completed, 2 failed)?`.
 fn question(letters: &[DeadLetter], queue: &str) -> String {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for letter in letters {
@@ -115,7 +115,7 @@ fn save(path: &Path, letters: &[DeadLetter]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// They come back by themselves as well, only later.
+/// Releases the messages. If that fails, they return after their visibility timeout.
 async fn put_back(queue: &DeadLetters, letters: &[DeadLetter]) {
     if let Err(error) = queue.release(letters).await {
         let minutes = DeadLetters::HOLD.as_secs() / 60;

@@ -1,4 +1,4 @@
-//! Ctrl-C: what is under way is finished, and what is held is put back.
+//! Ctrl-C: the command finishes its current step and releases the messages that it holds.
 
 use crate::print;
 use tokio::sync::watch;
@@ -6,7 +6,7 @@ use tokio::sync::watch;
 pub(super) struct Interrupt(watch::Receiver<bool>);
 
 impl Interrupt {
-    /// Listens from now on. The second Ctrl-C ends the process at once.
+    /// Starts listening. The second Ctrl-C ends the process at once.
     pub(super) fn listen() -> Self {
         let (sender, receiver) = watch::channel(false);
         tokio::spawn(async move {
@@ -22,7 +22,7 @@ impl Interrupt {
                 print::note("stopping: messages are put back (once more to stop at once)");
                 sender.send_replace(true);
             };
-            // Listens before it says so, or a Ctrl-C in between would be lost.
+            // Listen for the second one before reporting the first, so that none is lost in between.
             tokio::join!(biased; again, stop);
         });
         Self(receiver)
@@ -32,10 +32,10 @@ impl Interrupt {
         *self.0.borrow()
     }
 
-    /// Waits for it.
+    /// Waits for the first Ctrl-C.
     pub(super) async fn wait(&self) {
         if self.0.clone().wait_for(|is_here| *is_here).await.is_err() {
-            // Nobody listens.
+            // The listener has ended without a Ctrl-C.
             std::future::pending().await
         }
     }

@@ -1,4 +1,4 @@
-//! `cargo sqs-once dlq`: a dead-letter queue's messages, joined with the table that keeps their keys.
+//! `cargo sqs-once dlq`: the messages of a dead-letter queue, joined with the table of their keys.
 
 #[cfg(feature = "aws")]
 mod connect;
@@ -34,7 +34,7 @@ Examples:
 Looking at a message receives it, which its receive count shows. Credentials are those that the AWS CLI finds. Other
 endpoints are set by AWS_ENDPOINT_URL_SQS and AWS_ENDPOINT_URL_DYNAMODB.";
 
-/// Show what is in a dead-letter queue, send it back, or drop it
+/// Show, redrive or drop the messages of a dead-letter queue
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DlqArgs {
@@ -50,7 +50,7 @@ enum DlqCommand {
     Drop(DropArgs),
 }
 
-/// Which queue, and how its messages' keys are found.
+/// Selects the queue, and how to find its messages' keys.
 #[derive(Args)]
 struct QueueArgs {
     /// The dead-letter queue, by its name
@@ -66,7 +66,7 @@ struct QueueArgs {
     #[arg(long, value_name = "URL")]
     queue_url: Option<String>,
 
-    /// Where a message's body has its key, if the message does not say it itself, such as /order/id; once for each part
+    /// Where a message's body holds the key, such as /order/id, if no attribute does; once for each part
     #[arg(long, value_name = "JSON_POINTER", value_parser = pointer)]
     key_from: Vec<String>,
 
@@ -77,7 +77,7 @@ struct QueueArgs {
     account: AccountArgs,
 }
 
-/// Which of its messages.
+/// Selects messages of the queue.
 #[derive(Args)]
 #[group(id = "which", required = true, multiple = true, args = ["ids", "all", "state"])]
 struct SelectionArgs {
@@ -94,27 +94,27 @@ struct SelectionArgs {
     state: Vec<StateArg>,
 }
 
-/// Where the work for a message stands.
+/// The state of a message's key.
 #[derive(Clone, Copy, ValueEnum)]
 enum StateArg {
-    /// Its key is not known
+    /// The key of the message is not known
     UnknownKey,
-    /// Nothing is known of its key
+    /// The table has no item for the key
     NeverStarted,
-    /// Somebody is working on its key
+    /// A worker is processing the key
     InProgress,
-    /// Its last attempt failed or died
+    /// The last attempt failed, or its worker died
     Failed,
-    /// Its effect is done
+    /// The effect is done
     Completed,
-    /// The table has something else under its key
+    /// The table has an item under the key that no consumer writes
     Unreadable,
 }
 
 /// List the messages
 ///
-/// Receives them, at most 15 minutes long, and puts them all back in the end. Of a FIFO queue, each message group
-/// shows its first ten messages at most: SQS gives no more before those are gone.
+/// Receives the messages for at most 15 minutes and releases all of them at the end. On a FIFO queue, shows at most the
+/// first ten messages of each message group: SQS returns no more until those are gone.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -125,7 +125,7 @@ struct ListArgs {
     #[arg(long, value_enum, value_name = "STATE")]
     state: Vec<StateArg>,
 
-    /// How many messages to list
+    /// The most messages to list
     #[arg(long, value_name = "MESSAGES", default_value = "100")]
     limit: NonZeroUsize,
 
@@ -137,9 +137,9 @@ struct ListArgs {
     queue: QueueArgs,
 }
 
-/// Show all of one message: body, attributes, why it is here
+/// Show one message in full: body, attributes, and why it is here
 ///
-/// Receives messages until it comes, and puts them all back.
+/// Receives messages until it finds this one, and releases all of them.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -159,14 +159,14 @@ struct ShowArgs {
 
 /// Send messages back to the queue they came from
 ///
-/// Each is sent first and deleted then, with its body, attributes, message group and trace header; the `sqs-once-…`
-/// attributes that say why it failed stay behind. A FIFO queue's messages go in their order. It may be interrupted at
-/// any time and run again: nothing is lost, and what was sent twice is a duplicate for the consumer.
+/// Sends each message with its body, attributes, message group and trace header, and then deletes it. The `sqs-once-…`
+/// attributes that describe the failure are removed. Keeps the order of a FIFO queue. It can be interrupted at any time
+/// and run again: no message is lost, and the consumer recognises a message sent twice as a duplicate.
 ///
 /// With --all it asks first.
 ///
-/// Messages whose effect is done stay where they are, unless told otherwise; so do those behind them in a FIFO group,
-/// and those that fail again meanwhile and come back. Fails if messages had to stay.
+/// Messages whose effect is done stay, unless --even-completed is set. So do later messages of their FIFO group, and
+/// messages that fail again meanwhile and come back. Fails if messages had to stay.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -177,19 +177,19 @@ struct RedriveArgs {
     #[command(flatten)]
     selection: SelectionArgs,
 
-    /// The queue to send to, by name or URL [default: the one whose dead-letter queue this is]
+    /// The queue to send to, by name or URL [default: the queue that uses this dead-letter queue]
     #[arg(long, value_name = "QUEUE")]
     to: Option<String>,
 
-    /// Send messages whose effect is done, too; then no table is needed
+    /// Also send messages whose effect is done; needs no table
     #[arg(long)]
     even_completed: bool,
 
-    /// Don't ask before all messages are sent
+    /// Don't ask before sending all messages
     #[arg(long, short)]
     yes: bool,
 
-    /// Write a line of JSON for every message, and one for all
+    /// Write a line of JSON for every message, and one for the total
     #[arg(long)]
     json: bool,
 
@@ -199,8 +199,8 @@ struct RedriveArgs {
 
 /// Delete messages for good
 ///
-/// Shows them and asks. With --save they are in that file, on the disk, before the first of them is deleted. Of a FIFO
-/// queue, one run drops ten messages of each message group at most.
+/// Shows the messages and asks. With --save, they are on disk in that file before the first one is deleted. On a FIFO
+/// queue, one run drops at most ten messages of each message group.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -210,7 +210,7 @@ struct DropArgs {
     #[command(flatten)]
     selection: SelectionArgs,
 
-    /// Append the messages to a file, a line of JSON each
+    /// Append the messages to a file, one line of JSON each
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
 
@@ -218,7 +218,7 @@ struct DropArgs {
     #[arg(long, short)]
     yes: bool,
 
-    /// Write a line of JSON for every message that is gone
+    /// Write a line of JSON for every deleted message
     #[arg(long)]
     json: bool,
 
@@ -226,7 +226,7 @@ struct DropArgs {
     queue: QueueArgs,
 }
 
-/// A JSON pointer that `JsonPointer` takes.
+/// Checks a JSON pointer.
 fn pointer(text: &str) -> Result<String, &'static str> {
     let escapes = text.split('~').skip(1);
     let is_escaped = escapes.into_iter().all(|rest| rest.starts_with(['0', '1']));
@@ -236,7 +236,7 @@ fn pointer(text: &str) -> Result<String, &'static str> {
     }
 }
 
-/// Why it can't be told, or was not done.
+/// Why the command failed.
 #[cfg(feature = "aws")]
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {

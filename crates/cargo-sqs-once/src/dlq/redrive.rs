@@ -118,7 +118,7 @@ fn name(fate: Fate) -> &'static str {
     }
 }
 
-/// A bar that only a terminal shows.
+/// A progress bar, shown only on a terminal.
 fn bar(messages: u64) -> ProgressBar {
     let bar = ProgressBar::new(messages);
     match ProgressStyle::with_template("{bar:30} {pos} of about {len}, {elapsed}") {

@@ -1,4 +1,4 @@
-//! What a dead letter says, for people and as JSON.
+//! Formats a dead letter for people and as JSON.
 
 use crate::operate::{at, distance};
 use crate::print::one_line;
@@ -8,7 +8,7 @@ use sqs_once::time::Timestamp;
 use sqs_once_operate::DeadLetter;
 use std::fmt::Write;
 
-/// What SQS says of a message that people may want to know.
+/// The system attributes to show.
 const SYSTEM: [&str; 9] = [
     "ApproximateReceiveCount",
     "SentTimestamp",
@@ -28,7 +28,7 @@ pub(super) fn heading() -> String {
     )
 }
 
-/// One line.
+/// Formats a dead letter on one line.
 pub(super) fn line(letter: &DeadLetter, now: Timestamp) -> String {
     let sent = letter.sent_at().map(|sent| distance(sent, now));
     let key = letter.key().map(ItemId::short);
@@ -43,11 +43,11 @@ pub(super) fn line(letter: &DeadLetter, now: Timestamp) -> String {
     line.trim_end().to_owned()
 }
 
-/// Everything, in several lines, the body last.
+/// Formats everything on several lines, with the body last.
 pub(super) fn text(letter: &DeadLetter, now: Timestamp) -> String {
     let mut text = String::new();
     let mut say = |name: &str, value: &str| {
-        // Writing to a text can't fail.
+        // Writing to a string can't fail.
         let _ = writeln!(text, "{name:14}{}", one_line(value));
     };
     say("message id", letter.id());
@@ -83,7 +83,7 @@ pub(super) fn text(letter: &DeadLetter, now: Timestamp) -> String {
     text
 }
 
-/// Everything, as JSON.
+/// Formats everything as JSON.
 pub(super) fn document(letter: &DeadLetter) -> Value {
     let attributes = letter.attributes().map(|(name, value)| {
         let bytes = value.binary_value().map(|bytes| bytes.as_ref().to_vec());

@@ -1,4 +1,4 @@
-//! `doctor`: what loses or doubles messages in a deployment.
+//! `cargo sqs-once doctor`: finds mistakes in a deployment that lose or duplicate messages.
 
 mod report;
 
@@ -10,16 +10,16 @@ use sqs_once_doctor::{FixError, RULES, ReadError, Rule, Source, WriteError, sari
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Where a template is, if nobody says.
+/// The template files to look for by default.
 const TEMPLATES: [&str; 3] = ["template.yaml", "template.yml", "template.json"];
 
-/// Find what loses or doubles messages in a deployment
+/// Find mistakes in a deployment that lose or duplicate messages
 ///
 /// Reads a SAM or CloudFormation template, or a plan from `terraform show -json`, and the Cargo.toml above it. Each
-/// finding says where it is, why it matters and what to write instead. What only the deployment knows, such as a
-/// parameter, is never a finding. docs/doctor.md lists the rules.
+/// finding states where it is, why it matters and what to write instead. Values that only the deployment knows, such as
+/// parameters, are never findings. docs/doctor.md lists the rules.
 ///
-/// Ends with 1 if something was found.
+/// Exits with 1 if it found something.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
@@ -39,24 +39,24 @@ pub(crate) struct DoctorArgs {
     /// The template or plan [default: template.yaml, template.yml or template.json]
     file: Option<PathBuf>,
 
-    /// Write the fixes that need no decision into the template and Cargo.toml
+    /// Apply the fixes that need no decision to the template and Cargo.toml
     #[arg(long)]
     fix: bool,
 
-    /// Say it as JSON
+    /// Write JSON
     #[arg(long, conflicts_with = "sarif")]
     json: bool,
 
-    /// Say it as SARIF 2.1.0, which code scanning reads
+    /// Write SARIF 2.1.0, which code scanning reads
     #[arg(long)]
     sarif: bool,
 
-    /// Say nothing of this rule, and fix nothing by it; may be repeated
+    /// Neither report nor fix findings of this rule; may be repeated
     #[arg(long, value_name = "RULE", value_parser = rule)]
     allow: Vec<&'static Rule>,
 }
 
-/// A rule by its name.
+/// Finds a rule by name.
 fn rule(name: &str) -> Result<&'static Rule, String> {
     let rule = RULES.iter().find(|rule| rule.id == name);
     rule.ok_or_else(|| {
@@ -65,7 +65,7 @@ fn rule(name: &str) -> Result<&'static Rule, String> {
     })
 }
 
-/// Why a deployment was not examined.
+/// Why a deployment was not checked.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DoctorError {
     #[error("there is no {} here: name the template or the plan", TEMPLATES.join(", no "))]
@@ -76,7 +76,7 @@ pub(crate) enum DoctorError {
     Write(#[from] WriteError),
 }
 
-/// Examines the deployment, and fixes it if asked to.
+/// Checks the deployment, and fixes it if requested.
 pub(crate) fn doctor(arguments: &DoctorArgs) -> Result<ExitCode, Error> {
     let path = match &arguments.file {
         Some(path) => path.as_path(),
@@ -97,7 +97,7 @@ pub(crate) fn doctor(arguments: &DoctorArgs) -> Result<ExitCode, Error> {
         let fixes = source.fix().map_err(|error| match error {
             FixError::Write(error) => DoctorError::Write(error),
             FixError::Read(error) => unread(error),
-            // More reasons may come.
+            // The error type may gain variants.
             error => unread(ReadError::Yaml(Box::new(error))),
         })?;
         fixes.write().map_err(DoctorError::Write)?;

@@ -1,11 +1,11 @@
-//! What was found, for people and for programs.
+//! Formats findings for people and as JSON.
 
 use crate::print::one_line;
 use serde_json::{Value, json};
 use sqs_once_doctor::{Finding, Severity};
 use std::io::{IsTerminal, stdout};
 
-/// What was fixed and what is left, for people.
+/// Formats fixed and remaining findings for people.
 pub(super) fn text(fixed: &[Finding], findings: &[Finding]) -> String {
     let mut lines = Vec::new();
     for finding in fixed {
@@ -32,7 +32,8 @@ pub(super) fn text(fixed: &[Finding], findings: &[Finding]) -> String {
     lines.join("\n")
 }
 
-/// Such as `template.yaml:28:3: error: The queue Orders has no dead-letter queue. [dead-letter-queue-missing]`.
+/// Formats a finding's first line, such as `template.yaml:28:3: error: The queue Orders has no dead-letter queue.
+/// [dead-letter-queue-missing]`.
 fn headline(finding: &Finding, word: &str, colour: &str) -> String {
     let file = finding.file.display();
     let place = match finding.place.position {
@@ -76,7 +77,7 @@ fn is_coloured() -> bool {
     stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-/// One finding for programs.
+/// Formats a finding as JSON.
 pub(super) fn json(finding: &Finding) -> Value {
     json!({
         "rule": finding.rule.id,

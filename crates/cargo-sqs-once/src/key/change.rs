@@ -16,7 +16,7 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
-/// What is to be done, before the time of it is known.
+/// A requested change, before its time is known.
 enum Wanted {
     Forget,
     Complete {
@@ -43,7 +43,7 @@ pub(super) async fn complete(
     change(&args.change, &wanted, now).await
 }
 
-/// Shows, asks, writes, and tells.
+/// Shows the key, asks, writes the change and reports it.
 async fn change(
     args: &ChangeArgs,
     wanted: &Wanted,
@@ -90,7 +90,7 @@ async fn change(
     let changed = match changed {
         Ok(changed) => changed,
         Err(error) => {
-            // It may have been written all the same.
+            // The write may have succeeded despite the error.
             let line = line(Value::Null, Some(error.to_string()));
             if let Some(Err(unwritten)) = log.map(|log| log.append(&line)) {
                 print::note(&unwritten.to_string());
@@ -120,7 +120,7 @@ async fn change(
     }
 }
 
-/// The one key that is meant, and what is known of it.
+/// Returns the id of the one matching key, and its item if it exists.
 fn one(
     mut found: Found,
     wanted: &Wanted,
@@ -203,14 +203,14 @@ impl Wanted {
     }
 }
 
-/// Who does this, as far as this machine knows.
+/// The user's name, from the environment.
 fn user() -> Option<String> {
     ["USER", "USERNAME"]
         .into_iter()
         .find_map(|name| std::env::var(name).ok())
 }
 
-/// A file that what is done is appended to; opened before anything is done.
+/// The file that `--log` appends to. It is opened before the change.
 struct Log<'a> {
     path: &'a Path,
     file: File,

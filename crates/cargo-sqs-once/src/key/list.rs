@@ -43,7 +43,7 @@ pub(super) async fn list(args: ListArgs, now: Timestamp) -> Result<(), crate::er
                 line(&item, now)
             };
             if !print::one_result(line.as_bytes())? {
-                // Every further page would cost read units.
+                // Stop here: every further page would cost read units.
                 return Ok(());
             }
             listed += 1;
@@ -59,7 +59,7 @@ pub(super) async fn list(args: ListArgs, now: Timestamp) -> Result<(), crate::er
     Ok(())
 }
 
-/// What DynamoDB can leave out by itself.
+/// The status that DynamoDB can filter by, if all states share one.
 fn common_status(states: &[State]) -> Option<Status> {
     let all = |these: &[State]| states.iter().all(|state| these.contains(state));
     if states.is_empty() {
@@ -73,7 +73,7 @@ fn common_status(states: &[State]) -> Option<Status> {
     }
 }
 
-/// What can't be read is in no state that anybody asked for, and yet somebody should see it.
+/// Whether to list an item. Items that can't be read are in no state, but the user should see them.
 fn is_wanted((_, item): &Listed, states: &[State], now: Timestamp) -> bool {
     match item {
         Ok(item) => states.is_empty() || states.contains(&State::from_item(item, now)),

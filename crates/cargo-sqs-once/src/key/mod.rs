@@ -1,4 +1,4 @@
-//! `cargo sqs-once key`: what the table knows of a business key, and putting it right.
+//! `cargo sqs-once key`: shows and corrects what the table stores for a business key.
 
 #[cfg(feature = "aws")]
 mod change;
@@ -31,7 +31,7 @@ Examples:
 Credentials are those that the AWS CLI finds: environment, profiles, SSO, roles. Another endpoint is set by
 AWS_ENDPOINT_URL_DYNAMODB.";
 
-/// Show what the DynamoDB table knows of a business key, or put it right
+/// Show or correct what the DynamoDB table stores for a business key
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct KeyArgs {
@@ -47,24 +47,24 @@ enum KeyCommand {
     Complete(CompleteArgs),
 }
 
-/// Which key.
+/// Selects a key.
 #[derive(Args)]
 struct KeyNameArgs {
     /// The key's parts, or its id
     ///
-    /// One word a part. A part is text; `42` may be the integer as well, and `true` the boolean. A kind in
-    /// front says which it is: `s:42` is text, `i:42` an integer, `b:true` a boolean, `x:00ff` bytes.
+    /// Each part is one word. A part is text, but `42` also matches the integer and `true` the boolean. A prefix selects the
+    /// kind: `s:42` is text, `i:42` an integer, `b:true` a boolean, `x:00ff` bytes.
     ///
-    /// One word such as `payments#3f9ab1c20d45` is the id of the key's item, or the start of one as log
-    /// lines show it; looking for a start reads the whole table.
+    /// One word such as `payments#3f9ab1c20d45` is the id of the key's item, or its start as log lines show it. A
+    /// search by the start of an id reads the whole table.
     #[arg(required = true, value_name = "KEY")]
     words: Vec<String>,
 }
 
-/// Show what the table knows of a key
+/// Show what the table stores for a key
 ///
-/// Its state, its owner and lease, fence and expiry, and whether a result is recorded. Fails if nothing is
-/// known of the key.
+/// Shows its state, owner, lease, fence and expiry, and whether a result is recorded. Fails if the table does not have
+/// the key.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -74,7 +74,7 @@ struct ShowArgs {
     #[command(flatten)]
     name: KeyNameArgs,
 
-    /// Show the result that is recorded, too
+    /// Also show the recorded result
     #[arg(long)]
     data: bool,
 
@@ -89,10 +89,10 @@ struct ShowArgs {
     account: AccountArgs,
 }
 
-/// List the keys that the table holds
+/// List the keys in the table
 ///
-/// Reads the table from its beginning, whatever it finds, until the limit is reached: on a large table that
-/// costs read units and time. With --namespace, only keys of that namespace are listed.
+/// Reads the table from its beginning until the limit is reached. On a large table this costs read units and time. With
+/// --namespace, lists only keys of that namespace.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -105,7 +105,7 @@ struct ListArgs {
     #[arg(long, value_enum, value_name = "STATE")]
     status: Vec<StateArg>,
 
-    /// How many keys to list
+    /// The most keys to list
     #[arg(long, value_name = "KEYS", default_value = "100")]
     limit: NonZeroUsize,
 
@@ -120,14 +120,14 @@ struct ListArgs {
     account: AccountArgs,
 }
 
-/// How far the work for a key has come.
+/// The state of a key.
 #[derive(Clone, Copy, ValueEnum)]
 enum StateArg {
-    /// Somebody is working on it
+    /// A worker is processing it
     InProgress,
-    /// Its last attempt ended without a word: it died, or was cancelled
+    /// Its last attempt ended without a result: the worker died or was cancelled
     Lapsed,
-    /// Its last attempt failed and gave it back, or somebody forgot it
+    /// Its last attempt failed and released it, or `key forget` released it
     Released,
     /// Done and recorded
     Completed,
@@ -137,13 +137,13 @@ enum StateArg {
     Unknown,
 }
 
-/// What both changes need.
+/// Arguments of both changes.
 #[derive(Args)]
 struct ChangeArgs {
     #[command(flatten)]
     name: KeyNameArgs,
 
-    /// Do it though somebody is working on the key
+    /// Change the key even if a worker is processing it
     #[arg(long)]
     even_in_progress: bool,
 
@@ -151,7 +151,7 @@ struct ChangeArgs {
     #[arg(long, short)]
     yes: bool,
 
-    /// Write what was done as a line of JSON: what the key was, and what it is now
+    /// Write the change as a line of JSON, with the key before and after it
     #[arg(long)]
     json: bool,
 
@@ -166,11 +166,11 @@ struct ChangeArgs {
     account: AccountArgs,
 }
 
-/// Forget a key: its next message runs
+/// Forget a key, so that its next message runs
 ///
-/// Shows what is known of the key, asks, and writes only if that has not changed since. The item stays, as
-/// released and under an owner that nobody has: the fence goes on growing, and a worker from before can no
-/// longer complete the key.
+/// Shows what the table stores for the key and asks. Writes only if that has not changed since. The item stays,
+/// released and with an owner that no worker has. Its fence keeps growing, and an earlier worker can no longer complete
+/// the key.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -181,10 +181,10 @@ struct ForgetArgs {
     change: ChangeArgs,
 }
 
-/// Complete a key: its messages are duplicates from now on
+/// Complete a key, so that its messages are duplicates from now on
 ///
-/// Shows what is known of the key, asks, and writes only if that has not changed since. A key that nothing is
-/// known of is written anew: a message that has yet to come will be a duplicate.
+/// Shows what the table stores for the key and asks. Writes only if that has not changed since. If the table does not
+/// have the key, creates it, so that a message that has yet to come is a duplicate.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -194,16 +194,16 @@ struct CompleteArgs {
     #[command(flatten)]
     change: ChangeArgs,
 
-    /// For how long its messages are duplicates, such as 12h or 90d; longer, if it is completed for longer already
+    /// How long its messages are duplicates, such as 12h or 90d; never shortens an existing expiry
     #[arg(long, value_name = "TIME", default_value = "28d", value_parser = humantime::parse_duration)]
     retention: Duration,
 
-    /// The consumer has `readable_keys`: a key that nothing is known of is written in that form
+    /// The consumer has `readable_keys`: create a missing key in that form
     #[arg(long)]
     readable_keys: bool,
 }
 
-/// Why it can't be told, or was not done.
+/// Why the command failed.
 #[cfg(feature = "aws")]
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {

@@ -1,4 +1,4 @@
-//! What a key's item says, for people and as JSON.
+//! Formats a key's item for people and as JSON.
 
 use crate::operate::{at, moment};
 use crate::print::one_line;
@@ -7,7 +7,7 @@ use sqs_once::store::{Fence, Item, Status};
 use sqs_once::time::Timestamp;
 use sqs_once_operate::State;
 
-/// 2020: a fence from then on is a time, as the first one of a key is.
+/// The start of 2020. Fences from here on are times, because the first fence of a key is the time of its claim.
 const FENCES_ARE_TIMES_FROM: u64 = 1_577_836_800_000;
 
 /// What the item's state means for the next message with this key.
@@ -22,7 +22,7 @@ pub(super) fn meaning(state: State) -> &'static str {
     }
 }
 
-/// Several lines, one for everything that is known.
+/// Formats the item, one line for every known attribute.
 pub(super) fn text(item: &Item, shows_data: bool, now: Timestamp) -> String {
     let state = State::from_item(item, now);
     let mut lines = vec![
@@ -36,7 +36,7 @@ pub(super) fn text(item: &Item, shows_data: bool, now: Timestamp) -> String {
         lines.push(("first claim", at(first, now)));
     }
     match item.lease_until {
-        // What a completion leaves of its lease says nothing.
+        // The lease of a completed item has no meaning.
         Some(lease) if state == State::InProgress || state == State::Lapsed => {
             lines.push(("lease until", at(lease, now)));
         }
@@ -68,7 +68,7 @@ pub(super) fn text(item: &Item, shows_data: bool, now: Timestamp) -> String {
     lines.collect()
 }
 
-/// The same as JSON.
+/// Formats the item as JSON.
 pub(super) fn document(item: &Item, shows_data: bool, now: Timestamp) -> Value {
     let mut document = json!({
         "id": item.id.as_str(),
@@ -97,7 +97,7 @@ fn is_powertools(item: &Item) -> bool {
     item.owner.is_none() && item.fence.is_none()
 }
 
-/// A key's first fence is the time of its first claim, and each claim since has added one to it.
+/// The time of a key's first claim. The first fence is that time, and each later claim adds one.
 fn first_claimed(item: &Item, now: Timestamp) -> Option<Timestamp> {
     let fence = item.fence?.get();
     let is_time = (FENCES_ARE_TIMES_FROM..=now.as_millis()).contains(&fence);

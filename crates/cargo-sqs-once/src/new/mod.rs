@@ -1,4 +1,4 @@
-//! `cargo sqs-once new`: a project that builds, tests, lints and deploys.
+//! `cargo sqs-once new`: creates a project that builds, tests, lints and deploys.
 
 mod name;
 mod template;
@@ -19,43 +19,43 @@ Examples:
 The same by cargo-lambda, in a checkout of sqs-once:
   cargo lambda new payments --template crates/cargo-sqs-once/template";
 
-/// Make a project: a function with its tests, events and deployment
+/// Create a project: a function with its tests, events and deployment
 ///
-/// The function handles orders, as an example: once it builds, put your own message in their place. Without options its
-/// effect is a call to a service, behind a standard queue.
+/// The function handles orders as an example; replace them with your own message. Without options, it consumes a
+/// standard queue and its effect is a call to a service.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct NewArgs {
-    /// The project's name, and its folder's: lower-case letters, digits and hyphens
+    /// The name of the project and its folder: lower-case letters, digits and hyphens
     #[arg(value_parser = name::parse)]
     name: String,
 
-    /// A FIFO queue, with a FIFO dead-letter queue
+    /// Use a FIFO queue with a FIFO dead-letter queue
     #[arg(long)]
     fifo: bool,
 
-    /// An SNS topic in front of the queue, whose envelope the function opens
+    /// Put an SNS topic in front of the queue; the function unwraps its envelope
     #[arg(long)]
     sns: bool,
 
-    /// The effect is writes to DynamoDB, which commit with the record of the message's key
+    /// Let the effect be DynamoDB writes, which commit together with the record of the message's key
     #[arg(long, conflicts_with = "postgres")]
     transactional: bool,
 
-    /// The effect is in PostgreSQL, in the transaction that records the message's key
+    /// Let the effect be in PostgreSQL, in the transaction that records the message's key
     #[arg(long)]
     postgres: bool,
 
-    /// Depend on the sqs-once of this checkout instead of the released one
+    /// Depend on this checkout of sqs-once instead of the released version
     #[arg(long, value_name = "FOLDER")]
     sqs_once: Option<PathBuf>,
 
-    /// Write what was made to standard output as JSON
+    /// Write the list of created files to standard output as JSON
     #[arg(long)]
     json: bool,
 }
 
-/// No project was made.
+/// Why no project was created.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NewError {
     #[error(transparent)]
@@ -71,7 +71,7 @@ pub(crate) enum NewError {
     CurrentFolder(#[source] std::io::Error),
 }
 
-/// Makes the project in the current folder.
+/// Creates the project in the current folder.
 pub(crate) fn new(args: NewArgs) -> Result<(), crate::error::Error> {
     let here = std::env::current_dir().map_err(NewError::CurrentFolder)?;
     let files = make(&args, &here)?;
@@ -107,18 +107,18 @@ fn make(args: &NewArgs, here: &Path) -> Result<Vec<template::File>, NewError> {
     Ok(files)
 }
 
-/// The folder's absolute path: the project lies elsewhere.
+/// The absolute path of the checkout, because the project is in another folder.
 fn checkout(folder: &Path) -> Result<String, NewError> {
     let no_checkout = || NewError::NoCheckout(folder.to_owned());
     let folder = folder.canonicalize().map_err(|_| no_checkout())?;
     if !folder.join("crates/sqs-once/Cargo.toml").is_file() {
         return Err(no_checkout());
     }
-    // A manifest is UTF-8.
+    // A path in a manifest must be UTF-8.
     folder.to_str().map(str::to_owned).ok_or_else(no_checkout)
 }
 
-/// What was made, and what to do with it.
+/// Formats the created files and the next steps.
 fn summary(args: &NewArgs, paths: &[&str]) -> String {
     let name = &args.name;
     let mut text = format!("made {name}:\n");

@@ -1,10 +1,10 @@
-//! What a project may be called: a package for cargo, and the prefix of names in AWS.
+//! Checks a project's name, which becomes a cargo package and the prefix of AWS names.
 
-/// Of all names the queue's is the shortest that AWS allows: 80, with `.fifo` at its end. This leaves room for a stage.
+/// A queue's name has the lowest limit of all AWS names: 80 with `.fifo`. 60 leaves room for a stage.
 const LONGEST: usize = 60;
 
-/// What cargo or Windows refuses as a package, a binary or a folder, what cargo-lambda calls every binary, and what is
-/// itself among the dependencies.
+/// Names that cargo or Windows refuses as a package, a binary or a folder. Also the name that cargo-lambda gives to every
+/// binary, and the names of the project's dependencies.
 const TAKEN: &str = "
     alloc aux aws-lambda-events bootstrap build con core deps examples incremental lambda-runtime nul prn proc-macro
     serde serde-json sqs-once sqs-once-macros sqs-once-postgres std test thiserror tokio tokio-postgres tower-service

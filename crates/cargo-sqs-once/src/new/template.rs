@@ -1,4 +1,4 @@
-//! The template: the folder that `cargo lambda new --template` reads too, rendered as that does.
+//! Renders the project template. `cargo lambda new --template` can read the same folder.
 
 use include_dir::{Dir, DirEntry, include_dir};
 use liquid::{Object, Parser, ParserBuilder, ValueView, object};
@@ -9,7 +9,7 @@ static TEMPLATE: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/template");
 
 const SETTINGS: &str = "CargoLambda.toml";
 
-/// What the user asked for.
+/// The user's choices.
 pub(super) struct Choices {
     pub(super) fifo: bool,
     pub(super) sns: bool,
@@ -18,7 +18,7 @@ pub(super) struct Choices {
     pub(super) sqs_once: Option<String>,
 }
 
-/// Where the effect of a message is.
+/// Where a message takes effect.
 pub(super) enum Effect {
     Elsewhere,
     DynamoDb,
@@ -27,12 +27,12 @@ pub(super) enum Effect {
 
 /// A file of the project.
 pub(super) struct File {
-    /// From the project's folder, with slashes.
+    /// The path relative to the project's folder, with slashes.
     pub(super) path: String,
     pub(super) content: String,
 }
 
-/// A mistake in the template, which is part of this program.
+/// An error in the built-in template.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TemplateError {
     #[error("the template's {SETTINGS} can't be read")]
@@ -47,7 +47,7 @@ pub(crate) enum TemplateError {
     },
 }
 
-/// As much of `CargoLambda.toml` as this template uses.
+/// The parts of `CargoLambda.toml` that this template uses.
 #[derive(Deserialize)]
 struct Settings {
     template: TemplateSettings,
@@ -59,7 +59,7 @@ struct TemplateSettings {
     ignore_conditional_files: HashMap<String, Condition>,
 }
 
-/// Leaves a file out if the variable has this value, or has another one.
+/// Leaves a file out if the variable has this value (`match`), or has another value (`not_match`).
 #[derive(Deserialize)]
 struct Condition {
     var: String,
@@ -100,8 +100,8 @@ pub(super) fn render(name: &str, choices: &Choices) -> Result<Vec<File>, Templat
         if is_ignored {
             continue;
         }
-        // A folder with a Cargo.toml would be a package of its own, and not be part of this one's: so the manifest's
-        // name is a template too.
+        // The manifest's name is a template too. Cargo would treat a folder with a real Cargo.toml as a separate
+        // package and leave it out of this one.
         let rendered_path = liquid(&parser, &path, &path, &variables)?;
         let content = liquid(&parser, &path, text, &variables)?;
         files.push(File {
@@ -127,13 +127,13 @@ fn variables(name: &str, choices: &Choices) -> Object {
     })
 }
 
-/// As it stands between the quotes of a TOML string, which reads JSON's escapes.
+/// Escapes a text for a TOML string, which accepts JSON's escapes.
 fn in_quotes(text: &str) -> String {
     let quoted = serde_json::Value::from(text).to_string();
     quoted[1..quoted.len() - 1].to_owned()
 }
 
-/// Path and text of every file in the folder and below it.
+/// The path and text of every file in the folder and its subfolders.
 fn sources(folder: &'static Dir<'static>) -> Result<Vec<(String, &'static str)>, TemplateError> {
     let mut sources = Vec::new();
     for entry in folder.entries() {

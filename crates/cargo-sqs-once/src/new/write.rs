@@ -1,11 +1,11 @@
-//! The project's folder: it is there with all of its files, or not at all.
+//! Writes the project's folder with all of its files, or not at all.
 
 use super::template::File;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The project can't be written; nothing of it is left.
+/// The project can't be written. No part of it is left.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WriteError {
     #[error("{path} is there already, and is not an empty folder", path = .0.display())]
@@ -14,7 +14,7 @@ pub(crate) enum WriteError {
     Io { path: PathBuf, source: io::Error },
 }
 
-/// Writes the files into a folder beside, which then gets the project's name.
+/// Writes the files into a temporary folder in the same parent, and renames it at the end.
 pub(super) fn project(parent: &Path, name: &str, files: &[File]) -> Result<(), WriteError> {
     let folder = parent.join(name);
     let io = |source| WriteError::Io {
@@ -28,7 +28,7 @@ pub(super) fn project(parent: &Path, name: &str, files: &[File]) -> Result<(), W
         .prefix(&format!(".{name}-"))
         .tempdir_in(parent)
         .map_err(io)?;
-    // The temporary folder is for its owner alone; one in it is as open as any other.
+    // The temporary folder has restricted permissions. A folder inside it gets the usual ones.
     let draft = beside.path().join(name);
     for file in files {
         let path = draft.join(&file.path);

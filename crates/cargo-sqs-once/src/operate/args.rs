@@ -1,13 +1,13 @@
-//! The arguments that say which AWS account and which table is meant.
+//! The arguments that select an AWS account and a table.
 
 use std::path::PathBuf;
 
 use clap::Args;
 
-/// Which account. Credentials are those that the AWS CLI finds.
+/// Selects the account. Credentials come from the same sources as for the AWS CLI.
 #[derive(Args)]
 pub(crate) struct AccountArgs {
-    /// The profile of your AWS settings [default: AWS_PROFILE, or else `default`]
+    /// The profile in your AWS settings [default: AWS_PROFILE, or else `default`]
     #[arg(long, value_name = "NAME", help_heading = "AWS")]
     pub(crate) profile: Option<String>,
 
@@ -16,18 +16,18 @@ pub(crate) struct AccountArgs {
     pub(crate) region: Option<String>,
 }
 
-/// Which table, and how it is laid out.
+/// Selects the table and its layout.
 #[derive(Args)]
 pub(crate) struct TableArgs {
-    /// The DynamoDB table that keeps the keys [default: SQS_ONCE_TABLE]
+    /// The DynamoDB table of the keys [default: SQS_ONCE_TABLE]
     #[arg(long, value_name = "NAME", help_heading = "Table")]
     pub(crate) table: Option<String>,
 
-    /// The consumer's namespace: in the table, what stands before the `#` [default: SQS_ONCE_NAMESPACE]
+    /// The consumer's namespace, which precedes the `#` in the table [default: SQS_ONCE_NAMESPACE]
     #[arg(long, value_name = "NAME", help_heading = "Table")]
     pub(crate) namespace: Option<String>,
 
-    /// A file with the secret that hashes the consumer's keys, if one does; a line break at its end does not count
+    /// A file with the secret that hashes the consumer's keys, if it uses one; a trailing line break is ignored
     #[arg(
         long,
         value_name = "PATH",
@@ -36,7 +36,7 @@ pub(crate) struct TableArgs {
     )]
     pub(crate) key_secret_file: Option<PathBuf>,
 
-    /// The table's partition key, if the consumer's `TableLayout` names another
+    /// The table's partition key, if the consumer's `TableLayout` renames it
     #[arg(
         long,
         value_name = "NAME",
@@ -45,7 +45,7 @@ pub(crate) struct TableArgs {
     )]
     pub(crate) partition_key: Option<String>,
 
-    /// The table's sort key, if it has one; then the partition value is needed, too
+    /// The table's sort key, if it has one; needs the partition value, too
     #[arg(
         long,
         value_name = "NAME",
@@ -55,7 +55,7 @@ pub(crate) struct TableArgs {
     )]
     pub(crate) sort_key: Option<String>,
 
-    /// What the partition key holds in a table with a sort key
+    /// The value of the partition key in a table with a sort key
     #[arg(
         long,
         value_name = "TEXT",

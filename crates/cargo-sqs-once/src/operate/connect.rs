@@ -1,4 +1,4 @@
-//! From arguments and environment to a table in an account.
+//! Connects to the account and the table that arguments and environment select.
 
 use super::args::Attribute;
 use super::{AccountArgs, TableArgs};
@@ -8,7 +8,7 @@ use sqs_once::key::{InvalidNamespace, KeySecret, Namespace};
 use sqs_once::store::{DynamoDbStore, LayoutError, TableLayout};
 use sqs_once_operate::{DeadLetters, Keys, SdkConfig, account, sdk_config};
 
-/// Why there is nobody to ask.
+/// Why the connection failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConnectError {
     #[error("which table? Give --table, or set SQS_ONCE_TABLE")]
@@ -28,14 +28,15 @@ pub(crate) enum ConnectError {
     Operate(#[from] sqs_once_operate::Error),
 }
 
-/// Which table is meant.
+/// The selected table and its AWS settings.
 pub(crate) struct Place {
     pub(crate) table: String,
     config: SdkConfig,
 }
 
 impl Place {
-    /// Such as `table orders-idempotency, eu-central-1, account 123456789012`. Asks for the credentials once more.
+    /// Formats the place, such as `table orders-idempotency, eu-central-1, account 123456789012`. Resolves the credentials
+    /// again to find the account.
     pub(crate) async fn name(&self) -> String {
         let table = &self.table;
         let region = self.config.region().map_or("", |region| region.as_ref());
@@ -48,7 +49,7 @@ impl Place {
     }
 }
 
-/// The table's keys, and which table that is.
+/// Connects to the table's keys. Also returns which table that is.
 pub(crate) async fn keys(
     account: &AccountArgs,
     args: &TableArgs,
@@ -59,7 +60,7 @@ pub(crate) async fn keys(
     Ok((Keys::new(store), Place { table, config }))
 }
 
-/// A dead-letter queue by its URL or else its name, and the table, if one is named.
+/// Connects to a dead-letter queue by URL or name, and to the table if the arguments name one.
 pub(crate) async fn dead_letters(
     account: &AccountArgs,
     args: &TableArgs,
@@ -80,7 +81,7 @@ pub(crate) async fn dead_letters(
     })
 }
 
-/// Whether a table is named.
+/// Whether the arguments or the environment name a table.
 pub(crate) fn has_table(args: &TableArgs) -> bool {
     table(args).is_some()
 }
@@ -89,7 +90,7 @@ fn table(args: &TableArgs) -> Option<String> {
     args.table.clone().or_else(|| variable("SQS_ONCE_TABLE"))
 }
 
-/// The consumer's namespace, where one is given.
+/// The consumer's namespace, if the arguments or the environment name one.
 pub(crate) fn namespace(args: &TableArgs) -> Result<Option<Namespace>, ConnectError> {
     let name = args.namespace.clone();
     let name = name.or_else(|| variable("SQS_ONCE_NAMESPACE"));

@@ -1,4 +1,4 @@
-//! What `key` and `dlq` share: which AWS account and table they mean, and how moments read.
+//! What `key` and `dlq` share: arguments, connections, and the formatting of times.
 
 mod args;
 #[cfg(feature = "aws")]

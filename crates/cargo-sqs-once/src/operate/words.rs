@@ -1,12 +1,12 @@
-//! Moments in words.
+//! Formats times.
 
 use sqs_once::time::Timestamp;
 use std::time::{Duration, SystemTime};
 
-/// The first second of the year 10000, which RFC 3339 can't write.
+/// The first second of the year 10000, which RFC 3339 can't express.
 const YEAR_10000: u64 = 253_402_300_800;
 
-/// A moment, such as `2026-11-22T10:30:00Z`.
+/// Formats a time, such as `2026-11-22T10:30:00Z`.
 pub(crate) fn moment(moment: Timestamp) -> String {
     if moment.as_secs() >= YEAR_10000 {
         return moment.to_string();
@@ -16,7 +16,7 @@ pub(crate) fn moment(moment: Timestamp) -> String {
     humantime::format_rfc3339_seconds(time).to_string()
 }
 
-/// How far away a moment is, such as `in 27days 23h` or `5m 2s ago`.
+/// Formats the distance to a time, such as `in 27days 23h` or `5m 2s ago`.
 pub(crate) fn distance(moment: Timestamp, now: Timestamp) -> String {
     if moment > now {
         format!("in {}", roughly(moment.since(now)))
@@ -25,12 +25,12 @@ pub(crate) fn distance(moment: Timestamp, now: Timestamp) -> String {
     }
 }
 
-/// Both, such as `2026-11-22T10:30:00Z, 5m 2s ago`.
+/// Formats a time and its distance, such as `2026-11-22T10:30:00Z, 5m 2s ago`.
 pub(crate) fn at(at: Timestamp, now: Timestamp) -> String {
     format!("{}, {}", moment(at), distance(at, now))
 }
 
-/// The two largest units.
+/// Formats the two largest units of a duration.
 fn roughly(duration: Duration) -> String {
     let whole = humantime::format_duration(Duration::from_secs(duration.as_secs())).to_string();
     let units: Vec<_> = whole.split(' ').take(2).collect();

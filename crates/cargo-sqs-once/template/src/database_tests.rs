@@ -1,4 +1,4 @@
-//! The consumer as Lambda calls it, on the PostgreSQL that `TEST_DATABASE_URL` names. Each test has a schema of its own.
+//! Tests of the consumer as Lambda calls it, on the PostgreSQL of `TEST_DATABASE_URL`. Each test has its own schema.
 
 use lambda_runtime::{Context, LambdaEvent};
 {%- if source == "sns" %}
@@ -13,7 +13,7 @@ use tower_service::Service;
 use crate::consumer;
 use crate::order::OrderPlaced;
 
-/// One test's schema, with the tables in it.
+/// The schema of one test, with its tables.
 struct Database {
     client: Client,
     url: String,
@@ -42,7 +42,7 @@ impl Database {
         Self { client, url }
     }
 
-    /// The message ids that go back to the queue.
+    /// Runs the event and returns the message ids that return to the queue.
     async fn run(&self, event: Event) -> Vec<String> {
         let store = PostgresStore::from_url(&self.url).unwrap();
         let mut consumer = consumer(store);
@@ -55,7 +55,7 @@ impl Database {
         ids.collect()
     }
 
-    /// How many orders are kept, and how many pieces are reserved.
+    /// How many orders are stored, and how many pieces are reserved.
     async fn orders_and_pieces(&self) -> (i64, i64) {
         let count = "SELECT (SELECT count(*) FROM orders), (SELECT coalesce(sum(reserved), 0)::bigint FROM stock)";
         let row = self.client.query_one(count, &[]).await.unwrap();
@@ -73,9 +73,9 @@ fn order(id: &str) -> OrderPlaced {
 }
 
 {% if source == "sns" -%}
-/// The message as SNS hands it to the queue.
+/// The message as SNS sends it to the queue.
 {%- else -%}
-/// The message as it lies in the queue.
+/// The message as SQS stores it.
 {%- endif %}
 fn message(order: &OrderPlaced) -> Record {
 {%- if source == "sns" %}
@@ -134,7 +134,7 @@ async fn of_an_order_that_fails_halfway_nothing_is_kept() {
     assert_eq!(database.run(event.clone()).await, ["m-1"]);
     assert_eq!(database.orders_and_pieces().await, (0, 0));
 
-    // Nor is its key: when there is room again, the order runs.
+    // The key is not recorded either: once there is room again, the order runs.
     let more_stock = "ALTER TABLE stock DROP CONSTRAINT stock_reserved_check";
     database.client.batch_execute(more_stock).await.unwrap();
     assert!(database.run(event).await.is_empty());

@@ -1,7 +1,7 @@
 {%- if effect == "elsewhere" -%}
-//! Ships every order of a queue, once.
+//! Ships every order in a queue once.
 {%- else -%}
-//! Reserves what is ordered, once.
+//! Reserves ordered pieces once.
 {%- endif %}
 //!
 //! A message is `{"order_id": "o-1001", "customer_id": "c-7", "article": "mug-blue", "pieces": 2}`
@@ -63,10 +63,10 @@ use warehouse::Warehouse;
 key = order.order_id, namespace = "{{ project_name }}"{% if source == "sns" %}, envelope = Sns{% endif %}
 {%- endcapture -%}
 {% if effect == "postgres" -%}
-/// Keeps one order and reserves its pieces: both, and the record of its key, in one transaction, or nothing.
+/// Stores an order, reserves its pieces and records its key in one transaction.
 #[sqs_once::handler({{ settings }})]
 async fn reserve(order: OrderPlaced, tx: Transaction) -> Result<(), HandlerError> {
-    order.check().terminal()?; // it will be as wrong the next time
+    order.check().terminal()?; // a retry can't fix it
     let keep =
         "INSERT INTO orders (order_id, customer_id, article, pieces) VALUES ($1, $2, $3, $4)";
     tx.execute(
@@ -88,7 +88,7 @@ async fn reserve(order: OrderPlaced, tx: Transaction) -> Result<(), HandlerError
     Ok(())
 }
 
-/// An order under the key of another one is no duplicate: it fails, and ends in the dead-letter queue.
+/// An order with the key of a different order is not a duplicate: it fails and ends in the dead-letter queue.
 fn consumer(store: PostgresStore) -> Consumer {
     reserve::consumer()
         .store(store)
@@ -101,16 +101,16 @@ async fn main() -> Result<(), Error> {
     sqs_once::run(consumer(store)).await
 }
 {%- elsif effect == "dynamodb" -%}
-/// Keeps one order and reserves its pieces: both, and the record of its key, in one transaction, or nothing.
+/// Stores an order, reserves its pieces and records its key in one transaction.
 #[sqs_once::handler({{ settings }})]
 async fn reserve(order: OrderPlaced, State(tables): State<Tables>) -> Result<Writes, HandlerError> {
-    order.check().terminal()?; // it will be as wrong the next time
+    order.check().terminal()?; // a retry can't fix it
     Ok(Writes::new()
         .put(&tables.orders, &order)?
         .update(tables.reserve(&order)?))
 }
 
-/// An order under the key of another one is no duplicate: it fails, and ends in the dead-letter queue.
+/// An order with the key of a different order is not a duplicate: it fails and ends in the dead-letter queue.
 fn consumer(tables: Tables) -> Consumer {
     reserve::consumer()
         .state(tables)
@@ -123,18 +123,18 @@ async fn main() -> Result<(), Error> {
     sqs_once::run(consumer(tables)).await
 }
 {%- else -%}
-/// Has one order shipped.
+/// Requests the shipment of one order.
 #[sqs_once::handler({{ settings }})]
 async fn ship(
     order: OrderPlaced,
     token: IdempotencyToken,
     State(warehouse): State<Warehouse>,
 ) -> Result<(), HandlerError> {
-    order.check().terminal()?; // it will be as wrong the next time
+    order.check().terminal()?; // a retry can't fix it
     warehouse.ship(&order, &token).await
 }
 
-/// An order under the key of another one is no duplicate: it fails, and ends in the dead-letter queue.
+/// An order with the key of a different order is not a duplicate: it fails and ends in the dead-letter queue.
 fn consumer(warehouse: Warehouse) -> Consumer {
     ship::consumer()
         .state(warehouse)

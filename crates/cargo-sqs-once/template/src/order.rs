@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// Some pieces of an article were ordered.
+/// A customer ordered some pieces of an article.
 #[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct OrderPlaced {
     pub(crate) order_id: String,

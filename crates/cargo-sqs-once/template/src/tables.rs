@@ -1,4 +1,4 @@
-//! The tables that an order is written to.
+//! The tables of orders and stock.
 
 use sqs_once::HandlerError;
 use sqs_once::aws_sdk_dynamodb::types::{AttributeValue, Update};
@@ -13,7 +13,7 @@ pub(crate) struct Tables {
     pub(crate) stock: String,
 }
 
-/// A variable of the environment is missing.
+/// An environment variable is missing.
 #[derive(Debug, Error)]
 #[error("{0} is not set: expected the name of a DynamoDB table")]
 pub(crate) struct NoTable(&'static str);
@@ -30,7 +30,7 @@ impl Tables {
         })
     }
 
-    /// Counts an order's pieces among those that are reserved. A second time it would count them twice: so it commits
+    /// Adds an order's pieces to the reserved ones. A second run would count them twice, so this write commits together
     /// with the record of the order's key.
     pub(crate) fn reserve(&self, order: &OrderPlaced) -> Result<Update, HandlerError> {
         let update = Update::builder()

@@ -1,4 +1,4 @@
-//! The consumer as Lambda runs it, in memory.
+//! Tests of the consumer as Lambda runs it, in memory.
 
 {% if effect == "elsewhere" %}use std::time::Duration;
 
@@ -26,9 +26,9 @@ fn order(id: &str) -> OrderPlaced {
 }
 
 {% if source == "sns" -%}
-/// The message as SNS hands it to the queue.
+/// The message as SNS sends it to the queue.
 {%- else -%}
-/// The message as it lies in the queue.
+/// The message as SQS stores it.
 {%- endif %}
 fn message(order: &OrderPlaced) -> Record {
 {%- if source == "sns" %}
@@ -223,7 +223,7 @@ async fn a_crash_after_the_shipment_repeats_it_under_the_same_token() {
     let event = Event::new([message(&order("o-1"))]);
     bench.run_and_crash(&event).await;
     bench.run(&event).await.assert_in_progress("m-1");
-    // The lease: the invocation's 30 s, and three more.
+    // The lease is the invocation's 30 s plus a margin of 3 s.
     bench.clock().advance(Duration::from_secs(34));
     bench.run(&event).await.assert_processed("m-1");
 

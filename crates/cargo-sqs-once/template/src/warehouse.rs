@@ -1,10 +1,10 @@
-//! The effect. It only logs: put the call to your own service here.
+//! The effect. It only logs: call your own service here instead.
 
 use sqs_once::{HandlerError, IdempotencyToken};
 
 use crate::order::OrderPlaced;
 
-/// The warehouse's service.
+/// The client of the warehouse.
 #[derive(Clone, Default)]
 pub(crate) struct Warehouse {
     /// The token of every shipment, for the tests.
@@ -13,12 +13,12 @@ pub(crate) struct Warehouse {
 }
 
 impl Warehouse {
-    /// Has an order shipped.
+    /// Requests the shipment of an order.
     ///
-    /// If the process dies between this and the record of the order's key, it is asked for again, with the same token.
-    /// A service that deduplicates by it (`Idempotency-Key`, and the like) ships once all the same.
+    /// If the process dies between this call and the record of the order's key, the function repeats the call with the
+    /// same token. A service that deduplicates by the token (for example as `Idempotency-Key`) still ships only once.
     ///
-    /// An error means: try again later. `.terminal()` says that no retry can help.
+    /// An error means that SQS redelivers the message. Add `.terminal()` if a retry can't help.
     pub(crate) async fn ship(
         &self,
         order: &OrderPlaced,
@@ -26,7 +26,7 @@ impl Warehouse {
     ) -> Result<(), HandlerError> {
         #[cfg(test)]
         self.shipped.lock().unwrap().push(token.to_string());
-        // The line names the message by itself.
+        // The log line already contains the message id.
         tracing::info!(pieces = order.pieces, %token, "shipped");
         Ok(())
     }

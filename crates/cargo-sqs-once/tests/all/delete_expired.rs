@@ -1,4 +1,4 @@
-//! `cargo sqs-once delete-expired`, run as a user runs it, on a real database.
+//! Runs `cargo sqs-once delete-expired` as a user does, on a real database.
 
 use postgres_for_tests::Server;
 use sqs_once_postgres::SCHEMA_V1;
@@ -8,7 +8,7 @@ use tokio_postgres::{Client, NoTls};
 
 static SERVER: LazyLock<Server> = LazyLock::new(Server::start);
 
-/// A database of its own, with nothing in it.
+/// An empty database for one test.
 struct Database {
     url: String,
     client: Client,
@@ -22,7 +22,7 @@ impl Database {
         Self { url, client }
     }
 
-    /// The table with `expired` rows that go and one that stays.
+    /// Creates the table with `expired` rows to delete and one row to keep.
     async fn with_rows(expired: i32) -> Self {
         let database = Self::new().await;
         database.client.batch_execute(SCHEMA_V1).await.unwrap();
@@ -56,14 +56,14 @@ fn delete_expired(arguments: &[&str]) -> Command {
     command
 }
 
-/// What it wrote to standard output. It succeeded, and wrote nothing else.
+/// Standard output of a run that succeeded and wrote nothing to standard error.
 fn told(output: &Output) -> String {
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && stderr.is_empty(), "{stderr}");
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
-/// What it wrote to standard error. It failed, and wrote nothing else.
+/// Standard error of a run that failed and wrote nothing to standard output.
 fn complaint(output: &Output) -> String {
     let stdout = String::from_utf8_lossy(&output.stdout);
     assert!(!output.status.success() && stdout.is_empty(), "{stdout}");

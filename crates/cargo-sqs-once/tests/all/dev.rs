@@ -1,4 +1,4 @@
-//! `cargo sqs-once dev`, run as a user runs it, on a project that cargo really builds.
+//! Runs `cargo sqs-once dev` as a user does, on a project that cargo really builds.
 
 use serde_json::{Value, json};
 use std::fs;
@@ -8,7 +8,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// Nothing takes so long, not even a build beside other builds.
+/// Longer than any step takes, even a build beside other builds.
 const LIMIT: Duration = Duration::from_secs(180);
 
 const TEMPLATE: &str = "
@@ -36,7 +36,7 @@ Resources:
             FunctionResponseTypes: [ReportBatchItemFailures]
 ";
 
-/// A cargo workspace with one Lambda function, in a folder of its own.
+/// A cargo workspace with one Lambda function, in its own folder.
 struct Project {
     folder: tempfile::TempDir,
 }
@@ -68,7 +68,7 @@ impl Project {
         fs::write(path, text).unwrap();
     }
 
-    /// Writes an SQS event of these messages.
+    /// Writes an SQS event with these messages.
     fn event(&self, messages: &[(&str, &str)]) {
         let records = messages
             .iter()
@@ -119,7 +119,7 @@ impl Run {
         }
     }
 
-    /// How many record lines name this message and this outcome.
+    /// Counts the record lines with this message and this outcome.
     fn count(&self, id: &str, outcome: &str) -> usize {
         let words = |line: &&str| {
             let words: Vec<_> = line.split_whitespace().collect();
@@ -129,7 +129,7 @@ impl Run {
     }
 }
 
-/// The lines of a stream, as they come.
+/// The lines of a stream as they arrive.
 struct Lines {
     receiver: mpsc::Receiver<String>,
     seen: Vec<String>,
@@ -151,7 +151,7 @@ impl Lines {
         }
     }
 
-    /// Waits for a line that has this in it.
+    /// Waits for a line that contains `wanted`.
     fn until(&mut self, wanted: &str) -> String {
         loop {
             let Ok(line) = self.receiver.recv_timeout(LIMIT) else {
@@ -165,7 +165,7 @@ impl Lines {
     }
 }
 
-/// A `dev` that runs until it is ended.
+/// A running `dev`.
 struct Dev {
     child: Child,
     stdout: Lines,
@@ -186,7 +186,7 @@ impl Dev {
         }
     }
 
-    /// Waits for the queues, and gives their endpoint and the URL of the one that is polled.
+    /// Waits for the queues. Returns their endpoint and the URL of the polled one.
     fn queue(&mut self) -> (String, String) {
         let line = self.stderr.until("SQS: ");
         let line = line.strip_prefix("SQS: ").unwrap();
@@ -212,13 +212,13 @@ impl Dev {
 
 impl Drop for Dev {
     fn drop(&mut self) {
-        // A test that fails leaves nothing behind. It may have ended by itself.
+        // Ends the process if a test fails. It may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Interrupts a process, or with a `-` before it the group that it leads.
+/// Interrupts a process, or its process group if the id starts with `-`.
 fn signal(id: &str) {
     let killed = Command::new("kill").args(["-INT", "--", id]).status();
     assert!(killed.unwrap().success());
@@ -240,7 +240,7 @@ fn send((endpoint, url): &(String, String), body: &str) {
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
 }
 
-/// What the page answers.
+/// Requests a path of the page.
 fn get(address: &str, path: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
@@ -347,7 +347,7 @@ fn json_is_everything_that_happens_and_nothing_else() {
         "environment_ended",
     ];
     let mut happened: Vec<_> = happened.collect();
-    // The environment starts while the message is sent.
+    // The environment starts while the message is sent, so the order varies.
     happened[..2].sort_by_key(|one| *one != "sent");
     assert_eq!(happened, expected);
 }
@@ -390,7 +390,7 @@ fn a_message_can_be_sent_to_it_and_ctrl_c_ends_it() {
     assert_eq!(said.last().unwrap(), "left in Orders: 0, in Dead: 0");
 }
 
-/// A terminal sends Ctrl-C to the function as well: to all of the process group.
+/// A terminal sends Ctrl-C to the whole process group, and so to the function as well.
 #[cfg(unix)]
 #[test]
 fn ctrl_c_in_a_terminal_lets_the_invocation_under_way_finish() {
@@ -598,7 +598,7 @@ fn help_ends_in_examples() {
     assert!(examples.contains("cargo sqs-once dev --send events/orders.json --until-empty"));
 }
 
-/// A queue elsewhere, as far as `dev` can tell.
+/// `dev` treats this local queue like any other SQS endpoint.
 #[cfg(feature = "aws")]
 #[test]
 fn messages_of_any_sqs_endpoint_are_handled_and_deleted() {

@@ -1,4 +1,4 @@
-//! `cargo sqs-once dlq`, run as a user runs it, on queues and a table in this process.
+//! Runs `cargo sqs-once dlq` as a user does, on queues and a table in this process.
 
 use crate::support::{AtTerminal, Run, command, dynamodb};
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ fn id(key: &str) -> String {
         .to_string()
 }
 
-/// `orders` and its dead letters: what has failed, what is done, and what SQS itself has moved.
+/// `orders` and its dead letters: failed ones, completed ones, and ones that SQS itself moved.
 struct Account {
     sqs: LocalSqs,
     dynamodb: LocalDynamoDb,
@@ -255,7 +255,7 @@ async fn only_what_is_selected_is_redriven() {
     assert_eq!(account.queues().0, ["m-done", "m-moved"]);
     let run = account.dlq(&["redrive", "m-moved", "m-none"]);
     run.assert_failed_with("m-none: not received from the queue");
-    // It is completed, but it does not say its key.
+    // It is completed, but the message does not contain its key.
     assert!(
         run.stderr.contains("of 1 of them the key is not known"),
         "{}",

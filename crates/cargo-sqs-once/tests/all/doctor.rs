@@ -1,4 +1,4 @@
-//! `cargo sqs-once doctor`, run as a user runs it.
+//! Runs `cargo sqs-once doctor` as a user does.
 
 use serde_json::Value;
 use std::fs;
@@ -32,7 +32,7 @@ struct Run {
     stderr: String,
 }
 
-/// A folder with a template and a manifest, so that none above it counts.
+/// A folder with a template, and a manifest that stops the search in parent folders.
 fn project(template: &str) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("template.yaml"), template).unwrap();
@@ -153,7 +153,7 @@ fn the_manifests_are_those_of_the_code_and_of_the_workspace_above() {
     };
     assert_eq!(of_panics(&doctor(&folder, &[])), ["code/Cargo.toml"]);
 
-    // The template lies in a member, and so does who asks.
+    // The template is in a workspace member, and so is the current folder.
     write("member/Cargo.toml", "[package]\nname = \"member\"\n");
     write("member/template.yaml", TEMPLATE);
     write("Cargo.toml", &format!("[workspace]\n{abort}"));
@@ -170,7 +170,7 @@ fn the_manifests_are_those_of_the_code_and_of_the_workspace_above() {
     };
     assert_eq!(of_panics(&run), [above], "{}", run.stderr);
 
-    // What is not built by cargo does not care.
+    // Panic settings do not matter for a function that cargo does not build.
     let other = TEMPLATE.replace("provided.al2023", "python3.13");
     fs::write(folder.path().join("template.yaml"), other).unwrap();
     assert_eq!(of_panics(&doctor(&folder, &[])), [""; 0]);

@@ -1,4 +1,4 @@
-//! `cargo sqs-once invoke`, run as a user runs it, on a project that cargo really builds.
+//! Runs `cargo sqs-once invoke` as a user does, on a project that cargo really builds.
 
 use serde_json::{Value, json};
 use std::fs;
@@ -22,7 +22,7 @@ Resources:
           SQS_ONCE_TABLE: !Ref Idempotency
 ";
 
-/// A cargo workspace with one Lambda function, in a folder of its own.
+/// A cargo workspace with one Lambda function, in its own folder.
 struct Project {
     folder: tempfile::TempDir,
 }
@@ -39,7 +39,7 @@ impl Project {
              [dependencies]\nlambda_runtime = { path = \"lambda_runtime\" }\n",
         );
         project.write("src/main.rs", include_str!("fixture/function.rs"));
-        // Empty: what makes a binary a Lambda function is that it depends on this.
+        // Empty: depending on this crate makes a binary a Lambda function.
         project.write(
             "lambda_runtime/Cargo.toml",
             "[package]\nname = \"lambda_runtime\"\nedition = \"2024\"\n",
@@ -111,7 +111,7 @@ impl Run {
     }
 }
 
-/// An SQS event; each record starts with its message id, for the function to find.
+/// An SQS event. Each record starts with its message id, where the function expects it.
 fn event(records: &[(&str, &str)]) -> String {
     let records: Vec<String> = records
         .iter()
@@ -389,7 +389,7 @@ fn every_table_of_the_template_is_made() {
     };
     project.write("template.yaml", &with_stock("article"));
     assert_eq!(project.send(&event(&[]), &[]).status, Some(0));
-    // It is there, and has other keys than these.
+    // The table exists with other keys.
     project.write("template.yaml", &with_stock("sku"));
     project
         .send(&event(&[]), &[])

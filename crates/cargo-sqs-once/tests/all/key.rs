@@ -1,4 +1,4 @@
-//! `cargo sqs-once key`, run as a user runs it, on a table in an embedded DynamoDB.
+//! Runs `cargo sqs-once key` as a user does, on a table in an embedded DynamoDB.
 
 use crate::support::{AtTerminal, Run, command, dynamodb};
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ fn id(key: &str) -> String {
         .to_string()
 }
 
-/// An item of a consumer's, first claimed an hour ago.
+/// An item as a consumer writes it, first claimed an hour ago.
 fn item(id: &str, status: &str, lease_until: u64, expires: u64) -> Value {
     json!({
         "id": {"S": id}, "status": {"S": status}, "owner": {"S": OWNER},
@@ -271,7 +271,7 @@ async fn without_a_terminal_nothing_is_changed_unless_told() {
     assert_eq!(table.item(&order)["in_progress_expiration"]["N"], "0");
 }
 
-/// The item as it was put, whenever that was.
+/// The expected item. Copies the times from the table, because they vary.
 fn completed_again(table: &Table, order: &str) -> Value {
     let mut item = completed(order);
     let there = table.item(order);
@@ -390,7 +390,7 @@ async fn a_change_that_nobody_knows_the_end_of_is_logged_as_such() {
     asked.wait_for("[y/N] ");
     let address = table.dynamodb.endpoint().replace("http://", "");
     table.dynamodb.stop().await;
-    // Otherwise another test's server may get the address, and answer.
+    // Keep the address bound, or another test's server could take it and answer.
     let listener = TcpListener::bind(address).await.unwrap();
     tokio::spawn(async move {
         loop {

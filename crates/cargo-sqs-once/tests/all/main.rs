@@ -1,4 +1,4 @@
-//! The command line, run as a user runs it.
+//! Runs the command line as a user does.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 

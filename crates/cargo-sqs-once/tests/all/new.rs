@@ -1,4 +1,4 @@
-//! `cargo sqs-once new`, run as a user runs it. That the projects build and pass their tests, `.ci/new.py` sees.
+//! Runs `cargo sqs-once new` as a user does. `.ci/new.py` checks that the projects build and pass their tests.
 
 use saphyr::{LoadableYamlNode, Yaml};
 use serde_json::Value;
@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 use tempfile::TempDir;
 
-/// A folder in which projects are made.
+/// The folder in which a test creates projects.
 struct Folder(TempDir);
 
 impl Folder {
@@ -29,7 +29,7 @@ impl Folder {
             .unwrap()
     }
 
-    /// Makes a project; its files by path.
+    /// Creates a project and returns its files by path.
     fn make(&self, arguments: &[&str]) -> BTreeMap<String, String> {
         let output = self.run(arguments);
         assert!(output.status.success(), "{}", text(&output.stderr));
@@ -39,7 +39,7 @@ impl Folder {
         files
     }
 
-    /// What is in it, hidden or not.
+    /// The names of all entries, hidden ones included.
     fn entries(&self) -> Vec<String> {
         let entries = fs::read_dir(self.path()).unwrap();
         let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -63,7 +63,7 @@ fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
 }
 
-/// Every combination of the options, each with a name of its own.
+/// Every combination of the options, each with its own name.
 fn variants() -> Vec<(String, Vec<&'static str>)> {
     let mut variants = Vec::new();
     for queue in [None, Some("--fifo")] {
@@ -88,7 +88,7 @@ fn resource_types(template: &str) -> Vec<String> {
         .collect()
 }
 
-/// Whether a workflow takes every action by its commit, and every tool, image and machine by its version.
+/// Checks that a workflow pins every action by its commit, and every tool, image and machine by its version.
 fn assert_pinned(workflow: &str) {
     Yaml::load_from_str(workflow).unwrap();
     let after = |name| {
@@ -260,7 +260,7 @@ fn no_password_of_a_database_is_in_the_functions_environment() {
         "{url}"
     );
 
-    // The name of the file that the template refers to, and how to come by it.
+    // The URL names the certificate file, and a layer provides it.
     assert!(url.contains("sslrootcert=/opt/global-bundle.pem"), "{url}");
     let layer = at(&[
         "Resources",
@@ -339,7 +339,7 @@ fn an_empty_folder_becomes_the_project() {
     assert_eq!(folder.entries(), ["payments"]);
 }
 
-/// A file-size limit of nothing: every write fails, as on a full disk.
+/// A file-size limit of zero makes every write fail, as on a full disk.
 #[cfg(unix)]
 #[test]
 fn a_project_that_can_not_be_written_is_not_there_at_all() {
@@ -355,7 +355,7 @@ fn a_project_that_can_not_be_written_is_not_there_at_all() {
     assert!(folder.entries().is_empty());
 }
 
-/// As `cargo new` makes them: by the user's umask, not as private as a temporary folder.
+/// The user's umask sets the mode, as for `cargo new`, rather than the temporary folder's.
 #[cfg(unix)]
 #[test]
 fn the_folder_is_as_open_as_any_other() {

@@ -1,4 +1,4 @@
-//! `cargo sqs-once completions` and `man`, and what bash makes of the script.
+//! Tests `cargo sqs-once completions` and `man`, and how bash uses the script.
 
 use std::fs;
 use std::process::{Command, Output};
@@ -21,7 +21,7 @@ fn subcommands() -> Vec<String> {
     let help = stdout(&["--help"]);
     let (_, commands) = help.split_once("Commands:\n").unwrap();
     let lines = commands.lines().take_while(|line| !line.is_empty());
-    // What is said of one may go on in a line of its own.
+    // A description may continue on the next line.
     lines
         .filter_map(|line| line.strip_prefix("  ")?.split(' ').next())
         .filter(|name| !name.is_empty())
@@ -29,12 +29,12 @@ fn subcommands() -> Vec<String> {
         .collect()
 }
 
-/// What bash offers for the last of these words, when it has read `before` and then the script.
+/// The words that bash offers for the last of these, after it has read `before` and then the script.
 fn completed(before: &str, words: &[&str]) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let script = folder.path().join("script");
     fs::write(&script, stdout(&["completions", "bash"])).unwrap();
-    // As bash does on a TAB: by the function that `complete` names for the first word.
+    // Do what bash does on a TAB: call the function that `complete` names for the first word.
     let ask = "
         source \"$SCRIPT\"
         COMP_WORDS=(\"$@\") COMP_CWORD=$(($# - 1)) COMPREPLY=()
@@ -74,7 +74,7 @@ fn bash_completes_the_binary() {
 #[test]
 fn bash_completes_the_subcommand_of_cargo() {
     assert_eq!(completed("", &["cargo", "sqs-once", "inv"]), ["invoke"]);
-    // The word under the cursor is not there yet.
+    // The word under the cursor does not exist yet.
     assert_eq!(completed("", &["cargo", "sqs-once", "new"]), ["new"]);
     let options = completed("", &["cargo", "sqs-once", "new", "--po"]);
     assert_eq!(options, ["--postgres"]);
@@ -98,7 +98,7 @@ fn every_shell_has_a_script_with_every_subcommand() {
             assert!(script.contains(&command), "{shell}: {command}");
         }
     }
-    // By this name cargo's own completions in zsh look for those of a subcommand.
+    // cargo's own zsh completions look up a subcommand's function by this name.
     assert!(stdout(&["completions", "zsh"]).contains("\n_cargo-sqs-once() {"));
     assert_eq!(run(&["completions", "tcsh"]).status.code(), Some(2));
 }

@@ -1,4 +1,4 @@
-//! The command line, run as a user runs it: with pipes, and at a terminal.
+//! Runs the command line as a user does, with pipes and at a terminal.
 
 use nix::pty::{OpenptyResult, openpty};
 use sqs_once_local::{LocalDynamoDb, REGION, TableDescription};
@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::process::{Child, Command, Output, Stdio};
 
-/// How a command ended, and what it said.
+/// The exit status and output of a command.
 pub(crate) struct Run {
     pub(crate) status: Option<i32>,
     pub(crate) stdout: String,
@@ -34,7 +34,7 @@ impl Run {
     }
 }
 
-/// The binary, with settings of this test alone.
+/// The binary with an environment for one test.
 pub(crate) fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-sqs-once"));
     command.args(arguments);
@@ -55,7 +55,7 @@ pub(crate) fn command(arguments: &[&str]) -> Command {
     command
 }
 
-/// A DynamoDB with the table that is documented.
+/// A DynamoDB with the default table.
 pub(crate) async fn dynamodb() -> LocalDynamoDb {
     let dynamodb = LocalDynamoDb::memory().await.unwrap();
     dynamodb.create_table(&TableDescription::default()).unwrap();
@@ -66,7 +66,7 @@ pub(crate) async fn dynamodb() -> LocalDynamoDb {
 pub(crate) struct AtTerminal {
     child: Child,
     terminal: File,
-    /// All that the terminal has shown so far.
+    /// The terminal's output so far.
     pub(crate) shown: String,
 }
 
@@ -78,7 +78,7 @@ impl AtTerminal {
             .stderr(Stdio::from(slave))
             .stdout(Stdio::piped());
         let child = command.spawn().unwrap();
-        // The command has the terminal's other end, which must be nobody else's when it ends.
+        // Drop our copy of the terminal's other end, so that it closes when the command ends.
         drop(command);
         Self {
             child,
@@ -106,7 +106,7 @@ impl AtTerminal {
         self.child.id()
     }
 
-    /// Everything until the command ends. Standard error is what the terminal has shown.
+    /// Waits for the command to end. Standard error is what the terminal has shown.
     pub(crate) fn end(mut self) -> Run {
         while self.read() {}
         let mut run = Run::of(self.child.wait_with_output().unwrap());
@@ -114,10 +114,10 @@ impl AtTerminal {
         run
     }
 
-    /// Reads on; `false` at the end.
+    /// Reads more output. Returns `false` at the end.
     fn read(&mut self) -> bool {
         let mut bytes = [0; 4096];
-        // Linux says EIO where others say end of file.
+        // Linux reports EIO where other systems report end of file.
         match self.terminal.read(&mut bytes) {
             Ok(0) | Err(_) => false,
             Ok(count) => {

@@ -1,4 +1,4 @@
-//! A batch on its way: through an environment, and to what the answer says.
+//! Delivers a batch: invokes an execution environment and applies the response to the messages.
 
 use super::Observers;
 use super::environment::{Environment, with_causes};
@@ -15,7 +15,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use uuid::Uuid;
 
-/// What all deliveries share.
+/// The state that all deliveries share.
 pub(super) struct Shared<S> {
     pub(super) source: S,
     pub(super) arn: String,
@@ -23,14 +23,14 @@ pub(super) struct Shared<S> {
     pub(super) observers: Observers,
     pub(super) fate: Fate,
     pub(super) warm: Warm,
-    /// Copies of messages that are to be delivered while the first delivery is under way.
+    /// Copies of messages to deliver while their first delivery is still in flight.
     pub(super) copies: Mutex<VecDeque<Vec<Received>>>,
 }
 
 /// A message of a batch.
 pub(super) struct Item {
     pub(super) received: Received,
-    /// Whether it is delivered once more after its success.
+    /// Whether to deliver the message a second time after it succeeds.
     pub(super) again: bool,
 }
 
@@ -43,7 +43,7 @@ impl<S: Source> Shared<S> {
         self.arn.rsplit(':').next().unwrap_or_default()
     }
 
-    /// Tells of a fault.
+    /// Reports an injected fault to the observers.
     pub(super) fn done_to(&self, what: &str, message_ids: Vec<String>) {
         self.observers.tell(&LocalEvent::Fault {
             what: what.to_owned(),
@@ -51,7 +51,7 @@ impl<S: Source> Shared<S> {
         });
     }
 
-    /// Hands a batch to an environment, and does with its messages what the answer says.
+    /// Invokes an environment with a batch, then deletes the messages that succeeded.
     pub(super) async fn deliver(
         &self,
         environment: Environment,
@@ -91,7 +91,7 @@ impl<S: Source> Shared<S> {
         Ok(())
     }
 
-    /// Invokes the function. Gives the environment, if it can be used further, and what Lambda makes of the answer.
+    /// Invokes the function. Returns the environment if it can be reused, and how Lambda interprets the response.
     async fn invoke(
         &self,
         mut environment: Environment,
@@ -171,7 +171,7 @@ impl<S: Source> Shared<S> {
     }
 }
 
-/// The environment after a failed invocation, if there still is one.
+/// Returns the environment if it survives a failed invocation; ends it otherwise.
 async fn after(environment: Environment, error: &InvokeError, reason: &str) -> Option<Environment> {
     match error {
         InvokeError::Function(_) | InvokeError::AnswerTooLarge { .. } => Some(environment),
@@ -182,7 +182,7 @@ async fn after(environment: Environment, error: &InvokeError, reason: &str) -> O
     }
 }
 
-/// The same message as SQS delivers it once more.
+/// The next delivery of the same message, with its receive count raised by one.
 pub(super) fn copy(received: &Received) -> Item {
     Item {
         received: Received {

@@ -1,4 +1,4 @@
-//! One execution environment: a process, and what is told of it.
+//! One execution environment: a process and the events that observers receive about it.
 
 use super::Observers;
 use crate::function::Function;
@@ -9,23 +9,24 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-/// How long the record lines of an answered invocation are waited for: they come by another way than the answer.
+/// How long to wait for the record lines of an answered invocation. They arrive through the process's output,
+/// separately from the answer.
 const LINES_LIMIT: Duration = Duration::from_millis(100);
 
 pub(super) struct Environment {
     pub(super) number: u32,
-    /// Which build of the function it runs.
+    /// The build of the function that this environment runs.
     pub(super) generation: u64,
     pub(super) function: Function,
-    /// When the last invocation has its timeout.
+    /// When the last invocation times out.
     pub(super) times_out_at: Instant,
     observers: Observers,
-    /// The messages that record lines have named.
+    /// The message ids of the record lines read so far.
     records: mpsc::UnboundedReceiver<String>,
 }
 
 impl Environment {
-    /// Starts a process and waits until it asks for its first event; says why if it does not.
+    /// Starts a process and waits until it asks for its first event. Returns the reason if it does not.
     pub(super) async fn start(
         number: u32,
         generation: u64,
@@ -42,7 +43,7 @@ impl Environment {
                 });
             })
             .on_record(move |record| {
-                // An environment that has ended waits for no record lines.
+                // The receiver is gone once the environment has ended.
                 let _ = named.send(record.message_id.clone());
                 of_records.tell(&LocalEvent::Record {
                     environment: number,
@@ -80,7 +81,6 @@ impl Environment {
         })
     }
 
-    /// Kills the process and waits until it has ended.
     pub(super) async fn end(self, reason: &str) {
         self.function.stop().await;
         self.observers.tell(&LocalEvent::EnvironmentEnded {
@@ -89,7 +89,8 @@ impl Environment {
         });
     }
 
-    /// Waits until the function asks for its next event. As on Lambda, a function that has not at its timeout is ended.
+    /// Waits until the function asks for its next event. As on Lambda, ends a function that has not asked by its
+    /// timeout.
     pub(super) async fn for_next_event(self) -> Option<Self> {
         let left = self.times_out_at.saturating_duration_since(Instant::now());
         if self.function.is_asking_within(left).await {
@@ -100,12 +101,12 @@ impl Environment {
         None
     }
 
-    /// Forgets the record lines of the invocation before.
+    /// Discards the record lines of the previous invocation.
     pub(super) fn forget_records(&mut self) {
         while self.records.try_recv().is_ok() {}
     }
 
-    /// Waits until a record line has come for each of these messages, for a moment: there may be none.
+    /// Waits briefly for a record line for each of these messages. Functions need not write any.
     pub(super) async fn wait_for_records(&mut self, mut message_ids: Vec<String>) {
         let all = async {
             while !message_ids.is_empty() {
@@ -117,12 +118,12 @@ impl Environment {
                 }
             }
         };
-        // That they don't come is as good: nobody has to write any.
+        // A timeout is fine: not every function writes record lines.
         let _ = tokio::time::timeout(LINES_LIMIT, all).await;
     }
 }
 
-/// An error and what it is because of, in one line.
+/// Formats an error and its sources on one line.
 pub(super) fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

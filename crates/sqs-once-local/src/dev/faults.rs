@@ -1,41 +1,42 @@
-//! Faults on request, drawn from a seed.
+//! Injected faults, drawn from a seed.
 
 use std::fmt;
 use std::str::FromStr;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// How long a late invocation waits at most.
+/// The longest delay of a slow invocation.
 const LATEST: Duration = Duration::from_secs(5);
 
-/// How often which fault is done. By default none is.
+/// How often each fault is injected. The default injects none.
 ///
-/// The same seed draws the same chances in the same order; which invocation gets which also depends on the order in
-/// which they start.
+/// The same seed draws the same chances in the same order. Which invocation gets which chance also depends on the order
+/// in which the invocations start.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Faults {
-    /// What all chances are drawn from.
+    /// The seed of all chances.
     pub seed: u64,
-    /// How many messages are delivered twice: at the same time to another execution environment, or once more after
-    /// their success, before they are deleted. Those of a FIFO queue, which keeps groups in order, only the latter.
+    /// The share of messages that are delivered twice. The second delivery goes to another execution environment at the
+    /// same time, or follows the first one's success, before the message is deleted. On a FIFO queue, which keeps
+    /// groups in order, it always follows the success.
     pub duplicate: Percent,
-    /// How many invocations have their process killed at a random moment.
+    /// The share of invocations whose process is killed at a random moment.
     pub kill: Percent,
-    /// How many answers are lost on their way, so that the whole batch comes back.
+    /// The share of answers that are lost, so that the whole batch returns to the queue.
     pub drop_response: Percent,
-    /// How many invocations start late, by up to 5 s, while the visibility timeouts of their messages run.
+    /// The share of invocations that start late, by up to 5 s, while the visibility timeouts of their messages run.
     pub slow: Percent,
 }
 
-/// A share between nothing and everything, written as `20%`.
+/// A percentage from 0 to 100, written as `20%`.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default)]
 pub struct Percent(f64);
 
 impl Percent {
-    /// Everything.
+    /// 100%.
     pub const ALL: Self = Self(100.0);
 
-    /// Whether this is nothing.
+    /// Whether this is 0%.
     pub fn is_zero(self) -> bool {
         self.0 == 0.0
     }
@@ -59,16 +60,16 @@ impl fmt::Display for Percent {
     }
 }
 
-/// A text that is no share.
+/// The text is not a percentage.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a share between 0% and 100%, such as 20% or 0.5%")]
 pub struct PercentError(String);
 
-/// The fate of invocations and messages: [`Faults`] and the chances drawn so far.
+/// Draws the faults: [`Faults`] and the state of the random generator.
 pub(super) struct Fate {
     faults: Faults,
     chance: Mutex<fastrand::Rng>,
-    /// How long invocations take, about. A kill is timed by it.
+    /// A moving average of how long invocations take. It determines when kills happen.
     usual: Mutex<Duration>,
 }
 
@@ -87,7 +88,7 @@ impl Fate {
     }
 
     fn happens(&self, share: Percent) -> bool {
-        // A fault that nobody asked for takes no chance from the others.
+        // A fault that is switched off draws nothing, so it does not shift the chances of the others.
         !share.is_zero() && self.draw() * 100.0 < share.0
     }
 
@@ -95,7 +96,7 @@ impl Fate {
         self.happens(self.faults.duplicate)
     }
 
-    /// Whether a duplicate comes at the same time, rather than after the success.
+    /// Whether the duplicate is delivered at the same time, rather than after the success.
     pub(super) fn at_once(&self) -> bool {
         self.draw() < 0.5
     }
@@ -104,21 +105,20 @@ impl Fate {
         self.happens(self.faults.drop_response)
     }
 
-    /// How long an invocation waits before it starts.
+    /// How long to delay an invocation, if at all.
     pub(super) fn delay(&self) -> Option<Duration> {
         self.happens(self.faults.slow)
             .then(|| LATEST.mul_f64(self.draw()))
     }
 
-    /// How long after its start an invocation's process is killed: at any time of an invocation that takes as long as
-    /// they usually do.
+    /// How long after its start to kill an invocation's process: a random share of the usual duration.
     pub(super) fn kill_after(&self) -> Option<Duration> {
         let usual = *self.usual.lock().unwrap_or_else(PoisonError::into_inner);
         self.happens(self.faults.kill)
             .then(|| usual.mul_f64(self.draw()))
     }
 
-    /// Notes how long an invocation took.
+    /// Updates the usual duration with the time that an invocation took.
     pub(super) fn took(&self, time: Duration) {
         let mut usual = self.usual.lock().unwrap_or_else(PoisonError::into_inner);
         *usual = (*usual * 3 + time) / 4;

@@ -14,7 +14,7 @@ pub use settings::PollerSettings;
 use crate::local_event::{LocalEvent, Observer};
 use std::time::SystemTime;
 
-/// Everybody who is told of what happens.
+/// The observers of a poller.
 #[derive(Clone, Default)]
 struct Observers(Vec<Observer>);
 

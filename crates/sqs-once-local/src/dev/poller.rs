@@ -1,4 +1,4 @@
-//! The poller: gathers batches and hands them to execution environments.
+//! The poller, which gathers batches and hands them to execution environments.
 
 use super::Observers;
 use super::delivery::{Item, Shared, copy};
@@ -18,24 +18,24 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 
-/// How long the poller waits when its queue had nothing.
+/// How long the poller waits after it found the queue empty.
 const IDLE: Duration = Duration::from_millis(20);
-/// How long a queue may wait for the first message of a batch.
+/// How long one request waits for the first message of a batch.
 const LONG_POLL: Duration = Duration::from_secs(2);
-/// The most messages that SQS gives at once.
+/// The most messages that SQS returns from one request.
 const MOST_AT_ONCE: u32 = 10;
-/// The largest event that Lambda hands to a function.
+/// The largest event that Lambda passes to a function.
 const LARGEST_EVENT: usize = 6 * 1024 * 1024;
-/// How long after a failed start the next one is tried; each further one waits twice as long.
+/// How long to wait after the first failed start. Each further failure doubles the wait.
 const FIRST_BACKOFF: Duration = Duration::from_millis(500);
 const LONGEST_BACKOFF: Duration = Duration::from_secs(30);
 
-/// Polls a queue for a function, as Lambda's event source mapping does, and runs the function's binary in as many
+/// Polls a queue for a function, as Lambda's event source mapping does. It runs the function's binary in as many
 /// execution environments as needed.
 ///
-/// An environment is a process that handles one batch at a time. There is never more than one without work, so they start
-/// as the load grows, and they are kept. A process that takes longer than the timeout is killed, and one that ends is
-/// replaced. Messages are received only when an environment is ready for them: a function that can't start takes none.
+/// An environment is a process that handles one batch at a time. The poller starts another one only when all others are
+/// busy, and keeps those that it has. It kills a process that exceeds the timeout and replaces a process that ends. It
+/// receives messages only when an environment is ready for them, so a function that can't start takes none.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -65,7 +65,7 @@ pub struct Poller<S> {
     stop: watch::Sender<bool>,
 }
 
-/// What changes a [`Poller`] that runs.
+/// Controls a running [`Poller`].
 #[derive(Clone)]
 pub struct PollerControls {
     build: watch::Sender<Build>,
@@ -73,7 +73,7 @@ pub struct PollerControls {
 }
 
 impl PollerControls {
-    /// Runs another binary from now on: environments that are at work are replaced when they have answered.
+    /// Runs another binary from now on. Busy environments are replaced after they have answered.
     pub fn replace(&self, launch: Launch) {
         self.build.send_modify(|build| {
             *build = Build {
@@ -83,14 +83,15 @@ impl PollerControls {
         });
     }
 
-    /// Stops polling. The poller ends when the invocations under way have.
+    /// Stops polling. The poller ends after the in-flight invocations have finished.
     pub fn stop(&self) {
         self.stop.send_replace(true);
     }
 }
 
 impl<S: Source> Poller<S> {
-    /// A poller of `source` for the function that `launch` starts. What `launch` does with log lines is replaced.
+    /// Creates a poller of `source` for the function that `launch` starts. It replaces the log line callbacks of
+    /// `launch`.
     pub fn new(source: S, launch: Launch, settings: PollerSettings) -> Self {
         Self {
             source,
@@ -102,22 +103,22 @@ impl<S: Source> Poller<S> {
         }
     }
 
-    /// Tells `observer` what happens to the function. What happens to messages is told by
-    /// [`Queues::observe`](crate::Queues::observe).
+    /// Reports what happens to the function to `observer`. [`Queues::observe`](crate::Queues::observe) reports what
+    /// happens to messages.
     #[must_use]
     pub fn observe(mut self, observer: Observer) -> Self {
         self.observers.0.push(observer);
         self
     }
 
-    /// Does faults on the way.
+    /// Injects faults into deliveries and invocations.
     #[must_use]
     pub fn faults(mut self, faults: Faults) -> Self {
         self.faults = faults;
         self
     }
 
-    /// What changes it while it runs.
+    /// Returns a handle that controls the poller while it runs.
     pub fn controls(&self) -> PollerControls {
         PollerControls {
             build: self.warm.build.clone(),
@@ -125,11 +126,12 @@ impl<S: Source> Poller<S> {
         }
     }
 
-    /// Polls until it is stopped, or with [`PollerSettings::until_empty`] until there is nothing left. Dropping it
-    /// kills what runs.
+    /// Polls until it is stopped, or with [`PollerSettings::until_empty`] until no message is left. Dropping the future
+    /// kills the running processes.
     ///
     /// # Errors
-    /// [`PollerError::Source`] if the queue fails, and with `until_empty` [`PollerError::Start`] if the function can't
+    /// [`PollerError::Source`] if the queue fails. With `until_empty`, [`PollerError::Start`] if the function can't be
+    /// started.
     /// be started.
     pub async fn run(self) -> Result<(), PollerError<S::Error>> {
         let arn = self.source.arn();
@@ -151,7 +153,7 @@ impl<S: Source> Poller<S> {
     }
 }
 
-/// A poller that runs.
+/// A running poller.
 struct Running<S: Source> {
     slots: Arc<Semaphore>,
     shared: Arc<Shared<S>>,
@@ -159,16 +161,16 @@ struct Running<S: Source> {
     stop: watch::Sender<bool>,
 }
 
-/// What a look at the queue came to.
+/// The result of one attempt to gather a batch.
 enum Gathered {
     Batch(Vec<Received>),
-    /// What is delivered for the second time while the first is under way.
+    /// The second delivery of messages whose first delivery is still in flight.
     Copies(Vec<Received>),
     Nothing,
 }
 
 impl<S: Source> Running<S> {
-    /// Polls, and then lets what is under way finish, whatever the polling ended with.
+    /// Polls, and waits for in-flight deliveries even if polling failed.
     async fn run(mut self) -> Result<(), PollerError<S::Error>> {
         let mut ended = self.poll().await;
         while let Some(delivered) = self.deliveries.join_next().await {
@@ -215,7 +217,7 @@ impl<S: Source> Running<S> {
         Ok(())
     }
 
-    /// Waits until an invocation may start; `None` when none may any more.
+    /// Waits until an invocation may start. Returns `None` once the poller is stopped.
     async fn slot(&mut self) -> Result<Option<OwnedSemaphorePermit>, PollerError<S::Error>> {
         let mut stop = self.stop.subscribe();
         loop {
@@ -225,14 +227,14 @@ impl<S: Source> Running<S> {
             tokio::select! {
                 biased;
                 _ = stop.wait_for(|stop| *stop) => return Ok(None),
-                // It is never closed.
+                // The semaphore is never closed.
                 Ok(slot) = Arc::clone(&self.slots).acquire_owned() => return Ok(Some(slot)),
                 Some(delivered) = self.deliveries.join_next() => settled(delivered)?,
             }
         }
     }
 
-    /// An environment that runs the current build; or why there is none.
+    /// Returns an environment that runs the current build, or the reason why none could be started.
     async fn environment(&self) -> Result<Environment, String> {
         let warm = &self.shared.warm;
         match warm.take().await {
@@ -241,7 +243,7 @@ impl<S: Source> Running<S> {
         }
     }
 
-    /// Waits after a start that failed, unless there is another build sooner.
+    /// Waits after a failed start, or until a new build arrives.
     async fn back_off(&self, failed_starts: u32, mut build: watch::Receiver<Build>) {
         let longer = FIRST_BACKOFF * (1 << failed_starts.clamp(1, 10).saturating_sub(1));
         tokio::select! {
@@ -250,7 +252,7 @@ impl<S: Source> Running<S> {
         }
     }
 
-    /// Waits for a while, or until it is to stop.
+    /// Waits for `time`, or until the poller is stopped.
     async fn wait(&self, time: Duration) {
         let mut stop = self.stop.subscribe();
         tokio::select! {
@@ -259,7 +261,7 @@ impl<S: Source> Running<S> {
         }
     }
 
-    /// Receives a batch, if there are messages: until it is full or its window is over.
+    /// Receives messages until the batch is full or its window is over.
     async fn gather(&self) -> Result<Gathered, S::Error> {
         let Shared {
             settings, source, ..
@@ -283,7 +285,7 @@ impl<S: Source> Running<S> {
             let now = Instant::now();
             let until = *until.get_or_insert(now + settings.window);
             let is_over = now >= until;
-            // Without a window a batch is what is there now, in as many requests as that takes.
+            // Without a window, a batch takes the messages that are available now, with as many requests as needed.
             if *self.stop.borrow() || is_over && (is_empty || !settings.window.is_zero()) {
                 break;
             }
@@ -295,7 +297,7 @@ impl<S: Source> Running<S> {
         Ok(Gathered::Batch(batch.messages))
     }
 
-    /// Decides which messages are delivered twice.
+    /// Decides which messages to deliver twice.
     fn with_fate(&self, messages: Vec<Received>) -> Vec<Item> {
         let Shared { fate, arn, .. } = &*self.shared;
         let mut copies = Vec::new();
@@ -303,7 +305,7 @@ impl<S: Source> Running<S> {
             .into_iter()
             .map(|received| {
                 let is_duplicate = fate.duplicates();
-                // Two environments never have messages of one group.
+                // Two environments never process messages of one group at the same time.
                 let at_once = is_duplicate && !arn.ends_with(".fifo") && fate.at_once();
                 if at_once {
                     copies.push(received.clone());
@@ -331,12 +333,12 @@ impl<S: Source> Running<S> {
         });
     }
 
-    /// Whether nothing is left and nothing is under way.
+    /// Whether the queue is empty and no delivery is in flight.
     async fn is_done(&self) -> Result<bool, PollerError<S::Error>> {
         let Shared {
             settings, source, ..
         } = &*self.shared;
-        // The poller itself has a slot.
+        // The poller itself holds one slot.
         if self.slots.available_permits() + 1 < permits(settings.concurrency) {
             return Ok(false);
         }
@@ -349,7 +351,7 @@ fn permits(concurrency: NonZeroU32) -> usize {
     concurrency.min(Semaphore::MAX_PERMITS)
 }
 
-/// What came of a delivery. One that panicked is this library's mistake, and goes on to the caller.
+/// Returns the result of a delivery. Resumes the panic of one that panicked, since that is a bug in this crate.
 fn settled<E: Error + 'static>(
     delivered: Result<Result<(), E>, JoinError>,
 ) -> Result<(), PollerError<E>> {
@@ -357,13 +359,13 @@ fn settled<E: Error + 'static>(
         Ok(delivered) => delivered.map_err(PollerError::Source),
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
-            // Nobody cancels a delivery but the end of everything.
+            // Deliveries are cancelled only when the poller itself is dropped.
             Err(_) => Ok(()),
         },
     }
 }
 
-/// A batch that is being gathered.
+/// A batch while it is gathered.
 struct Batch {
     size: NonZeroU32,
     messages: Vec<Received>,
@@ -379,13 +381,13 @@ impl Batch {
         }
     }
 
-    /// How many messages to ask for, unless it is full.
+    /// How many messages to request, or `None` if the batch is full.
     fn room(&self) -> Option<NonZeroU32> {
         let held = u32::try_from(self.messages.len()).unwrap_or(u32::MAX);
         NonZeroU32::new(self.size.get().saturating_sub(held).min(MOST_AT_ONCE))
     }
 
-    /// Adds what there is room for in an event, and gives the rest.
+    /// Adds the messages that fit into an event and returns the rest.
     fn add(&mut self, received: Vec<Received>, arn: &str) -> Vec<Received> {
         let mut received = received.into_iter();
         for message in received.by_ref() {
@@ -410,7 +412,7 @@ pub enum PollerError<E: Error + 'static> {
     /// The function could not be started.
     #[error("the function can't be started: {reason}")]
     Start {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }

@@ -1,4 +1,4 @@
-//! The execution environments that have nothing to do, and the build that new ones run.
+//! The idle execution environments, and the build that new ones run.
 
 use super::Observers;
 use super::environment::Environment;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use tokio::sync::watch;
 
-/// The function's binary, as it is now.
+/// The current build of the function.
 #[derive(Clone)]
 pub(super) struct Build {
     pub(super) generation: u64,
@@ -36,7 +36,7 @@ impl Warm {
         environment.generation == self.build.borrow().generation
     }
 
-    /// Takes an environment that runs the current build and still lives; those that don't are ended.
+    /// Takes a live environment that runs the current build. Ends all idle ones that do not.
     pub(super) async fn take(&self) -> Option<Environment> {
         let is_useless =
             |one: &mut Environment| !self.is_current(one) || one.function.status().is_some();
@@ -58,7 +58,7 @@ impl Warm {
         self.idle().push(environment);
     }
 
-    /// Starts an environment; says why if it can't.
+    /// Starts an environment. Returns the reason if it can't.
     pub(super) async fn start(&self, observers: &Observers) -> Result<Environment, String> {
         let Build { generation, launch } = self.build.borrow().clone();
         let number = self.started.fetch_add(1, Ordering::Relaxed) + 1;

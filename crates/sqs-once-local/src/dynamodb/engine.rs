@@ -1,8 +1,8 @@
-//! The way to the embedded engine, whose HTTP server answers every page of every site.
+//! Forwards requests to the embedded engine, whose own HTTP server accepts requests from any web page.
 //!
-//! That server takes nothing but a listener of its own, and so can't be put behind the guard. It gets one that lives for one
-//! connection: this process connects, asks whether it was accepted, and closes the listener. The connection stays, and is
-//! used for requests that the guard has admitted.
+//! That server accepts connections only from a listener of its own, so the guard can't wrap it. It gets a listener for
+//! a single connection: this process connects, checks that the server accepted it, and closes the listener. The
+//! connection stays open and carries the requests that the guard admitted.
 
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
@@ -23,7 +23,7 @@ use tokio::task::JoinHandle;
 /// DynamoDB accepts bodies up to 16 MB.
 pub(super) const LARGEST_REQUEST: usize = 16 * 1024 * 1024;
 
-/// What two neighbours agree on, and nobody passes on.
+/// Hop-by-hop headers, which a proxy must not forward.
 const OF_ONE_CONNECTION: [header::HeaderName; 5] = [
     header::CONNECTION,
     header::CONTENT_LENGTH,
@@ -41,7 +41,7 @@ pub(super) struct Engine {
 struct Connection {
     sender: SendRequest<Body>,
     task: JoinHandle<()>,
-    /// Dropping it is what ends the other end.
+    /// Dropping it shuts down the server's side of the connection.
     _end: oneshot::Sender<()>,
 }
 
@@ -92,12 +92,12 @@ impl Engine {
         Ok(answer)
     }
 
-    /// Ends the connections, each of which has the database open.
+    /// Closes the connections, each of which keeps the database open.
     pub(super) async fn stop(&self) {
         let connections = std::mem::take(&mut *self.idle());
         for Connection { sender, task, _end } in connections {
             drop((sender, _end));
-            // That the task could panic changes nothing here.
+            // A panic of the task does not matter here.
             let _ = task.await;
         }
     }
@@ -114,7 +114,7 @@ impl Connection {
         stream.set_nodelay(true)?;
         let (sender, connection) = handshake(TokioIo::new(stream)).await?;
         let task = tokio::spawn(async move {
-            // Whoever sends learns of an error by the answer.
+            // The sender of a request gets the error.
             let _ = connection.await;
         });
         let (end, ended) = oneshot::channel();
@@ -123,7 +123,7 @@ impl Connection {
             task,
             _end: end,
         };
-        // As long as this does not end, connections outlive the loop that accepts them.
+        // The engine's connections live until this future ends, even after its accept loop is gone.
         let ended = async move {
             let _ = ended.await;
         };
@@ -137,7 +137,7 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Sends a request, and reads the whole answer.
+    /// Sends a request and reads the whole answer.
     async fn send(
         &mut self,
         request: Request<Body>,

@@ -6,27 +6,27 @@ use serde::{Deserialize, Serialize};
 use std::time::SystemTime;
 use uuid::Uuid;
 
-/// A message to be sent.
+/// A message to send.
 #[derive(Debug, Deserialize)]
 pub(super) struct Send {
     body: String,
     group_id: Option<String>,
 }
 
-/// A message to be sent once more.
+/// A message to send a second time.
 #[derive(Debug, Deserialize)]
 pub(super) struct Duplicate {
     number: u64,
 }
 
-/// What came of it.
+/// The result of an action.
 #[derive(Debug, Serialize)]
 pub(super) struct Done {
     count: usize,
     message_id: Option<String>,
 }
 
-/// Why nothing came of it.
+/// Why an action failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ActError {
     #[error("a message needs a body")]
@@ -47,7 +47,7 @@ pub(super) fn send(story: &Story, sqs: &LocalSqs, send: Send) -> Result<Done, Ac
     put(story, sqs, message)
 }
 
-/// Sends a message once more under the id that it has: SQS delivers it twice, so to speak.
+/// Sends a message again under the same id, which simulates that SQS delivers it twice.
 pub(super) fn duplicate(
     story: &Story,
     sqs: &LocalSqs,
@@ -57,7 +57,7 @@ pub(super) fn duplicate(
     put(story, sqs, message.ok_or(ActError::Forgotten)?)
 }
 
-/// Moves every visible message of the dead-letter queues back.
+/// Moves every visible message of the dead-letter queues back to the queue.
 pub(super) fn redrive(story: &Story, sqs: &LocalSqs) -> Result<Done, ActError> {
     let to = story.queue();
     let dead_letters = story.dead_letters();
@@ -74,7 +74,7 @@ pub(super) fn redrive(story: &Story, sqs: &LocalSqs) -> Result<Done, ActError> {
 fn put(story: &Story, sqs: &LocalSqs, mut message: NewMessage) -> Result<Done, ActError> {
     let queue = story.queue();
     if queue.ends_with(".fifo") {
-        // A new one, so that the queue takes it.
+        // A new deduplication id, because a FIFO queue drops a repeated one.
         message.deduplication_id = Some(Uuid::new_v4().to_string());
     }
     let id = sqs.queues().send(&queue, message, SystemTime::now())?;

@@ -1,4 +1,4 @@
-//! What a happening changes in a story.
+//! Applies events to a story.
 
 use super::kept::Kept;
 use super::limits::Limits;
@@ -12,35 +12,35 @@ use std::sync::Arc;
 use std::time::SystemTime;
 use uuid::Uuid;
 
-/// Environments that are remembered: lines of one that has ended may still come.
+/// How many environments to remember. Log lines of an ended environment may still arrive.
 const ENVIRONMENTS: usize = 1024;
 
-/// All that a story knows.
+/// The state of a story.
 pub(super) struct Told {
-    /// Tells this story from any other.
+    /// A random id that distinguishes this story from others.
     pub(super) run: Arc<str>,
     pub(super) queue: Arc<str>,
     pub(super) dead_letters: HashSet<Arc<str>>,
     pub(super) kept: Kept,
     environments: BTreeMap<u32, Environment>,
-    /// When something happened last.
+    /// The time of the latest event.
     pub(super) at: u64,
 }
 
 #[derive(Default)]
 struct Environment {
     current: Option<u64>,
-    /// What it logged may be read after it was given the next batch.
+    /// The invocation before. Its log lines may be read after the next batch was sent.
     previous: Option<u64>,
     has_ended: bool,
 }
 
-/// What a log line in JSON may say of where it belongs.
+/// The ids in a JSON log line that link it to a message or an invocation.
 #[derive(Deserialize)]
 struct Names<'a> {
     #[serde(borrow)]
     message_id: Option<Cow<'a, str>>,
-    // The second name is the one of `lambda_runtime`.
+    // The second name is the one that `lambda_runtime` uses.
     #[serde(borrow, rename = "function_request_id", alias = "requestId")]
     request_id: Option<Cow<'a, str>>,
 }
@@ -57,7 +57,7 @@ impl Told {
         }
     }
 
-    /// Environments that run.
+    /// The number of environments that are running.
     pub(super) fn running(&self) -> usize {
         let all = self.environments.values();
         all.filter(|environment| !environment.has_ended).count()
@@ -119,8 +119,8 @@ impl Told {
         self.kept.make_room();
     }
 
-    /// The message of a queue that an id means: of several that are not finished the one that fits best, by the least
-    /// `rank`, and of those the oldest. One that is not known begins here.
+    /// Finds the message with this id in a queue. If several are unfinished, returns the one with the lowest `rank`,
+    /// and of equal ones the oldest. Creates a message if the story has none.
     pub(super) fn find<R: Ord>(
         &mut self,
         at: u64,
@@ -135,7 +135,7 @@ impl Told {
         if let Some(message) = open.min_by_key(|message| rank(message)) {
             return message.number;
         }
-        // If any was forgotten, this is one of those.
+        // If the story has forgotten an unfinished message, assume that it was this one.
         let unfinished = &mut self.kept.forgotten.unfinished;
         *unfinished = unfinished.saturating_sub(1);
         let message = self.unknown(queue, id, at);
@@ -158,7 +158,7 @@ impl Told {
         let request_id = shortened(request_id);
         let (mut numbers, mut taken) = (Vec::new(), HashSet::new());
         for id in message_ids {
-            // Two records of one id in a batch are two messages.
+            // Two records with the same id in a batch are two messages.
             let number = self.find(at, queue, id, |message| {
                 let is_taken = taken.contains(&message.number);
                 let has_invocation = message.invocation.is_some();
@@ -202,14 +202,14 @@ impl Told {
         environment.previous = environment.current.replace(invocation);
     }
 
-    /// The invocations that a line of an environment may be of: first the one that is likely.
+    /// The invocations that a log line of an environment may belong to, the more likely one first.
     fn invocations(&self, environment: u32) -> impl Iterator<Item = u64> + use<> {
         let environment = self.environments.get(&environment);
         let both = environment.map_or([None, None], |one| [one.current, one.previous]);
         both.into_iter().flatten()
     }
 
-    /// The message of these invocations that an id means, else the last of all that have it.
+    /// Finds the message with this id in the environment's invocations, or else the latest with this id.
     fn named(&self, environment: u32, id: &str, unless: impl Fn(&Message) -> bool) -> Option<u64> {
         let in_invocation = self.invocations(environment).find_map(|invocation| {
             let of_id = self.kept.of_id(id);
@@ -291,7 +291,7 @@ impl Told {
             if returned && is_here {
                 self.kept.change(message, |one| {
                     one.state = State::Returned;
-                    // What was not said of it, the answer says.
+                    // Without a record line, the answer determines the outcome.
                     if !one.reported {
                         one.outcome = Some(Outcome::Failed);
                     }

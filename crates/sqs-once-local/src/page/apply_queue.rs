@@ -1,4 +1,4 @@
-//! What a happening in a queue changes in a story.
+//! Applies the events of a queue to a story.
 
 use super::apply::Told;
 use super::message::{Link, Message, State, What, millis};
@@ -6,7 +6,7 @@ use crate::local_event::LocalEvent;
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-/// The attribute by which a dead letter of the function's names the message that it was.
+/// The attribute in which the function's dead letters carry the original message id.
 const DEAD_LETTER_OF: &str = "sqs-once-message-id";
 
 impl Told {
@@ -33,7 +33,7 @@ impl Told {
                 receive_count,
                 visible_at,
             } => {
-                // Of two messages of one id it is the one that was received so often before.
+                // If two messages share an id, choose the one whose receive count was one lower.
                 let number = self.find(at, queue, message_id, |message| {
                     message.receives.checked_add(1) != Some(*receive_count)
                 });
@@ -126,7 +126,7 @@ impl Told {
         }
     }
 
-    /// A new message of a queue.
+    /// Creates a message that the story sees for the first time.
     pub(super) fn unknown(&self, queue: &str, id: &str, at: u64) -> Message {
         let mut message = Message::new(Arc::from(queue), Arc::from(id), at);
         message.dead = self.dead_letters.contains(queue);

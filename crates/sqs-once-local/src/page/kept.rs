@@ -6,36 +6,36 @@ use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
-/// About what a message takes beside its texts.
+/// Approximate size of a message without its texts.
 const MESSAGE: usize = 512;
-/// Entries of the function's own log: what it says outside of invocations.
+/// How many events and log lines to keep that belong to no invocation.
 const FUNCTION_LINES: usize = 200;
 
-/// What a story does not know any more.
+/// How many messages the story has forgotten, by their final state.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub(super) struct Forgotten {
     pub(super) done: u64,
     pub(super) redriven: u64,
     pub(super) purged: u64,
     pub(super) expired: u64,
-    /// Messages that were not finished, and have not been heard of since: too many were open at once.
+    /// Unfinished messages without a later event. The story dropped them because too many were open at once.
     pub(super) unfinished: u64,
 }
 
 pub(super) struct Kept {
     limits: Limits,
-    /// Grows with every change of anything.
+    /// Increases with every change.
     pub(super) sequence: u64,
     next: u64,
     pub(super) messages: BTreeMap<u64, Message>,
     ids: HashMap<Arc<str>, Vec<u64>>,
-    /// Every message by its last change.
+    /// Every message, ordered by its last change.
     changes: BTreeMap<u64, u64>,
-    /// The finished messages by when that was.
+    /// The finished messages, ordered by when they finished.
     finished: BTreeSet<(u64, u64)>,
     pub(super) invocations: HashMap<u64, Invocation>,
     requests: HashMap<Arc<str>, u64>,
-    /// The numbers of forgotten messages by when that was; from `removed_since` on those are all.
+    /// The numbers of forgotten messages, ordered by when they were forgotten. Complete from `removed_since` on.
     removed: VecDeque<(u64, u64)>,
     removed_since: u64,
     pub(super) forgotten: Forgotten,
@@ -70,7 +70,7 @@ impl Kept {
         self.sequence
     }
 
-    /// Takes a message in, and gives the number that it has from now on.
+    /// Adds a message and returns the number assigned to it.
     pub(super) fn insert(&mut self, mut message: Message) -> u64 {
         let number = self.next;
         self.next += 1;
@@ -89,7 +89,7 @@ impl Kept {
         number
     }
 
-    /// The messages that have this id, the oldest first.
+    /// The messages with this id, oldest first.
     pub(super) fn of_id(&self, id: &str) -> impl Iterator<Item = &Message> {
         let numbers = self.ids.get(id).map_or(&[][..], Vec::as_slice);
         numbers
@@ -112,7 +112,7 @@ impl Kept {
         }
     }
 
-    /// Adds to a message's timeline.
+    /// Adds an entry to a message's timeline.
     pub(super) fn note(&mut self, number: u64, at: u64, what: What) {
         let order = self.tick();
         let entry = Entry { at, order, what };
@@ -167,7 +167,7 @@ impl Kept {
         self.requests.get(request_id).copied()
     }
 
-    /// Adds to an invocation's timeline, which is part of that of each of its messages.
+    /// Adds an entry to an invocation's timeline, which the timelines of all its messages include.
     pub(super) fn note_invocation(&mut self, number: u64, at: u64, what: What) {
         let order = self.tick();
         let entry = Entry { at, order, what };
@@ -186,7 +186,7 @@ impl Kept {
         invocation.bytes = bytes;
     }
 
-    /// Adds to what the function does outside of invocations.
+    /// Adds an entry that belongs to no invocation.
     pub(super) fn note_function(&mut self, at: u64, what: What) {
         let order = self.tick();
         self.function_changed = order;
@@ -196,12 +196,12 @@ impl Kept {
         }
     }
 
-    /// Forgets what is over the limits.
+    /// Forgets messages until the story is within its limits.
     pub(super) fn make_room(&mut self) {
         let (messages, bytes) = (self.limits.messages.get(), self.limits.bytes.get());
         while self.messages.len() > messages || (self.bytes > bytes && self.messages.len() > 1) {
             let finished = self.finished.first().map(|(_, number)| *number);
-            // What is known of one that waits is the least. Dead letters are what people look for.
+            // Waiting messages have the least history. Keep dead letters longest, because users look for them.
             let waiting = || self.messages.values().find(|message| !message.dead);
             let oldest = || waiting().or_else(|| self.messages.values().next());
             let Some(number) = finished.or_else(|| oldest().map(|message| message.number)) else {
@@ -245,7 +245,7 @@ impl Kept {
         }
     }
 
-    /// One message less tells of an invocation.
+    /// Drops one message's reference to an invocation. Removes the invocation with its last reference.
     fn release(&mut self, number: u64) {
         let Some(invocation) = self.invocations.get_mut(&number) else {
             return;
@@ -259,7 +259,8 @@ impl Kept {
         }
     }
 
-    /// The messages that changed after `since`; or `None` if it is not known any more which were forgotten since.
+    /// Returns the messages that changed after `since`, and the numbers of the messages that were forgotten after it.
+    /// Returns `None` if the list of forgotten messages no longer reaches back that far.
     pub(super) fn changed(&self, since: u64) -> Option<(Vec<&Message>, Vec<u64>)> {
         if since < self.removed_since {
             return None;

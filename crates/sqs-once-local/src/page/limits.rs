@@ -2,15 +2,17 @@
 
 use std::num::NonZeroUsize;
 
-/// How much a [`Story`](super::Story) keeps. Beyond that it forgets the oldest message that is finished, or where
-/// none is the oldest that is no dead letter, and counts what it forgot.
+/// How much a [`Story`](super::Story) keeps.
+///
+/// Beyond a limit, the story forgets the oldest finished message. If none is finished, it forgets the oldest message, and
+/// dead letters last. It counts the forgotten messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Messages: 25,000 by default.
+    /// The most messages. 25,000 by default.
     pub messages: NonZeroUsize,
-    /// Entries of one message's timeline, and log lines of one invocation: the last 300 by default.
+    /// The most entries in one message's timeline, and the most log lines of one invocation. The last 300 by default.
     pub lines: NonZeroUsize,
-    /// Bytes of all bodies, attributes, entries and log lines together, about: 64 MiB by default.
+    /// The approximate total size of bodies, attributes, entries and log lines, in bytes. 64 MiB by default.
     pub bytes: NonZeroUsize,
 }
 

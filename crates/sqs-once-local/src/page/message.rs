@@ -7,26 +7,26 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The most bytes that are kept of a log line or a reason: a text of the function's has no limit of its own.
+/// The most bytes to keep of a log line or a reason. The function's own texts have no limit.
 const LONGEST: usize = 8 * 1024;
-/// About what an entry takes beside its texts.
+/// Approximate size of an entry without its texts.
 const ENTRY: usize = 128;
 
-/// Where a message is. What depends on the time, such as a visibility timeout that has ended, is up to who looks.
+/// Where a message is. The viewer decides what depends on the current time, such as an expired visibility timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum State {
     Queued,
     InFlight,
-    /// Its invocation gave it back: it waits for its visibility timeout to end.
+    /// The invocation returned it. It waits for its visibility timeout to end.
     Returned,
     /// It was deleted.
     Done,
     DeadLettered,
-    /// It goes on under another id.
+    /// It continues under another id.
     Redriven,
     Purged,
-    /// It was in its queue for longer than that keeps one.
+    /// It exceeded the queue's retention period.
     Expired,
 }
 
@@ -46,12 +46,12 @@ pub(super) struct Link {
     pub(super) message_id: Arc<str>,
 }
 
-/// One thing in a timeline.
+/// An entry of a timeline.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Entry {
     /// Milliseconds since 1970.
     pub(super) at: u64,
-    /// Tells entries of one millisecond apart.
+    /// Orders entries of the same millisecond.
     #[serde(skip)]
     pub(super) order: u64,
     #[serde(flatten)]
@@ -65,7 +65,7 @@ pub(super) enum What {
         queue: Arc<str>,
         visible_at: u64,
     },
-    /// The story knows nothing of it before this.
+    /// The message's earlier history is unknown.
     SeenFirst,
     RedrivenFrom {
         queue: Arc<str>,
@@ -78,7 +78,7 @@ pub(super) enum What {
         environment: Option<u32>,
         request_id: Option<Arc<str>>,
     },
-    /// Given to the function once more without being received again.
+    /// Passed to the function again without another receive.
     Invoked {
         environment: u32,
         request_id: Arc<str>,
@@ -88,7 +88,7 @@ pub(super) enum What {
     },
     Logged {
         line: Arc<str>,
-        /// Whether the line names the message; others are of its invocation.
+        /// Whether the line names the message. Otherwise it belongs to the message's invocation.
         own: bool,
     },
     Answered {
@@ -105,7 +105,7 @@ pub(super) enum What {
     DeadLettered {
         to: Arc<str>,
     },
-    /// The function itself has sent it to the dead-letter queue.
+    /// The function itself sent it to the dead-letter queue.
     DeadLetterSent {
         to: Arc<str>,
         link: Link,
@@ -133,7 +133,7 @@ pub(super) enum What {
 }
 
 impl Entry {
-    /// About how many bytes it takes.
+    /// The approximate size in bytes.
     pub(super) fn cost(&self) -> usize {
         let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         ENTRY
@@ -149,20 +149,20 @@ impl Entry {
     }
 }
 
-/// A message, from when it was sent to when it was forgotten.
+/// A message, from when it is sent until the story forgets it.
 #[derive(Debug, Clone)]
 pub(super) struct Message {
-    /// What it is known by here: a message id may not be the only one of its kind.
+    /// Its number in this story. Message ids are not unique.
     pub(super) number: u64,
     pub(super) id: Arc<str>,
-    /// Where it is, or was last.
+    /// The queue that holds it, or held it last.
     pub(super) queue: Arc<str>,
     /// Whether that is a dead-letter queue.
     pub(super) dead: bool,
     pub(super) state: State,
     pub(super) sent_at: u64,
     pub(super) visible_at: u64,
-    /// When something happened to it last.
+    /// The time of its latest event.
     pub(super) at: u64,
     pub(super) receives: u32,
     pub(super) outcome: Option<Outcome>,
@@ -170,13 +170,13 @@ pub(super) struct Message {
     pub(super) body: Arc<str>,
     pub(super) attributes: Arc<Map<String, Value>>,
     pub(super) group_id: Option<Arc<str>>,
-    /// The message that it was before a redrive, or that the function took it from.
+    /// The message before a redrive, or before the function moved it to the dead-letter queue.
     pub(super) from: Option<Link>,
-    /// The message that it goes on as.
+    /// The message as which it continues.
     pub(super) to: Option<Link>,
-    /// The invocation that has it, or had it last.
+    /// The latest invocation that received it.
     pub(super) invocation: Option<u64>,
-    /// Whether that invocation has said what became of it.
+    /// Whether that invocation has logged its outcome.
     pub(super) reported: bool,
     pub(super) invocations: VecDeque<u64>,
     pub(super) entries: VecDeque<Entry>,
@@ -187,7 +187,7 @@ pub(super) struct Message {
 }
 
 impl Message {
-    /// A message of which nothing is known but its name.
+    /// A message of which only the queue and the id are known.
     pub(super) fn new(queue: Arc<str>, id: Arc<str>, at: u64) -> Self {
         Self {
             number: 0,
@@ -225,16 +225,16 @@ impl Message {
     }
 }
 
-/// A batch that the function was given.
+/// A batch that the function received.
 #[derive(Debug)]
 pub(super) struct Invocation {
     pub(super) request_id: Arc<str>,
     pub(super) messages: Vec<u64>,
     pub(super) is_open: bool,
-    /// What was logged and names none of its messages.
+    /// Log lines that name none of its messages.
     pub(super) lines: VecDeque<Entry>,
     pub(super) lines_forgotten: u64,
-    /// How many messages still tell of it.
+    /// How many messages still refer to it.
     pub(super) told_by: usize,
     pub(super) bytes: usize,
 }
@@ -244,7 +244,7 @@ pub(super) fn millis(time: SystemTime) -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A text as it is kept: not longer than there is room for.
+/// Copies a text, cut off at the length limit.
 pub(super) fn shortened(text: &str) -> Arc<str> {
     if text.len() <= LONGEST {
         return Arc::from(text);

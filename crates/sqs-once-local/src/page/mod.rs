@@ -1,4 +1,4 @@
-//! What happened, told on a web page on loopback, and in a file that shows the same.
+//! A web page on loopback that shows what happened to messages, and a file that shows the same.
 
 mod act;
 mod apply;

@@ -20,20 +20,20 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// How long a request waits for something to happen.
+/// How long a request waits for the next event.
 const WAIT: Duration = Duration::from_secs(20);
 
-/// A message is 1 MiB at most, and JSON may write each of its bytes as six.
+/// A message is 1 MiB at most, and JSON may encode each of its bytes as six.
 const LARGEST_REQUEST: usize = 8 * 1024 * 1024;
 
-/// A [`Story`] as a web page on 127.0.0.1, which shows it as it goes on.
+/// Serves a [`Story`] as a web page on 127.0.0.1 and updates it live.
 ///
-/// With a [`LocalSqs`] the page has buttons to send a message, to have one delivered twice, and to move what is in
+/// If it gets a [`LocalSqs`], the page has buttons to send a message, to deliver one twice, and to move the messages in
 /// the dead-letter queue back.
 ///
-/// It is for the browsers of this machine: a request under another name than `localhost` or a loopback address is refused,
-/// one from another site too, and what changes anything must show the token that is in the page. It stops when it is
-/// dropped.
+/// The page is for browsers on this machine. It refuses requests for another host name than `localhost` or a loopback
+/// address, and requests from other sites. A request that changes anything must contain the token from the page. The
+/// server stops when it is dropped.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -59,17 +59,17 @@ pub struct Page {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PageError {
-    /// The port can't be had.
+    /// The port is not available.
     #[error("the web page can't have port {port} of 127.0.0.1: choose another, or 0 for any")]
     Listen {
-        /// The port that was asked for.
+        /// The requested port.
         port: u16,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }
 
-/// What the routes have in common.
+/// The state that all routes share.
 struct Shared {
     story: Story,
     sqs: Option<Arc<LocalSqs>>,
@@ -77,10 +77,10 @@ struct Shared {
 }
 
 impl Page {
-    /// Serves a story on a port, where 0 is any that is free. Without `sqs` the page only shows.
+    /// Serves a story on a port. 0 means any free port. Without `sqs`, the page is read-only.
     ///
     /// # Errors
-    /// [`PageError::Listen`] if the port can't be had.
+    /// [`PageError::Listen`] if the port is not available.
     pub async fn start(
         story: Story,
         sqs: Option<Arc<LocalSqs>>,
@@ -104,18 +104,18 @@ impl Page {
         Ok(Self { server })
     }
 
-    /// Where it listens.
+    /// The address on which it listens.
     pub fn address(&self) -> SocketAddr {
         self.server.address()
     }
 
-    /// What to open in a browser, such as `http://127.0.0.1:40001/`.
+    /// The URL to open in a browser, such as `http://127.0.0.1:40001/`.
     pub fn url(&self) -> String {
         format!("http://{}/", self.address())
     }
 }
 
-/// That what changes anything comes from a page which this server gave out.
+/// Checks that a request that changes anything comes from a page of this server.
 async fn may_act(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
     let acts = request.method() == axum::http::Method::POST;
     if acts && !shared.token.is_in(request.headers()) {
@@ -125,7 +125,7 @@ async fn may_act(State(shared): State<Arc<Shared>>, request: Request, next: Next
     next.run(request).await
 }
 
-/// Why a request is refused.
+/// The reason for refusing a request.
 struct Refused(StatusCode, &'static str);
 
 impl IntoResponse for Refused {
@@ -146,18 +146,18 @@ async fn page(State(shared): State<Arc<Shared>>) -> Response {
 struct Since {
     #[serde(default)]
     since: u64,
-    /// The story that this is a place in.
+    /// The story that `since` belongs to.
     #[serde(default)]
     run: String,
 }
 
-/// What changed, as soon as anything did.
+/// Waits for a change and returns it.
 async fn story_since(
     State(shared): State<Arc<Shared>>,
     Query(Since { since, run }): Query<Since>,
 ) -> Response {
     let since = if run == *shared.story.run() { since } else { 0 };
-    // Whoever knows nothing yet is told at once that there is nothing.
+    // A page without data gets an answer at once, even an empty one.
     if since > 0 {
         let _ = tokio::time::timeout(WAIT, shared.story.changed(since)).await;
     }
@@ -203,7 +203,7 @@ async fn redrive(State(shared): State<Arc<Shared>>) -> Response {
     })
 }
 
-/// Does what a button asks for, and says what came of it.
+/// Performs a button's action and returns its result.
 fn acted<T>(
     shared: &Shared,
     request: Result<Json<T>, JsonRejection>,

@@ -1,4 +1,4 @@
-//! The story: what has happened so far, shared by those who tell it and those who read it.
+//! The story of a run, shared by the observers that add to it and the pages that read it.
 
 use super::apply::Told;
 use super::html;
@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 use tokio::sync::watch;
 
-/// What has happened so far to the messages of one queue and to the function, in bounded memory.
+/// Records events of the messages of one queue and of the function, in bounded memory.
 ///
 /// ```
 /// use sqs_once_local::{Limits, NewMessage, QueueSettings, Queues, Story};
@@ -37,7 +37,7 @@ struct Shared {
 }
 
 impl Story {
-    /// A story of nothing yet, around a queue and, if it has one, its dead-letter queue.
+    /// Creates an empty story for a queue and its dead-letter queue, if it has one.
     pub fn new(queue: &str, dead_letters: Option<&str>, limits: Limits) -> Self {
         Self(Arc::new(Shared {
             told: Mutex::new(Told::new(queue, dead_letters, limits)),
@@ -45,8 +45,8 @@ impl Story {
         }))
     }
 
-    /// What is to be told of everything that happens: to [`Queues::observe`](crate::Queues::observe), and to whatever
-    /// runs the function.
+    /// Returns an observer that adds events to the story. Pass it to [`Queues::observe`](crate::Queues::observe) and to
+    /// the runner of the function.
     pub fn observer(&self) -> Observer {
         let shared = Arc::clone(&self.0);
         Arc::new(move |at, happening| {
@@ -55,7 +55,7 @@ impl Story {
                 told.apply(at, happening);
                 told.kept.sequence
             };
-            // Two observers may come here in the other order.
+            // Two observers may arrive here out of order.
             shared.sequence.send_if_modified(|last| {
                 let is_newer = sequence > *last;
                 *last = sequence.max(*last);
@@ -64,13 +64,13 @@ impl Story {
         })
     }
 
-    /// One HTML file that shows all of it, and needs nothing else: no network, no other file.
+    /// Returns one HTML file that shows the whole story. It needs no network and no other file.
     pub fn report(&self) -> String {
         let whole = lock(&self.0.told).whole();
         html::report(&whole)
     }
 
-    /// Waits until something happened after `since`.
+    /// Waits for an event after `since`.
     pub(super) async fn changed(&self, since: u64) {
         let mut sequence = self.0.sequence.subscribe();
         // The sender lives as long as the story.
@@ -85,7 +85,8 @@ impl Story {
         lock(&self.0.told).detail(number)
     }
 
-    /// A message as it was sent, if the story was there: no message of SQS has an empty body.
+    /// Returns a message as it was sent. Returns `None` if the story did not see it sent, which an empty body shows:
+    /// SQS messages never have one.
     pub(super) fn message(&self, number: u64) -> Option<NewMessage> {
         let told = lock(&self.0.told);
         let message = told.kept.messages.get(&number)?;
@@ -106,7 +107,7 @@ impl Story {
         Arc::clone(&lock(&self.0.told).queue)
     }
 
-    /// The dead-letter queues that are known.
+    /// The names of the known dead-letter queues.
     pub(super) fn dead_letters(&self) -> Vec<Arc<str>> {
         let told = lock(&self.0.told);
         let mut names: Vec<_> = told.dead_letters.iter().cloned().collect();
@@ -116,6 +117,6 @@ impl Story {
 }
 
 fn lock(told: &Mutex<Told>) -> MutexGuard<'_, Told> {
-    // A panic leaves at worst one happening half told.
+    // A panic leaves at most one event partly applied.
     told.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,12 +1,12 @@
-//! What a request that changes something must show: that it comes from a page which this server gave out.
+//! The token by which the server recognises requests from its own page.
 
 use axum::http::HeaderMap;
 use uuid::Uuid;
 
-/// The header in which the page says its token. A site elsewhere can't send it without being allowed to.
+/// The header for the token. A page of another site can't send it without permission.
 const TOKEN: &str = "x-sqs-once-token";
 
-/// A text that nobody can guess.
+/// A random token that can't be guessed.
 pub(super) struct Token(String);
 
 impl Token {
@@ -18,7 +18,7 @@ impl Token {
         &self.0
     }
 
-    /// Whether a request shows it.
+    /// Whether a request contains the token.
     pub(super) fn is_in(&self, headers: &HeaderMap) -> bool {
         let said = headers.get(TOKEN).map(|value| value.as_bytes());
         said == Some(self.0.as_bytes())

@@ -1,4 +1,4 @@
-//! A story as the page reads it.
+//! The JSON views of a story that the page reads.
 
 use super::apply::Told;
 use super::kept::Forgotten;
@@ -9,25 +9,25 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The most characters of a body that stand in an overview.
+/// The most characters of a body in an overview.
 const PREVIEW: usize = 80;
 
-/// What changed since the page asked last.
+/// The changes since the page's last request.
 #[derive(Debug, Serialize)]
 pub(super) struct Overview {
-    /// Whether this is everything, and what the page had is void.
+    /// Whether this is the whole story and replaces what the page had.
     reset: bool,
-    /// Tells this story from one before it, which the page may still know.
+    /// Distinguishes this story from an earlier one that the page may still show.
     run: Arc<str>,
     sequence: u64,
-    /// The clock that the times are of.
+    /// The server's time, to which all other times relate.
     now: u64,
     queue: Arc<str>,
     messages: Vec<Summary>,
-    /// The numbers of messages that were forgotten.
+    /// The numbers of forgotten messages.
     removed: Vec<u64>,
     forgotten: Forgotten,
-    /// Environments that run.
+    /// The number of running environments.
     environments: usize,
     /// What the function did outside of invocations, if that changed.
     function: Option<Vec<Entry>>,
@@ -50,7 +50,7 @@ pub(super) struct Summary {
     changed: u64,
 }
 
-/// One message with its timeline.
+/// One message and its timeline.
 #[derive(Debug, Serialize)]
 pub(super) struct Detail {
     #[serde(flatten)]
@@ -60,14 +60,14 @@ pub(super) struct Detail {
     attributes: Arc<Map<String, Value>>,
     from: Option<Link>,
     to: Option<Link>,
-    /// Other messages of the same id.
+    /// Other messages with the same id.
     copies: Vec<Link>,
     entries: Vec<Entry>,
-    /// Entries and log lines that were forgotten.
+    /// How many entries and log lines were forgotten.
     entries_forgotten: u64,
 }
 
-/// Everything, for a report.
+/// The whole story, for a report.
 #[derive(Debug, Serialize)]
 pub(super) struct Whole {
     overview: Overview,
@@ -95,7 +95,7 @@ impl Summary {
 }
 
 impl Told {
-    /// What changed after `since`, as seen `now`; everything for 0.
+    /// Returns what changed after `since`, at the time `now`. Returns everything if `since` is 0.
     pub(super) fn overview(&self, since: u64, now: u64) -> Overview {
         let kept = &self.kept;
         let known = (since > 0).then(|| kept.changed(since));

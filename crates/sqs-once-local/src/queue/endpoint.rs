@@ -1,4 +1,4 @@
-//! The queues, served as SQS on loopback.
+//! Serves the queues as SQS on loopback.
 
 use super::Queues;
 use super::api::{Api, LARGEST_REQUEST, router};
@@ -8,12 +8,13 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// SQS on 127.0.0.1, in the JSON protocol of the SDKs and the AWS CLI: messages are sent, received, hidden, deleted and
-/// moved out of a dead-letter queue, one by one or in batches. What makes or changes a queue is refused.
+/// SQS on 127.0.0.1, in the JSON protocol of the SDKs and the AWS CLI. Clients send, receive, hide and delete messages
+/// and move them out of a dead-letter queue, one by one or in batches. Requests that create or change a queue are
+/// refused.
 ///
-/// A request that a browser sends for a web page is refused as well: whatever page is open elsewhere can't send here.
+/// Requests from web pages in a browser are refused as well.
 ///
-/// It stops when it is dropped.
+/// The server stops when it is dropped.
 pub struct LocalSqs {
     queues: Arc<Mutex<Queues>>,
     server: Server,
@@ -23,15 +24,15 @@ impl LocalSqs {
     /// Serves these queues.
     ///
     /// # Errors
-    /// If no loopback port could be had.
+    /// If no loopback port is available.
     pub async fn start(queues: Queues) -> io::Result<Self> {
         Self::start_on(0, queues).await
     }
 
-    /// Serves these queues on a port, or for 0 on any.
+    /// Serves these queues on a port. 0 means any free port.
     ///
     /// # Errors
-    /// If the port can't be had.
+    /// If the port is not available.
     pub async fn start_on(port: u16, queues: Queues) -> io::Result<Self> {
         let port = Port::take(port).await?;
         let queues = Arc::new(Mutex::new(queues));
@@ -40,7 +41,7 @@ impl LocalSqs {
         Ok(Self { queues, server })
     }
 
-    /// The endpoint to give to an AWS SDK, such as `http://127.0.0.1:40001`.
+    /// The endpoint for an AWS SDK, such as `http://127.0.0.1:40001`.
     pub fn endpoint(&self) -> String {
         format!("http://{}", self.server.address())
     }
@@ -50,7 +51,7 @@ impl LocalSqs {
         url(self.server.address(), queue)
     }
 
-    /// The queues, to be looked at or changed. Nobody else gets at them as long as the guard lives.
+    /// Locks the queues for reading or changing. Requests wait until the guard is dropped.
     pub fn queues(&self) -> MutexGuard<'_, Queues> {
         lock(&self.queues)
     }

@@ -1,13 +1,13 @@
-//! What a queue refuses.
+//! Errors of a queue.
 
 /// A request that SQS refuses.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum QueueError {
-    /// There is no such queue.
+    /// The queue does not exist.
     #[error("there is no queue `{0}`")]
     NoQueue(String),
-    /// The receipt handle is none of this queue.
+    /// The receipt handle does not belong to this queue.
     #[error("the receipt handle is not one of the queue `{0}`")]
     Handle(String),
     /// The message is not in flight: its visibility timeout has ended, or it was received again since.
@@ -16,18 +16,18 @@ pub enum QueueError {
     /// A FIFO queue deletes a message only while it is in flight.
     #[error("the receipt handle has expired")]
     Expired,
-    /// A message can't be invisible for so long.
+    /// The visibility timeout is too long.
     #[error("a message is invisible for 12 hours at most, counted from when it was received")]
     TooLong,
-    /// A message to a FIFO queue lacks what such a queue needs.
+    /// A message to a FIFO queue lacks a required field.
     #[error("a message to a FIFO queue needs {0}")]
     Fifo(&'static str),
-    /// A FIFO queue has no way to tell whether a message was sent before.
+    /// The queue can't detect duplicates of a message without a deduplication id.
     #[error(
         "a message to a FIFO queue needs a deduplication id, unless the queue makes them of the bodies"
     )]
     NoDeduplication,
-    /// A queue and its dead-letter queue are of different types.
+    /// A queue and its dead-letter queue are not of the same type.
     #[error("`{queue}` and its dead-letter queue `{dead_letters}` are not of the same type")]
     OtherType {
         /// The queue.

@@ -1,4 +1,4 @@
-//! Lambda's event source mapping: from a queue to a function's event, and from its answer back.
+//! Lambda's event source mapping: it turns messages into an event, and applies the function's answer.
 
 use super::endpoint::{LocalSqs, lock};
 use super::message::arn;
@@ -10,11 +10,11 @@ use serde_json::{Map, Value};
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
-/// What polls a queue for a function, with `ReportBatchItemFailures`.
+/// Polls a queue for a function, with `ReportBatchItemFailures`.
 ///
-/// Every message of a batch that the function answers for and does not report is deleted. A message
-/// that it reports stays invisible until its visibility timeout ends, and so does the whole batch when there
-/// is no answer, or none that Lambda can read.
+/// If Lambda can read the answer, the mapping deletes every message of the batch that the answer does not report. A
+/// reported message stays invisible until its visibility timeout ends. So does the whole batch if the answer is
+/// missing or Lambda can't read it.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -45,29 +45,28 @@ pub struct EventSourceMapping {
     batch_size: usize,
 }
 
-/// Messages on their way to the function.
+/// A batch of received messages.
 #[derive(Debug)]
 pub struct Batch {
     messages: Vec<Received>,
     event: Bytes,
 }
 
-/// What an answer came to.
+/// How an answer was applied to a batch.
 #[derive(Debug)]
 pub struct Settled {
     /// The messages that were acknowledged and deleted.
     pub deleted: Vec<Received>,
-    /// Those that the function had answered for, but too late: they had become visible by then, and will be
-    /// delivered again.
+    /// Messages that the function acknowledged too late. They had become visible by then, and will be delivered again.
     pub not_deleted: Vec<Received>,
-    /// Those that come back when their visibility timeout ends.
+    /// Messages that return when their visibility timeout ends.
     pub returned: Vec<Received>,
-    /// Why the whole batch is returned, if the answer can't be read.
+    /// Why the whole batch returns, if the answer can't be read.
     pub refused: Option<ResponseError>,
 }
 
 impl EventSourceMapping {
-    /// A mapping from a queue of `sqs`, for batches of up to `batch_size` messages.
+    /// Creates a mapping from a queue of `sqs`, for batches of up to `batch_size` messages.
     pub fn new(sqs: &LocalSqs, queue: impl Into<String>, batch_size: usize) -> Self {
         Self {
             queues: sqs.shared(),
@@ -76,7 +75,7 @@ impl EventSourceMapping {
         }
     }
 
-    /// Receives a batch, if there are messages.
+    /// Receives a batch. Returns `None` if no message is visible.
     ///
     /// # Errors
     /// [`QueueError::NoQueue`].
@@ -89,7 +88,7 @@ impl EventSourceMapping {
         Ok(Some(Batch { messages, event }))
     }
 
-    /// Does with a batch's messages what the function's answer says.
+    /// Applies the function's answer to the messages of a batch.
     ///
     /// # Errors
     /// [`QueueError::NoQueue`].
@@ -146,23 +145,23 @@ impl Batch {
     }
 }
 
-/// The event of messages that were received from the queue of this ARN.
+/// Builds the event for messages received from the queue with this ARN.
 pub(crate) fn event(messages: &[Received], queue_arn: &str) -> Bytes {
     let records = messages.iter().map(|one| record(one, queue_arn));
     Event::new(records, queue_name(queue_arn)).payload()
 }
 
-/// A queue's name, by its ARN.
+/// Extracts a queue's name from its ARN.
 fn queue_name(queue_arn: &str) -> &str {
     queue_arn.rsplit(':').next().unwrap_or(queue_arn)
 }
 
-/// A message as it stands in the event.
+/// Builds the record of a message in the event.
 fn record(received: &Received, queue_arn: &str) -> Map<String, Value> {
     let message = &received.message;
     let mut attributes = received.system_attributes();
     if let Some(source) = &received.dead_letter_source {
-        // SQS moves messages between queues of one account and region only.
+        // SQS moves messages only between queues of one account and region.
         let place = queue_arn.strip_suffix(queue_name(queue_arn));
         let source = format!("{}{source}", place.unwrap_or_default());
         attributes.insert("DeadLetterQueueSourceArn".to_owned(), source.into());

@@ -1,32 +1,32 @@
-//! A message: as it is sent, as it lies in its queue, and as it is received.
+//! Messages as they are sent and as they are received.
 
 use crate::{ACCOUNT_ID, REGION};
 use serde_json::{Map, Value};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// A message to be sent.
+/// A message to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewMessage {
-    /// Its id, which SQS makes up for every message that is sent. Two messages of a standard queue may
-    /// have one id: that is what a message which SQS delivers twice looks like.
+    /// Its id, which SQS generates for every message. On a standard queue two messages may have the same id here, which
+    /// simulates that SQS delivers a message twice.
     pub id: String,
     /// Its body.
     pub body: String,
     /// Its attributes, as the SQS API writes them: `{"tenant": {"DataType": "String", "StringValue": "a"}}`.
     pub attributes: Map<String, Value>,
-    /// Its message group. A FIFO queue needs one.
+    /// Its message group. Required by a FIFO queue.
     pub group_id: Option<String>,
-    /// Within five minutes a FIFO queue, which needs one or makes one of the body, takes only one message of the
-    /// same deduplication id.
+    /// Its deduplication id. A FIFO queue requires one, or derives it from the body. It accepts only one message with
+    /// the same id within five minutes.
     pub deduplication_id: Option<String>,
     /// Its `AWSTraceHeader`.
     pub trace_header: Option<String>,
-    /// How long it can't be received after it was sent. Without it, the queue says so.
+    /// How long it can't be received after it was sent. Defaults to the queue's delay.
     pub delay: Option<Duration>,
 }
 
 impl NewMessage {
-    /// A message that has an id and a body and nothing else.
+    /// Creates a message with only an id and a body.
     pub fn new(id: impl Into<String>, body: impl Into<String>) -> Self {
         Self {
             id: id.into(),
@@ -39,7 +39,7 @@ impl NewMessage {
         }
     }
 
-    /// The message in a message group, with a deduplication id, as a FIFO queue wants it.
+    /// Sets a message group and a deduplication id, as a FIFO queue requires.
     #[must_use]
     pub fn in_group(
         mut self,
@@ -52,28 +52,28 @@ impl NewMessage {
     }
 }
 
-/// A message, received.
+/// A received message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Received {
-    /// What names this delivery, for [`delete`](super::Queues::delete) and
+    /// Identifies this delivery for [`delete`](super::Queues::delete) and
     /// [`change_visibility`](super::Queues::change_visibility).
     pub receipt_handle: String,
     /// The message as it was sent.
     pub message: NewMessage,
-    /// How often it was received, this time included.
+    /// How many times it has been received, this time included.
     pub receive_count: u32,
     /// When it was sent to its queue.
     pub sent_at: SystemTime,
     /// When it was received for the first time.
     pub first_received_at: SystemTime,
-    /// Its place in its queue. Only a FIFO queue shows it.
+    /// Its position in its queue. Only a FIFO queue shows it.
     pub sequence_number: u64,
-    /// The queue whose redrive policy has moved it here.
+    /// The queue whose redrive policy moved it here.
     pub dead_letter_source: Option<String>,
 }
 
 impl Received {
-    /// What SQS itself knows of the message, by the names of the SQS API.
+    /// The message's system attributes, under the names of the SQS API.
     pub(super) fn system_attributes(&self) -> Map<String, Value> {
         let mut attributes = Map::new();
         let mut set = |name: &str, value: &str| attributes.insert(name.to_owned(), value.into());
@@ -100,12 +100,11 @@ impl Received {
     }
 }
 
-/// A queue's ARN.
 pub(super) fn arn(queue: &str) -> String {
     format!("arn:aws:sqs:{REGION}:{ACCOUNT_ID}:{queue}")
 }
 
-/// A message's place in its queue, as SQS writes it.
+/// Formats a sequence number as SQS does.
 pub(super) fn sequence_number(number: u64) -> String {
     format!("{number:020}")
 }

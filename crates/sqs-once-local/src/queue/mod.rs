@@ -1,4 +1,4 @@
-//! SQS on one machine: queues with visibility, redrive and message groups, and Lambda's poller.
+//! SQS on one machine: queues with visibility timeouts, redrive and message groups, and Lambda's event source mapping.
 
 mod api;
 mod endpoint;

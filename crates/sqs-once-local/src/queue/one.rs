@@ -1,4 +1,4 @@
-//! One queue: which of its messages can be received, and which are in flight.
+//! One queue: its visible messages and those in flight.
 
 use super::error::QueueError;
 use super::message::{NewMessage, Received};
@@ -7,47 +7,47 @@ use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::time::{Duration, SystemTime};
 
-/// For how long a FIFO queue knows a deduplication id.
+/// How long a FIFO queue remembers a deduplication id.
 const DEDUPLICATION: Duration = Duration::from_secs(5 * 60);
-/// How long a message may be invisible, counted from when it was received.
+/// The longest time that a message may be invisible, counted from when it was received.
 const LONGEST: Duration = Duration::from_secs(12 * 60 * 60);
 
 pub(super) struct Queue {
     pub(super) name: String,
     pub(super) settings: QueueSettings,
     messages: BTreeMap<u64, Stored>,
-    /// Every message by when it can be received.
+    /// Every message, ordered by when it becomes visible.
     visible: BTreeSet<(SystemTime, u64)>,
-    /// Every message by when it was sent.
+    /// Every message, ordered by when it was sent.
     aged: BTreeSet<(SystemTime, u64)>,
     next: u64,
-    /// Per deduplication id when it came, and the message's id and place.
+    /// For each deduplication id: when it arrived, and the message's id and sequence number.
     deduplication: HashMap<String, (SystemTime, String, u64)>,
-    /// The deduplication ids in the order in which they came.
+    /// The deduplication ids in order of arrival.
     deduplicated: VecDeque<(SystemTime, String)>,
 }
 
-/// What sending a message came to.
+/// The result of sending a message.
 pub(super) struct Sent {
-    /// The id that it is known by.
+    /// The id that the sender gets.
     pub(super) id: String,
-    /// Its place in the queue.
+    /// Its position in the queue.
     pub(super) sequence_number: u64,
-    /// When it can be received first; nothing of a duplicate, which is not stored.
+    /// When it can first be received. `None` for a duplicate, which is not stored.
     pub(super) visible_at: Option<SystemTime>,
 }
 
-/// What receiving comes to for one message.
+/// The result of receiving one message.
 pub(super) enum Delivery {
     Received {
         received: Received,
         visible_at: SystemTime,
     },
-    /// It was received too often, and is in the queue no more.
+    /// It exceeded the maximum receive count and has left the queue.
     Dead(Stored),
 }
 
-/// A message as it lies in its queue.
+/// A message in its queue.
 pub(super) struct Stored {
     pub(super) message: NewMessage,
     pub(super) sent_at: SystemTime,
@@ -94,7 +94,7 @@ impl Queue {
         is_fifo(&self.name)
     }
 
-    /// Takes a message, unless it is a duplicate.
+    /// Stores a message, unless it is a duplicate.
     pub(super) fn send(
         &mut self,
         mut message: NewMessage,
@@ -116,7 +116,7 @@ impl Queue {
         })
     }
 
-    /// The message of a FIFO queue that this one is a duplicate of. It is remembered if there is none.
+    /// Returns the earlier message that this one duplicates on a FIFO queue. Otherwise remembers its deduplication id.
     fn sent_before(
         &mut self,
         message: &mut NewMessage,
@@ -150,7 +150,7 @@ impl Queue {
         Ok(None)
     }
 
-    /// Puts a message at the end of the queue, and gives its place.
+    /// Appends a message to the queue and returns its sequence number.
     pub(super) fn store(&mut self, stored: Stored) -> u64 {
         let sequence = self.next;
         self.next += 1;
@@ -160,7 +160,7 @@ impl Queue {
         sequence
     }
 
-    /// Takes the messages out that are too old to be kept.
+    /// Removes and returns the messages that exceed the retention period.
     pub(super) fn expire(&mut self, now: SystemTime) -> Vec<Stored> {
         let mut expired = Vec::new();
         while let Some(&(sent_at, sequence)) = self.aged.first() {
@@ -173,7 +173,7 @@ impl Queue {
         expired
     }
 
-    /// Receives up to `most` messages; those that were received too often leave the queue.
+    /// Receives up to `most` messages. Removes messages that exceed the maximum receive count, in addition to these.
     pub(super) fn receive(
         &mut self,
         most: usize,
@@ -203,7 +203,7 @@ impl Queue {
         deliveries.collect()
     }
 
-    /// The messages that can be received now, in the order in which they are.
+    /// The messages that can be received now, in the order of delivery.
     fn receivable(&self, now: SystemTime) -> Box<dyn Iterator<Item = u64> + '_> {
         if !self.is_fifo() {
             let visible = self.visible.range(..=(now, u64::MAX));
@@ -218,7 +218,7 @@ impl Queue {
         Box::new(next.map(|(sequence, _)| *sequence))
     }
 
-    /// The message groups of a FIFO queue that give nothing before what they have in flight is done.
+    /// The message groups of a FIFO queue that are blocked because they have a message in flight.
     fn groups_in_flight(&self, now: SystemTime) -> HashSet<String> {
         if !self.is_fifo() {
             return HashSet::new();
@@ -279,7 +279,7 @@ impl Queue {
         Some(stored)
     }
 
-    /// The message that a receipt handle names, if it is the message's last.
+    /// Finds the message of a receipt handle. Returns `None` unless the handle is the message's latest.
     fn find(&self, handle: &str) -> Result<Option<(u64, &Stored)>, QueueError> {
         let (sequence, receive_count) = self
             .parse(handle)
@@ -295,7 +295,7 @@ impl Queue {
         Some((sequence.parse().ok()?, receive_count.parse().ok()?))
     }
 
-    /// Gives the id of the message that it deletes.
+    /// Deletes a message and returns its id.
     pub(super) fn delete(
         &mut self,
         handle: &str,
@@ -310,7 +310,7 @@ impl Queue {
         Ok(self.remove(sequence).map(|stored| stored.message.id))
     }
 
-    /// Gives the id of the message, and when it becomes visible.
+    /// Changes a message's visibility. Returns its id and when it becomes visible.
     pub(super) fn change_visibility(
         &mut self,
         handle: &str,
@@ -330,7 +330,7 @@ impl Queue {
         Ok((id, visible_at))
     }
 
-    /// The first messages that can be received now: each one's place, and the queue that it was moved here from.
+    /// The first messages that can be received now, each with the queue from which it was moved here.
     pub(super) fn first(&self, most: usize, now: SystemTime) -> Vec<(u64, Option<String>)> {
         let first = self.receivable(now).take(most);
         first
@@ -349,7 +349,7 @@ impl Queue {
         self.aged.clear();
     }
 
-    /// Every message in the order in which they were sent.
+    /// Every message, in the order in which they were sent.
     pub(super) fn messages(&self) -> impl Iterator<Item = &NewMessage> {
         self.messages.values().map(|stored| &stored.message)
     }
@@ -371,7 +371,7 @@ impl Queue {
         }
     }
 
-    /// When the next message becomes visible that is not now.
+    /// When the next invisible message becomes visible.
     pub(super) fn next_visible_at(&self, now: SystemTime) -> Option<SystemTime> {
         let mut later = self.visible.range((now, u64::MAX)..);
         later.next().map(|(visible_at, _)| *visible_at)

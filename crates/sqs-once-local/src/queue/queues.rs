@@ -1,4 +1,4 @@
-//! Queues by their names, and what moves between them.
+//! Queues by name, and the messages that move between them.
 
 use super::error::QueueError;
 use super::message::{NewMessage, Received};
@@ -8,7 +8,7 @@ use crate::local_event::{LocalEvent, Observer};
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
 
-/// Queues as SQS keeps them, in memory: a state machine without a clock of its own.
+/// SQS queues in memory. They are a state machine without a clock: the caller passes the time.
 ///
 /// ```
 /// use sqs_once_local::{NewMessage, QueueSettings, Queues};
@@ -37,7 +37,7 @@ pub struct Queues {
 }
 
 impl Queues {
-    /// Tells `observer` from now on what happens, after all who were to be told before.
+    /// Registers an observer. Observers are called in the order of registration.
     pub fn observe(&mut self, observer: Observer) {
         self.observers.push(observer);
     }
@@ -48,11 +48,11 @@ impl Queues {
         }
     }
 
-    /// Creates a queue, or sets an existing one differently.
+    /// Creates a queue, or changes the settings of an existing one.
     ///
     /// # Errors
-    /// [`QueueError::NoQueue`] if its dead-letter queue is not there, [`QueueError::OtherType`] if only one
-    /// of the two is a FIFO queue.
+    /// [`QueueError::NoQueue`] if its dead-letter queue does not exist, [`QueueError::OtherType`] if only one of the
+    /// two is a FIFO queue.
     pub fn create(&mut self, name: &str, settings: QueueSettings) -> Result<(), QueueError> {
         if let Some(Redrive { to, .. }) = &settings.redrive {
             if !self.queues.contains_key(to) {
@@ -85,7 +85,7 @@ impl Queues {
         queue.ok_or_else(|| QueueError::NoQueue(name.to_owned()))
     }
 
-    /// The queue, without the messages that are too old to be kept.
+    /// Returns the queue after removing the messages that exceed the retention period.
     fn queue_at(&mut self, name: &str, now: SystemTime) -> Result<&mut Queue, QueueError> {
         for expired in self.queue_mut(name)?.expire(now) {
             let happening = LocalEvent::Expired {
@@ -97,12 +97,12 @@ impl Queues {
         self.queue_mut(name)
     }
 
-    /// Sends a message, and gives the id that it has: a FIFO queue that has taken a message of the same
-    /// deduplication id within five minutes gives that one's, and takes no other.
+    /// Sends a message and returns its id. A FIFO queue does not store a message whose deduplication id it has accepted
+    /// within five minutes. It returns the earlier message's id instead.
     ///
     /// # Errors
-    /// [`QueueError::NoQueue`], and [`QueueError::Fifo`] or [`QueueError::NoDeduplication`] for a message that a
-    /// FIFO queue can't take.
+    /// [`QueueError::NoQueue`], and [`QueueError::Fifo`] or [`QueueError::NoDeduplication`] for a message that a FIFO
+    /// queue can't accept.
     pub fn send(
         &mut self,
         queue: &str,
@@ -135,11 +135,11 @@ impl Queues {
         Ok(sent)
     }
 
-    /// Receives up to `most` messages, which are then invisible for the queue's visibility timeout. Those
-    /// that were received as often as the redrive policy allows go to the dead-letter queue instead.
+    /// Receives up to `most` messages and hides them for the queue's visibility timeout. Messages that have been
+    /// received as often as the redrive policy allows move to the dead-letter queue instead.
     ///
-    /// A standard queue gives what became visible first. A FIFO queue gives messages in the order in
-    /// which they were sent, and none of a message group that has one in flight.
+    /// A standard queue returns messages in the order in which they became visible. A FIFO queue returns them in the order
+    /// in which they were sent. It skips a message group that has a message in flight.
     ///
     /// # Errors
     /// [`QueueError::NoQueue`].
@@ -152,7 +152,7 @@ impl Queues {
         self.receive_for(queue, most, None, now)
     }
 
-    /// Receives messages that are then invisible for `visibility_timeout`, if one is given.
+    /// Like [`Queues::receive`], with an optional visibility timeout for this request.
     pub(super) fn receive_for(
         &mut self,
         queue: &str,
@@ -189,7 +189,7 @@ impl Queues {
         Ok(all)
     }
 
-    /// Puts a message that was received too often into the dead-letter queue.
+    /// Moves a message to the dead-letter queue.
     fn bury(
         &mut self,
         from: &str,
@@ -203,7 +203,7 @@ impl Queues {
             message_id: stored.message.id.clone(),
         };
         let dead_letters = self.queue_mut(to)?;
-        // A standard queue keeps it as long as if it had been sent here in the first place.
+        // On a standard queue, retention continues from the time of the original send.
         let sent_at = if dead_letters.is_fifo() {
             now
         } else {
@@ -216,12 +216,12 @@ impl Queues {
         Ok(())
     }
 
-    /// Deletes the message that was received with this receipt handle, and says whether it did: a handle
-    /// from before the message was received again deletes nothing, and that is no error in SQS.
+    /// Deletes the message with this receipt handle. Returns whether it did: a handle from an earlier receive deletes
+    /// nothing, which SQS does not treat as an error.
     ///
     /// # Errors
-    /// [`QueueError::NoQueue`], [`QueueError::Handle`], and for a FIFO queue [`QueueError::Expired`] when
-    /// the message is visible again.
+    /// [`QueueError::NoQueue`], [`QueueError::Handle`], and for a FIFO queue [`QueueError::Expired`] if the message is
+    /// visible again.
     pub fn delete(
         &mut self,
         queue: &str,
@@ -237,11 +237,11 @@ impl Queues {
         Ok(true)
     }
 
-    /// Makes a message that is in flight visible after `timeout` from now.
+    /// Makes a message in flight visible after `timeout` from now.
     ///
     /// # Errors
-    /// [`QueueError::NoQueue`], [`QueueError::Handle`], [`QueueError::NotInFlight`], and
-    /// [`QueueError::TooLong`] beyond 12 hours from when it was received.
+    /// [`QueueError::NoQueue`], [`QueueError::Handle`], [`QueueError::NotInFlight`], and [`QueueError::TooLong`] if the
+    /// message would be invisible for more than 12 hours after it was received.
     pub fn change_visibility(
         &mut self,
         queue: &str,
@@ -260,8 +260,8 @@ impl Queues {
         Ok(())
     }
 
-    /// Moves every visible message of a dead-letter queue to another queue, each under a new id, and says
-    /// how many those are.
+    /// Moves every visible message of a dead-letter queue to another queue, each under a new id. Returns the number of
+    /// moved messages.
     ///
     /// # Errors
     /// [`QueueError::NoQueue`].
@@ -277,7 +277,7 @@ impl Queues {
         Ok(moved.count)
     }
 
-    /// Moves the first visible messages to a queue, or without one each to where it was moved from.
+    /// Moves the first visible messages to the queue `to`. Without `to`, moves each to the queue that it came from.
     pub(super) fn move_visible(
         &mut self,
         from: &str,
@@ -328,7 +328,7 @@ impl Queues {
         Ok(())
     }
 
-    /// Every message of a queue, in the order in which they were sent, visible or not.
+    /// Returns every message of a queue, visible or not, in the order in which they were sent.
     ///
     /// # Errors
     /// [`QueueError::NoQueue`].
@@ -336,7 +336,7 @@ impl Queues {
         Ok(self.queue(queue)?.messages())
     }
 
-    /// How many messages a queue has, visible or not.
+    /// Returns how many messages a queue has, visible or not.
     ///
     /// # Errors
     /// [`QueueError::NoQueue`].
@@ -344,7 +344,7 @@ impl Queues {
         Ok(self.queue(queue)?.len())
     }
 
-    /// How many messages of a queue are in flight.
+    /// Returns how many messages of a queue are in flight.
     ///
     /// # Errors
     /// [`QueueError::NoQueue`].
@@ -352,7 +352,7 @@ impl Queues {
         Ok(self.counts(queue, now)?.in_flight)
     }
 
-    /// How many messages a queue has of each kind.
+    /// Returns how many messages of a queue are visible, in flight and delayed.
     ///
     /// # Errors
     /// [`QueueError::NoQueue`].
@@ -360,7 +360,7 @@ impl Queues {
         Ok(self.queue(queue)?.counts(now))
     }
 
-    /// How a queue behaves.
+    /// Returns a queue's settings.
     ///
     /// # Errors
     /// [`QueueError::NoQueue`].
@@ -375,7 +375,7 @@ impl Queues {
         names
     }
 
-    /// The names of the queues whose dead-letter queue this is, sorted.
+    /// The names of the queues that use this dead-letter queue, sorted.
     pub(super) fn sources(&self, dead_letters: &str) -> Vec<&str> {
         let mut names = self.names();
         names.retain(|name| {
@@ -385,16 +385,16 @@ impl Queues {
         names
     }
 
-    /// Takes the messages out of a queue that are too old to be kept.
+    /// Removes the messages that exceed the queue's retention period.
     pub(super) fn expire(&mut self, queue: &str, now: SystemTime) -> Result<(), QueueError> {
         self.queue_at(queue, now).map(|_| ())
     }
 }
 
-/// What moving messages came to.
+/// The result of moving messages.
 #[derive(Default)]
 pub(super) struct Moved {
     pub(super) count: usize,
-    /// Why not all were moved, as SQS calls it.
+    /// Why some were not moved, as an SQS failure reason.
     pub(super) failure: Option<&'static str>,
 }

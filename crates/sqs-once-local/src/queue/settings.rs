@@ -1,21 +1,21 @@
-//! How a queue behaves, and how many messages it has.
+//! A queue's settings and message counts.
 
 use std::time::Duration;
 
-/// How a queue behaves. One whose name ends in `.fifo` is a FIFO queue.
+/// The settings of a queue. A queue whose name ends in `.fifo` is a FIFO queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueSettings {
-    /// How long a message that was received can't be received again: 30 s by default, as in SQS.
+    /// The visibility timeout: how long a received message can't be received again. 30 s by default, as in SQS.
     pub visibility_timeout: Duration,
-    /// How long a message can't be received after it was sent, unless it says so itself: 0 s by default.
+    /// How long a message can't be received after it was sent, unless the message sets its own delay. 0 s by default.
     pub delay: Duration,
-    /// How long a message stays that nobody deletes: 4 days by default.
+    /// How long the queue keeps a message that is not deleted. 4 days by default.
     pub retention: Duration,
-    /// How long a request for messages waits for the first, unless it says so itself: 0 s by default.
+    /// How long a receive request waits for the first message, unless the request sets its own time. 0 s by default.
     pub wait: Duration,
-    /// Whether a FIFO queue takes the SHA-256 of a body for a deduplication id that is not given.
+    /// Whether a FIFO queue uses the SHA-256 of the body as the deduplication id of a message that has none.
     pub content_based_deduplication: bool,
-    /// When messages go to a dead-letter queue: by default never.
+    /// When messages move to a dead-letter queue. Never by default.
     pub redrive: Option<Redrive>,
 }
 
@@ -37,17 +37,17 @@ impl Default for QueueSettings {
 pub struct Redrive {
     /// The dead-letter queue.
     pub to: String,
-    /// A message that was received so often goes there instead of being received once more.
+    /// A message that has been received this many times moves to the dead-letter queue instead of being received again.
     pub max_receive_count: u32,
 }
 
 /// How many messages a queue has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counts {
-    /// Those that can be received.
+    /// Messages that can be received.
     pub visible: usize,
-    /// Those that were received, and are invisible.
+    /// Messages that were received and are invisible.
     pub in_flight: usize,
-    /// Those that were sent with a delay that has not ended.
+    /// Messages that were sent with a delay that has not ended.
     pub delayed: usize,
 }

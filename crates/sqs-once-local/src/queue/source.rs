@@ -1,4 +1,4 @@
-//! Where a poller's messages come from.
+//! The source of a poller's messages.
 
 use super::endpoint::{LocalSqs, lock};
 use super::message::arn;
@@ -8,32 +8,32 @@ use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-/// A queue as a [`Poller`](crate::Poller) sees it.
+/// A queue that a [`Poller`](crate::Poller) polls.
 pub trait Source: Send + Sync + 'static {
-    /// What can go wrong with it. An error ends the poller.
+    /// The queue's error. It ends the poller.
     type Error: std::error::Error + Send + Sync + 'static;
 
     /// The queue's ARN, which the function sees.
     fn arn(&self) -> String;
 
-    /// Receives up to `most` messages. It may wait for them for as long as `wait`, and need not.
+    /// Receives up to `most` messages. May wait up to `wait` for them.
     fn receive(
         &self,
         most: NonZeroU32,
         wait: Duration,
     ) -> impl Future<Output = Result<Vec<Received>, Self::Error>> + Send;
 
-    /// Deletes what was received. That a message has been received again meanwhile is no error.
+    /// Deletes received messages. Succeeds for a message that has been received again since.
     fn delete(&self, messages: &[Received])
     -> impl Future<Output = Result<(), Self::Error>> + Send;
 
-    /// Makes what was received visible again at once. That a message already is is no error.
+    /// Makes received messages visible again at once. Succeeds for a message that is already visible.
     fn give_back(
         &self,
         messages: &[Received],
     ) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
-    /// Whether it has no messages, visible or not.
+    /// Whether the queue has no messages, visible or not.
     fn is_empty(&self) -> impl Future<Output = Result<bool, Self::Error>> + Send;
 }
 
@@ -45,7 +45,7 @@ pub struct LocalQueue {
 }
 
 impl LocalQueue {
-    /// The queue called `name`.
+    /// Creates a source from the queue called `name`.
     pub fn new(sqs: &LocalSqs, name: impl Into<String>) -> Self {
         Self {
             queues: sqs.shared(),

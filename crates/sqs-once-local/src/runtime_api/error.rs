@@ -1,11 +1,11 @@
-//! How an invocation can go wrong.
+//! The errors of an invocation.
 
 use serde::Deserialize;
 use std::fmt;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-/// An invocation that got no answer, or an error for one.
+/// An invocation failed or got no answer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvokeError {
@@ -38,7 +38,7 @@ pub enum InvokeError {
     /// The function's process ended before it answered.
     #[error("the function ended before it answered: {status}")]
     Exited {
-        /// How it ended: its exit status, or the signal that killed it.
+        /// The exit status, or the signal that killed the process.
         status: ExitStatus,
         /// The last lines it wrote to its standard error, oldest first.
         last_lines: Vec<String>,
@@ -57,7 +57,7 @@ pub struct FunctionError {
 }
 
 impl FunctionError {
-    /// Reads an error report; one of another form is kept as the message.
+    /// Parses an error report. Keeps a report in another format as the message.
     pub(super) fn parse(body: &[u8]) -> Self {
         serde_json::from_slice(body).unwrap_or_else(|_| Self {
             error_type: String::new(),

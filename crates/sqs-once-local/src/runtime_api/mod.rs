@@ -15,13 +15,13 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 use uuid::Uuid;
 
-/// How long Lambda lets a function initialise before it gives up: 10 s.
+/// How long Lambda lets a function initialise.
 const INIT_LIMIT: Duration = Duration::from_secs(10);
 
 /// The Lambda Runtime API (version 2018-06-01) on a loopback port, for one function.
 ///
-/// It also answers the two Extensions API calls that a runtime makes to be told of its shutdown
-/// (register, next event); no extension is ever sent an event.
+/// It also answers the two Extensions API calls, register and next event, with which a runtime waits for its shutdown.
+/// It never sends an event to an extension.
 pub struct RuntimeApi {
     shared: Arc<Shared>,
     init_limit: Duration,
@@ -30,11 +30,11 @@ pub struct RuntimeApi {
 
 type Answer = Result<Bytes, InvokeError>;
 
-/// What the routes and the callers of [`RuntimeApi::invoke`] have in common.
+/// The state that the routes and the callers of [`RuntimeApi::invoke`] share.
 struct Shared {
     function_name: String,
     pending: mpsc::UnboundedSender<Invocation>,
-    // Several runtimes may poll at once (managed concurrency); each event goes to one of them.
+    // Several runtimes may poll at once (managed concurrency). Each event goes to one of them.
     queue: tokio::sync::Mutex<mpsc::UnboundedReceiver<Invocation>>,
     running: Mutex<HashMap<String, oneshot::Sender<Answer>>>,
     init_error: watch::Sender<Option<FunctionError>>,
@@ -43,7 +43,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// Takes the caller that waits for this invocation's answer, if there still is one.
+    /// Removes the caller that waits for this invocation's answer. Returns `None` if it is gone.
     fn finish(&self, request_id: &str) -> Option<oneshot::Sender<Answer>> {
         self.running
             .lock()
@@ -52,7 +52,7 @@ impl Shared {
     }
 }
 
-/// An event on its way to the function.
+/// An event that waits for the function.
 struct Invocation {
     request_id: String,
     payload: Bytes,
@@ -64,7 +64,7 @@ impl RuntimeApi {
     /// Starts the Runtime API for a function called `function_name`.
     ///
     /// # Errors
-    /// If no loopback port could be had.
+    /// If no loopback port is available.
     pub async fn start(function_name: &str) -> io::Result<Self> {
         let port = Port::take(0).await?;
         let (pending, queue) = mpsc::unbounded_channel();
@@ -84,33 +84,31 @@ impl RuntimeApi {
         })
     }
 
-    /// Changes how long an event waits for the function to ask for it (Lambda's own limit, 10 s,
-    /// unless set).
+    /// Sets how long an event waits for the function to ask for it. 10 s by default, which is Lambda's own limit.
     pub fn init_limit(mut self, limit: Duration) -> Self {
         self.init_limit = limit;
         self
     }
 
-    /// Where it listens: the value of `AWS_LAMBDA_RUNTIME_API`.
+    /// The address on which it listens, for `AWS_LAMBDA_RUNTIME_API`.
     pub fn address(&self) -> SocketAddr {
         self.server.address()
     }
 
-    /// Sends an event to the function and waits for its answer, which is returned as it came.
+    /// Sends an event to the function and returns its answer unchanged.
     ///
-    /// The function is told a deadline of `timeout` from the moment it takes the event. Calls may
-    /// overlap; the function takes their events in order.
+    /// The function gets a deadline of `timeout` from the moment it takes the event. Calls may overlap. The function
+    /// takes their events in order.
     ///
     /// # Errors
-    /// [`InvokeError::NotTaken`] if the function does not ask for an event in time,
-    /// [`InvokeError::TimedOut`] if it takes this one and does not answer within `timeout`, and
-    /// the error that the function reports, if it does.
+    /// [`InvokeError::NotTaken`] if the function does not ask for an event in time, [`InvokeError::TimedOut`] if it
+    /// takes this one and does not answer within `timeout`, or the error that the function reports.
     pub async fn invoke(&self, payload: impl Into<Bytes>, timeout: Duration) -> Answer {
         let request_id = Uuid::new_v4().to_string();
         self.invoke_as(&request_id, payload.into(), timeout).await
     }
 
-    /// As [`RuntimeApi::invoke`], under a request id of the caller's.
+    /// Like [`RuntimeApi::invoke`], with a request id chosen by the caller.
     pub(crate) async fn invoke_as(
         &self,
         request_id: &str,
@@ -154,10 +152,11 @@ impl RuntimeApi {
         }
     }
 
-    /// Waits until the function has initialised: until it asks for its first event.
+    /// Waits until the function has initialised, which is when it asks for its first event.
     ///
     /// # Errors
-    /// [`InvokeError::NotTaken`] if it does not in time, and [`InvokeError::Init`] if it says that it can't.
+    /// [`InvokeError::NotTaken`] if it does not ask in time, and [`InvokeError::Init`] if it reports an initialisation
+    /// error.
     pub async fn ready(&self) -> Result<(), InvokeError> {
         tokio::select! {
             biased;
@@ -169,8 +168,8 @@ impl RuntimeApi {
         }
     }
 
-    /// Whether the function waits for an event now or asks for one in time. On Lambda its environment is at work until
-    /// then, also when it has answered.
+    /// Whether the function waits for an event now or asks for one within `limit`. On Lambda its environment is busy
+    /// until then, even after it has answered.
     pub(crate) async fn is_asking_within(&self, limit: Duration) -> bool {
         let mut asking = self.shared.asking.subscribe();
         let is_asking = asking.wait_for(|asking| *asking > 0);
@@ -180,7 +179,7 @@ impl RuntimeApi {
     async fn init_failed(&self) -> InvokeError {
         let mut init_error = self.shared.init_error.subscribe();
         let seen = init_error.wait_for(Option::is_some).await;
-        // Its guard must not be held further on, or the caller could not move to another thread.
+        // The guard must be dropped here, or this future would not be `Send`.
         match seen.ok().and_then(|error| error.clone()) {
             Some(error) => InvokeError::Init(error),
             // The sender lives in `shared` as well.
@@ -189,7 +188,7 @@ impl RuntimeApi {
     }
 }
 
-/// Forgets an invocation when its caller is gone, so that a late answer is refused.
+/// Removes an invocation when its caller is gone, so that a late answer is refused.
 struct Forget<'a> {
     shared: &'a Shared,
     request_id: &'a str,

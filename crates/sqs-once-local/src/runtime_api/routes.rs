@@ -1,4 +1,4 @@
-//! The HTTP routes: what a function's runtime calls.
+//! The HTTP routes that a function's runtime calls.
 
 use super::{Answer, FunctionError, InvokeError, Shared};
 use crate::{ACCOUNT_ID, REGION};
@@ -32,16 +32,16 @@ pub(super) fn router(shared: Arc<Shared>) -> Router {
         .with_state(shared)
 }
 
-/// Waits for an event: as on Lambda, for as long as it takes.
+/// Waits for an event without a time limit, as on Lambda.
 async fn next(State(shared): State<Arc<Shared>>) -> Response {
     let _asks = Asks::new(&shared);
     let mut queue = shared.queue.lock().await;
     loop {
-        // `None` can't be: the sender lives as long as the receiver.
+        // `None` is impossible: the sender lives as long as the receiver.
         let Some(invocation) = queue.recv().await else {
             return StatusCode::INTERNAL_SERVER_ERROR.into_response();
         };
-        // Whoever sent this event may have stopped waiting.
+        // The sender of this event may have stopped waiting.
         if invocation.taken.send(()).is_err() {
             continue;
         }
@@ -66,7 +66,7 @@ async fn next(State(shared): State<Arc<Shared>>) -> Response {
     }
 }
 
-/// A runtime that waits for an event.
+/// Counts a runtime that waits for an event.
 struct Asks<'a>(&'a Shared);
 
 impl<'a> Asks<'a> {
@@ -82,7 +82,7 @@ impl Drop for Asks<'_> {
     }
 }
 
-/// An X-Ray trace id as Lambda sends it, not sampled.
+/// Generates an X-Ray trace id as Lambda sends it, not sampled.
 fn trace_id() -> String {
     let seconds = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -127,7 +127,7 @@ async fn error(
 }
 
 fn finish(shared: &Shared, request_id: &str, answer: Answer) -> Response {
-    // An answer nobody waits for is one that comes after its deadline, or twice.
+    // An answer without a waiting caller came after the deadline or a second time.
     let delivered = shared
         .finish(request_id)
         .is_some_and(|caller| caller.send(answer).is_ok());

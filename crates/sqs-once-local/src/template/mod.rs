@@ -1,4 +1,4 @@
-//! What a SAM or CloudFormation template says about the function, its table and its queues.
+//! Reads the function, its table and its queues from a SAM or CloudFormation template.
 
 mod node;
 mod queue;
@@ -12,10 +12,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A template, as far as running its function here needs it.
+/// The parts of a template that are needed to run its function locally.
 ///
-/// Intrinsic functions are not evaluated: a property that is one counts as not given. The exceptions are
-/// references to a table, which are that table's name, and to a queue.
+/// Intrinsic functions are not evaluated, and properties that use them count as missing. The exceptions are references
+/// to a table, which become the table's name, and references to a queue.
 #[derive(Debug, Clone)]
 pub struct Template {
     functions: Vec<FunctionResource>,
@@ -33,7 +33,7 @@ pub struct FunctionResource {
     pub binary: Option<String>,
     /// Its timeout.
     pub timeout: Option<Duration>,
-    /// Its memory size, in MB.
+    /// Its memory size in MB.
     pub memory_mb: Option<u32>,
     /// Its environment variables whose values are literals or references to a table.
     pub environment: Vec<(String, String)>,
@@ -51,7 +51,7 @@ impl Template {
     /// Reads the template at `path`.
     ///
     /// # Errors
-    /// [`TemplateError::Read`] if it can't be read, otherwise as [`Template::parse`].
+    /// [`TemplateError::Read`] if the file can't be read, otherwise the errors of [`Template::parse`].
     pub fn read(path: &Path) -> Result<Self, TemplateError> {
         let text = std::fs::read_to_string(path).map_err(|source| TemplateError::Read {
             path: path.to_owned(),
@@ -60,11 +60,10 @@ impl Template {
         Self::parse(&text)
     }
 
-    /// Reads a template in YAML or JSON.
+    /// Parses a template in YAML or JSON.
     ///
     /// # Errors
-    /// [`TemplateError`] if it is neither, has no `Resources`, or describes a table that no
-    /// DynamoDB would make.
+    /// [`TemplateError`] if the text is neither, has no `Resources`, or describes a table that DynamoDB would refuse.
     pub fn parse(text: &str) -> Result<Self, TemplateError> {
         let documents =
             Yaml::load_from_str(text).map_err(|source| TemplateError::Yaml(Box::new(source)))?;
@@ -102,8 +101,8 @@ impl Template {
         })
     }
 
-    /// The function whose binary is `binary`; failing that, the template's only function, unless that
-    /// names another binary: one function never runs with another's settings.
+    /// Returns the function whose binary is `binary`. Without a match, returns the template's only function unless it
+    /// names another binary, so that a function never runs with the settings of another.
     pub fn function(&self, binary: Option<&str>) -> Option<&FunctionResource> {
         self.functions
             .iter()
@@ -124,7 +123,7 @@ impl Template {
         &self.queues
     }
 
-    /// What polls a queue of the template for `function`.
+    /// The template's event source mappings from a queue to `function`.
     pub fn mappings<'a>(
         &'a self,
         function: &'a FunctionResource,
@@ -134,16 +133,16 @@ impl Template {
             .filter(|mapping| mapping.function == function.logical_id)
     }
 
-    /// All tables, whatever they are for.
+    /// All tables, including tables that are not for idempotency records.
     pub fn tables(&self) -> impl Iterator<Item = &TableDescription> {
         self.tables.iter().map(|table| &table.description)
     }
 
-    /// The table that `function` keeps its records in: the one its `SQS_ONCE_TABLE` refers to, or
-    /// else the template's only table, or else, if it has none, the default.
+    /// The table for the records of `function`: the one that its `SQS_ONCE_TABLE` refers to, or else the template's
+    /// only table. The default table if the template has none.
     ///
     /// # Errors
-    /// [`TemplateError::WhichTable`] if there are several and none is referred to.
+    /// [`TemplateError::WhichTable`] if there are several tables and `SQS_ONCE_TABLE` refers to none of them.
     pub fn table(
         &self,
         function: Option<&FunctionResource>,
@@ -235,7 +234,7 @@ fn function(
     tables: &[Table],
     queues: &[QueueResource],
 ) -> FunctionResource {
-    // SAM's Globals hold for every function that does not say otherwise.
+    // SAM's Globals apply to every function that does not override them.
     let property = |name: &str| {
         at(resource, &["Properties", name]).or_else(|| at(root, &["Globals", "Function", name]))
     };
@@ -271,7 +270,7 @@ fn function(
     }
 }
 
-/// The name of the table that is referred to.
+/// The name of the referenced table.
 fn table_name(reference: &Reference<'_>, tables: &[Table]) -> Option<String> {
     if reference.attribute.is_some() {
         return None;
@@ -281,33 +280,33 @@ fn table_name(reference: &Reference<'_>, tables: &[Table]) -> Option<String> {
     Some(table.description.name.clone())
 }
 
-/// A template that can't be used.
+/// The template can't be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TemplateError {
-    /// It can't be read.
+    /// The file can't be read.
     #[error("the template {path} can't be read", path = path.display())]
     Read {
         /// The template's file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// It is not YAML.
+    /// The text is not YAML.
     #[error("the template is not valid YAML")]
     Yaml(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// It has no resources.
+    /// The template has no resources.
     #[error("the template has no `Resources`: is it a SAM or CloudFormation template?")]
     NoResources,
-    /// It describes a table that can't be.
+    /// A table's description is invalid.
     #[error("the table `{logical_id}` of the template can't be made: {problem}")]
     Table {
         /// The table's name in the template.
         logical_id: String,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
-    /// It describes several tables.
+    /// The template describes several tables.
     #[error(
         "the template describes several tables ({list}): say which one with `SQS_ONCE_TABLE: !Ref …` \
          in the function's environment",

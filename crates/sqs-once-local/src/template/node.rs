@@ -1,8 +1,8 @@
-//! Reading a template's YAML.
+//! Helpers to read a template's YAML.
 
 use saphyr::Yaml;
 
-/// What stands at a path of names.
+/// Returns the node at a path of names.
 pub(super) fn at<'a, 'input>(node: &'a Yaml<'input>, path: &[&str]) -> Option<&'a Yaml<'input>> {
     path.iter()
         .try_fold(node, |node, name| node.as_mapping_get(name))
@@ -12,7 +12,7 @@ pub(super) fn text_at<'a>(node: &'a Yaml<'_>, path: &[&str]) -> Option<&'a str> 
     at(node, path)?.as_str()
 }
 
-/// A whole number, which templates also write as a text.
+/// Returns a whole number, which templates may also write as a string.
 pub(super) fn number_at(node: &Yaml<'_>, path: &[&str]) -> Option<u32> {
     literal(at(node, path)?)?.parse().ok()
 }
@@ -23,7 +23,7 @@ pub(super) fn is_true_at(node: &Yaml<'_>, path: &[&str]) -> bool {
         .is_some_and(|flag| flag.eq_ignore_ascii_case("true"))
 }
 
-/// A scalar as text; `None` for anything that is tagged or has parts.
+/// Returns a scalar as text. Returns `None` for a tagged value, a mapping or a sequence.
 pub(super) fn literal(value: &Yaml<'_>) -> Option<String> {
     if matches!(value, Yaml::Tagged(..)) {
         return None;

@@ -1,27 +1,26 @@
-//! A template's queues, and what polls them.
+//! A template's queues and event source mappings.
 
 use super::node::{Reference, at, is_true_at, literal, number_at, text_at};
 use saphyr::Yaml;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-/// A queue of a template.
+/// A queue in a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueResource {
     /// The resource's name in the template.
     pub logical_id: String,
-    /// Its name: the one that the template gives, or else the logical id. That of a FIFO queue ends in `.fifo`.
+    /// The queue's name, or the logical id if the template sets none. The name of a FIFO queue ends in `.fifo`.
     pub name: String,
     /// Its visibility timeout.
     pub visibility_timeout: Option<Duration>,
-    /// How long it keeps its messages.
+    /// Its retention period.
     pub retention: Option<Duration>,
-    /// How long its messages are invisible at first.
+    /// Its delay for new messages.
     pub delay: Option<Duration>,
-    /// Whether it makes deduplication ids of bodies.
+    /// Whether it derives deduplication ids from bodies.
     pub content_based_deduplication: bool,
-    /// The name of its dead-letter queue, if that is in the template, and how often a message is received before it
-    /// goes there.
+    /// The name of its dead-letter queue, if that is in the template, and the maximum receive count.
     pub redrive: Option<(String, NonZeroU32)>,
 }
 
@@ -93,7 +92,7 @@ fn name(logical_id: &str, resource: &Yaml<'_>) -> String {
     }
 }
 
-/// The name of the queue whose URL is referred to.
+/// The name of the queue whose URL is referenced.
 pub(super) fn url_of(reference: &Reference<'_>, queues: &[QueueResource]) -> Option<String> {
     matches!(reference.attribute, None | Some("QueueUrl"))
         .then(|| named(reference.logical_id, queues))?
@@ -139,7 +138,7 @@ pub(super) fn mappings(
     mappings
 }
 
-/// The mapping with these properties; `None` if its source is something else than a queue.
+/// Reads a mapping from its properties. Returns `None` if its source is not a queue.
 fn mapping(
     function: &str,
     source: Option<&Yaml<'_>>,

@@ -1,4 +1,4 @@
-//! The embedded DynamoDB.
+//! Tests the embedded DynamoDB.
 
 use crate::support::http;
 use serde_json::json;
@@ -170,7 +170,7 @@ async fn a_table_that_is_not_there_is_an_error_with_dynamodbs_own_words() {
     assert!(source.contains("not found"), "{source}");
 }
 
-/// It holds what handlers recorded, and keys where these are readable.
+/// The file contains what handlers recorded, and business keys if these are readable.
 #[cfg(unix)]
 #[tokio::test]
 async fn the_files_of_a_database_are_for_their_owner_alone() {

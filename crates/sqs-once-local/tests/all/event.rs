@@ -1,4 +1,4 @@
-//! Events out of whatever is at hand.
+//! Tests how events are built from various inputs.
 
 use serde_json::{Value, json};
 use sqs_once_local::{Event, EventError};

@@ -1,4 +1,4 @@
-//! A real process, written with the real Lambda runtime, under this crate's control.
+//! Tests a real process that uses the real Lambda runtime.
 
 use serde_json::{Value, json};
 use sqs_once_local::{Function, InvokeError, Launch, LocalDynamoDb, Outcome, StartError};

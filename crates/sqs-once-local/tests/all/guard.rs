@@ -1,4 +1,4 @@
-//! The guard before every server: what a web page could send is refused by each of them.
+//! Tests that every server refuses requests that a web page could send.
 
 use crate::support::{http_as, raw};
 use sqs_once_local::{
@@ -11,14 +11,14 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 
-/// What the servers promise of time and of connections.
+/// The servers' limits of time and of connections.
 const HEAD_TIME: Duration = Duration::from_secs(10);
 const CONNECTIONS: usize = 256;
 
 const AWS: &str = "Content-Type: application/x-amz-json-1.0\r\nX-Amz-Date: 20260101T000000Z\r\n\
     Authorization: AWS4-HMAC-SHA256 Credential=a/20260101/r/s/aws4_request, SignedHeaders=host, Signature=0\r\n";
 
-/// A server, and a request that it answers a program.
+/// A server, and a request of a program that it accepts.
 struct Listener {
     name: &'static str,
     address: SocketAddr,
@@ -28,7 +28,7 @@ struct Listener {
     body: &'static str,
 }
 
-/// All of them, as long as it lives.
+/// All servers. Dropping it stops them.
 struct All {
     _page: Page,
     _sqs: LocalSqs,
@@ -95,7 +95,8 @@ impl All {
 }
 
 impl Listener {
-    /// How the request is answered under this name and with these further headers. No answer may allow a page anything.
+    /// Returns the status for a request with this host name and these headers. Checks that the answer has no header that
+    /// allows web pages to read it.
     async fn ask(&self, method: &str, host: &str, headers: &str) -> u16 {
         let headers = format!("{}{headers}", self.headers);
         let asked = http_as(host, self.address, method, self.path, &headers, self.body);
@@ -191,7 +192,7 @@ async fn every_server_answers_programs_of_this_machine() {
 async fn every_server_limits_the_size_of_a_body() {
     let all = All::start().await;
     for listener in &all.listeners {
-        // The page takes no body with a GET.
+        // The page ignores the body of a GET.
         let (method, path) = match listener.name {
             "page" => ("POST", "/send"),
             "Runtime API" => ("POST", "/2018-06-01/runtime/init/error"),
@@ -205,7 +206,7 @@ async fn every_server_limits_the_size_of_a_body() {
         );
         stream.write_all(head.as_bytes()).await.unwrap();
         let (mut stream, mut writes) = stream.into_split();
-        // A server that refuses reads no further.
+        // A server that refuses the request stops reading.
         tokio::spawn(async move { writes.write_all(&vec![b' '; size]).await });
         let mut answer = vec![0; 12];
         stream.read_exact(&mut answer).await.unwrap();

@@ -1,4 +1,4 @@
-//! AWS on one machine: each part by its interface, and all of them together.
+//! Tests each part of the local AWS, and all parts together.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 

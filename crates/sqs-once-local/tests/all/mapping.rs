@@ -1,4 +1,4 @@
-//! The event source mapping and the function's own calls to SQS, over real HTTP.
+//! Tests the event source mapping and the function's own calls to SQS, over real HTTP.
 
 use crate::support::http;
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ fn ids(received: &[Received]) -> Vec<&str> {
     received.iter().map(|one| one.message.id.as_str()).collect()
 }
 
-/// What becomes of the messages `m-1` and `m-2` after an answer: deleted, and returned.
+/// Where the messages `m-1` and `m-2` are after an answer: deleted, returned, and why all were refused.
 async fn after(answer: &str) -> (Vec<String>, Vec<String>, Option<ResponseError>) {
     let sqs = sqs(&["m-1", "m-2"]).await;
     let mapping = EventSourceMapping::new(&sqs, QUEUE, 10);

@@ -1,4 +1,4 @@
-//! The web page's server: whom it answers, and what its buttons do to the queues.
+//! Tests which requests the web page's server answers, and what its buttons do to the queues.
 
 use crate::support::{HttpResponse, http, raw};
 use serde_json::{Value, json};
@@ -46,7 +46,7 @@ impl Served {
         serde_json::from_str(&response.body).unwrap()
     }
 
-    /// The token that the page has in it.
+    /// The token in the page.
     async fn token(&self) -> String {
         let html = self.get("/").await.body;
         let (_, token) = html.split_once(r#""token":""#).unwrap();
@@ -262,7 +262,7 @@ async fn who_asks_for_news_is_answered_when_there_is_some_and_only_with_that() {
     assert_eq!(messages.len(), 1);
     assert_eq!(messages[0]["id"], "m-2");
     assert_eq!(news["function"], Value::Null);
-    // A place in the story of another run is none in this one.
+    // A position in the story of another run has no meaning in this one.
     let other = served.get_json("/story?since=1000000&run=another").await;
     assert_eq!(other["reset"], true);
 }

@@ -1,4 +1,4 @@
-//! The queues as a state machine: what SQS promises of visibility, redrive and message groups, on simulated time.
+//! Tests visibility, redrive and message groups of the queues, on simulated time.
 
 use sqs_once_local::{
     Counts, LocalEvent, NewMessage, QueueError, QueueSettings, Queues, Received, Redrive,
@@ -15,7 +15,7 @@ fn at(seconds: u64) -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(1_000_000 + seconds)
 }
 
-/// A queue, a FIFO queue, and a dead-letter queue for the first that takes what was received twice.
+/// A queue, a FIFO queue, and a dead-letter queue for messages that were received twice from the first.
 fn queues() -> Queues {
     let mut queues = Queues::default();
     let to_dead = Redrive {
@@ -41,7 +41,7 @@ fn with_messages(ids: &[&str]) -> Queues {
     queues
 }
 
-/// Messages are called by their group and a number: `a1`.
+/// A message's id consists of its group and a number, such as `a1`.
 fn with_groups(ids: &[&str]) -> Queues {
     let mut queues = queues();
     for id in ids {
@@ -294,7 +294,7 @@ fn what_is_not_there_is_refused_by_name() {
     assert!(matches!(refused, Err(QueueError::OtherType { .. })));
 }
 
-/// What an observer is told, in order.
+/// Records the events that an observer receives, in order.
 fn told(queues: &mut Queues) -> Arc<Mutex<Vec<(SystemTime, LocalEvent)>>> {
     let told = Arc::new(Mutex::new(Vec::new()));
     let to = Arc::clone(&told);
@@ -503,7 +503,8 @@ fn a_message_is_kept_as_long_as_its_queue_says_and_no_longer() {
     assert_eq!(queues.len(QUEUE), Ok(0));
 }
 
-/// Whether a message is still in the dead-letter queue when it is as old as that keeps one, but not as long there.
+/// Whether a dead letter survives when its total age reaches the retention period but its time in the dead-letter queue
+/// does not.
 fn survives_in(dead: &str, queue: &str) -> bool {
     let mut queues = Queues::default();
     let retention = 60 * SECOND;

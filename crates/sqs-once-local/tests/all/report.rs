@@ -1,4 +1,4 @@
-//! What Lambda makes of an answer, and what the report makes of it and of the log.
+//! Tests how Lambda interprets an answer, and how the report combines answer and log.
 
 use sqs_once_local::{BatchResponse, Outcome, RecordLine, Report, ResponseError};
 

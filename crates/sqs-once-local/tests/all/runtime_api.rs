@@ -1,4 +1,4 @@
-//! The Runtime API, spoken to as a runtime speaks to it.
+//! Tests the Runtime API with the requests of a runtime.
 
 use crate::support::{HttpResponse, http};
 use sqs_once_local::{InvokeError, RuntimeApi};
@@ -191,7 +191,7 @@ async fn overlapping_events_get_their_own_answers() {
     let function = async {
         let (first, _) = take(&api).await;
         let (second, _) = take(&api).await;
-        // Answered in the other order than they came.
+        // Answer in reverse order.
         post(
             &api,
             &format!("/2018-06-01/runtime/invocation/{second}/response"),

@@ -1,4 +1,4 @@
-//! The SQS API as the SDK for Rust speaks it: every operation, and what each refuses.
+//! Tests the SQS API through the SDK for Rust: every operation, and its refusals.
 
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::config::{BehaviorVersion, Credentials, Region};
@@ -20,7 +20,7 @@ const FIFO: &str = "orders.fifo";
 const BY_CONTENT: &str = "by-content.fifo";
 const SLOW: &str = "slow";
 const MIB: usize = 1024 * 1024;
-/// Who waits for messages does so for 20 s.
+/// Shorter than the 20 s that a receive request waits.
 const BEFORE_IT_GIVES_UP: Duration = Duration::from_secs(15);
 
 fn queues() -> Queues {
@@ -91,7 +91,7 @@ async fn send(client: &Client, queue: &str, body: &str) {
     request.send().await.unwrap();
 }
 
-/// The error code of what must be refused.
+/// The error code of a refused request.
 macro_rules! refused {
     ($request:expr) => {
         $request
@@ -170,7 +170,7 @@ async fn the_digest_of_attributes_is_the_one_that_sqs_documents() {
         .send()
         .await
         .unwrap();
-    // Sorted by name: each length in four bytes, and a byte for the kind of value.
+    // Sorted by name. Each length takes four bytes, and the kind of value one.
     let digested = b"\0\0\0\x01a\0\0\0\x06String\x01\0\0\0\x04acme\
         \0\0\0\x01b\0\0\0\x0cNumber.cents\x01\0\0\0\x0212\
         \0\0\0\x01c\0\0\0\x06Binary\x02\0\0\0\x02\x01\x02";
@@ -561,7 +561,7 @@ async fn a_receipt_of_a_message_lets_it_be_hidden_shown_and_deleted() {
     assert!(receive(&client, DEAD).await.is_empty());
 }
 
-/// Messages in the dead-letter queue that came from the queue.
+/// A queue whose messages are in the dead-letter queue.
 async fn with_dead(bodies: &[&str]) -> (LocalSqs, Client) {
     let (sqs, client) = start().await;
     for body in bodies {
@@ -578,7 +578,7 @@ fn arn(queue: &str) -> String {
     format!("arn:aws:sqs:eu-central-1:123456789012:{queue}")
 }
 
-/// The last task's status, how many it moved, and why it failed.
+/// The last task's status, how many messages it moved, and why it failed.
 async fn last_task(client: &Client) -> (String, i64, Option<String>) {
     let request = client.list_message_move_tasks().source_arn(arn(DEAD));
     let task = request.send().await.unwrap().results.unwrap().remove(0);

@@ -1,4 +1,4 @@
-//! What no SDK sends to SQS: it is refused, never a panic, and never done.
+//! Tests requests that no SDK sends: SQS refuses them without a panic and without an effect.
 
 use crate::support::{HttpResponse, http};
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ const QUEUE: &str = "orders";
 const DEAD: &str = "orders-dead";
 const CONTENT_TYPE: &str = "Content-Type: application/x-amz-json-1.0\r\n";
 
-/// Every operation, and what it knows of parameters.
+/// Every operation and its parameters.
 const OPERATIONS: [(&str, &[&str]); 15] = [
     ("PurgeQueue", &["QueueUrl"]),
     ("SendMessage", SEND),
@@ -95,7 +95,7 @@ async fn call(address: SocketAddr, operation: &str, body: &str) -> HttpResponse 
     http(address, "POST", "/", &headers, body).await
 }
 
-/// What may stand where something else is expected.
+/// Values of a wrong type, size or format.
 fn odd_values() -> Vec<Value> {
     vec![
         json!(null),

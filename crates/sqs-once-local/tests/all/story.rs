@@ -1,4 +1,4 @@
-//! What a story makes of what happens: read from its report, which holds all of it.
+//! Tests the story through its report, which contains all of it.
 
 use serde_json::{Map, Value, json};
 use sqs_once_local::{
@@ -15,7 +15,7 @@ fn at(seconds: u64) -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(1_000_000 + seconds)
 }
 
-/// A story, told by hand: each happening is a second after the one before.
+/// A story with scripted events, each a second after the previous one.
 struct Teller {
     story: Story,
     tell: Observer,
@@ -115,7 +115,7 @@ impl Teller {
         whole(&self.story)
     }
 
-    /// The details of the messages that have this id, the oldest first.
+    /// The details of the messages with this id, oldest first.
     fn details(&self, id: &str) -> Vec<Value> {
         let whole = self.whole();
         let details = whole["details"].as_object().unwrap().values();
@@ -441,7 +441,7 @@ fn the_oldest_finished_message_is_forgotten_first_and_counted() {
         (&json!(2), &json!(1))
     );
 
-    // Nothing is counted twice when a forgotten message is heard of again.
+    // A later event of a forgotten message must not count it twice.
     teller.received("open", 1);
     let whole = teller.whole();
     let counts = |whole: &Value| whole["overview"]["forgotten"]["unfinished"].clone();
@@ -506,7 +506,7 @@ fn bytes_are_bounded_and_given_back() {
     let html = teller.story.report();
     assert!(html.len() < 300_000, "{} bytes", html.len());
     let kept = teller.whole()["details"].as_object().unwrap().len();
-    // None is charged for what was forgotten before it.
+    // Forgotten messages must not count towards the size of later ones.
     assert!((3..=10).contains(&kept), "{kept} are kept");
     assert!(teller.details("m-199").len() == 1, "the last is there");
 }

@@ -1,4 +1,4 @@
-//! An HTTP client of a few lines: one request a connection.
+//! A small HTTP client that uses one connection for each request.
 
 use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -29,7 +29,7 @@ pub(crate) async fn http(
     http_as(&address.to_string(), address, method, path, headers, body).await
 }
 
-/// A request that calls the server by the name `host`.
+/// Sends a request with `host` in its `Host` header.
 pub(crate) async fn http_as(
     host: &str,
     address: SocketAddr,
@@ -45,7 +45,7 @@ pub(crate) async fn http_as(
     raw(address, &request).await
 }
 
-/// Sends a request as it is; it must ask for the connection to be closed.
+/// Sends a raw request, which must ask for the connection to be closed.
 pub(crate) async fn raw(address: SocketAddr, request: &str) -> HttpResponse {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(request.as_bytes()).await.unwrap();

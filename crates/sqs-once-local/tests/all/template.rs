@@ -1,4 +1,4 @@
-//! What is read out of a template.
+//! Tests what is read from a template.
 
 use sqs_once_local::{KeyAttribute, KeyType, TableDescription, Template, TemplateError};
 use std::time::Duration;
@@ -48,7 +48,7 @@ Resources:
           LONG_FORM: { Ref: Table }
 "#;
 
-/// A table resource with these lines for properties.
+/// A table resource with these properties.
 fn table(properties: &str) -> Result<TableDescription, TemplateError> {
     let text =
         format!("Resources:\n  T:\n    Type: AWS::DynamoDB::Table\n    Properties:\n{properties}");

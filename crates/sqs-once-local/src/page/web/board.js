@@ -1,14 +1,14 @@
-// The board: four columns of chips, of which only so many are ever in the document.
+// The board: four columns of chips. The document contains only a limited number of them.
 
 const COLUMNS = ["queue", "flight", "done", "dead"];
-/** Chips of a column: at first, and with each "more". */
+/** How many chips a column shows at first, and how many each "more" adds. */
 const CHIPS = 60;
 const MOST_CHIPS = 600;
-/** Chips that glide at once; of more than that nobody could follow any. */
+/** The most chips that glide at once. A user could not follow more. */
 const GLIDING = 40;
 
 class Board {
-  /** `open(number)` is called for the chip that is chosen; `now()` says the story's time. */
+  /** Calls `open(number)` for the chosen chip. `now()` returns the story's time. */
   constructor(open, now) {
     this.messages = new Map();
     this.forgotten = {};
@@ -32,7 +32,7 @@ class Board {
     }
   }
 
-  /** Takes in what changed. */
+  /** Applies changes. */
   update(overview) {
     if (overview.reset) this.messages.clear();
     for (const message of overview.messages) {
@@ -49,13 +49,13 @@ class Board {
     return message.words.includes(this.filter);
   }
 
-  /** What stands in each column: what comes next first where messages wait, what was last first where they end. */
+  /** The messages of each column. Columns of waiting messages start with the next one, the others with the latest. */
   sorted() {
     const now = this.now();
     const columns = Object.fromEntries(COLUMNS.map((column) => [column, { all: 0, matching: 0, shown: [] }]));
     for (const message of this.messages.values()) {
       const column = columns[columnOf(message, now)];
-      // What was redriven is shown where it was, and counted where it is.
+      // A redriven message is shown in its old place and counted in its new one.
       const counts = Number(message.state !== "redriven");
       column.all += counts;
       if (!this.matches(message)) continue;
@@ -140,7 +140,7 @@ class Board {
     about.textContent = [message.key, message.preview].filter(Boolean).join(" · ");
   }
 
-  /** One chip of a column can be reached with Tab; the arrow keys go on from there. */
+  /** Makes one chip of a column reachable with Tab. The arrow keys move on from there. */
   stops() {
     for (const column of COLUMNS) {
       const chips = [...$(`list-${column}`).querySelectorAll(".chip")];
@@ -174,7 +174,7 @@ class Board {
     this.stops();
   }
 
-  /** Where the chips are, to see how far they go; nothing if they are not to glide. */
+  /** The positions of the chips, from which to animate their moves. Empty if they must not glide. */
   places() {
     const places = new Map();
     if (this.still.matches) return places;
@@ -197,7 +197,7 @@ class Board {
     }
   }
 
-  /** Gives the focus to a message's chip, if it is there. */
+  /** Focuses a message's chip, if it is shown. */
   focus(number) {
     const chip = this.chips.get(number)?.firstElementChild;
     (chip ?? $("filter")).focus();

@@ -1,9 +1,9 @@
-// Puts the page together.
+// Assembles the page.
 
 const data = JSON.parse($("data").textContent);
 const source = data.live ? liveSource(data.live) : reportSource(data.report);
 
-/** The story's clock beside this machine's, which a report's stands still. */
+/** The offset of the story's clock from this machine's. A report's clock stands still. */
 let ahead = 0;
 let stopped = null;
 const now = () => stopped ?? Date.now() + ahead;
@@ -13,7 +13,7 @@ const timeline = new Timeline(open, now);
 let drawing = false;
 let refreshing = false;
 let stale = false;
-/** Milliseconds after which nothing more is read of a message that is done. */
+/** Milliseconds after which a finished message is no longer refreshed. */
 const LATE = 5000;
 
 function draw() {
@@ -45,17 +45,17 @@ function take(overview) {
   draw();
 }
 
-/** Whether something may be new in the open timeline. */
+/** Whether the open timeline may have changed. */
 function isNews(overview) {
   if (timeline.number === null) return false;
   const message = board.messages.get(timeline.number);
-  // Its invocation may have logged something that does not name it, and what is logged can be read late.
+  // Its invocation may have logged lines that do not name it, and log lines can arrive late.
   if (message && (message.state === "in_flight" || now() - message.at < LATE)) return true;
-  // One more of its id is news of it as well.
+  // Another message with the same id also changes it.
   return overview.messages.some((message) => message.id === timeline.id);
 }
 
-/** Fetches the open message anew; once at a time, and once more if there was news meanwhile. */
+/** Refreshes the open message, one request at a time. Repeats the request if the message changed meanwhile. */
 async function refresh() {
   stale = true;
   if (refreshing) return;
@@ -105,7 +105,7 @@ function say(words) {
   $("said").textContent = words;
 }
 
-/** Does what a button says, and says what came of it; `true` if it did. */
+/** Performs a button's action and shows the result. Returns whether it succeeded. */
 async function act(what, request, said) {
   try {
     say(said(await source.act(what, request)));
@@ -165,5 +165,5 @@ document.addEventListener("keydown", (event) => {
 });
 
 source.follow(take, connected);
-// What waits counts down.
+// Update the countdowns of waiting messages.
 if (source.live) setInterval(draw, 1000);

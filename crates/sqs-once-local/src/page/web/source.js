@@ -1,8 +1,8 @@
-// Where the story comes from: this page's server, or the page itself.
+// The source of the story: this page's server, or the page itself.
 
 const pause = (millis) => new Promise((done) => setTimeout(done, millis));
 
-/** The server: asked again and again for what changed, which it answers as soon as anything did. */
+/** The server. The page requests changes again and again, and the server answers as soon as there are some. */
 function liveSource({ token, can_act: canAct }) {
   const refused = async (answer) => {
     const said = await answer.json().catch(() => null);
@@ -20,7 +20,7 @@ function liveSource({ token, can_act: canAct }) {
           const answer = await fetch(run === null ? "story" : `story?since=${since}&run=${run}`);
           if (!answer.ok) throw await refused(answer);
           const overview = await answer.json();
-          // Another run has another token, which only a fresh page has.
+          // Another run has another token, which only a reloaded page contains.
           if (run !== null && overview.run !== run) return location.reload();
           ({ run, sequence: since } = overview);
           failures = 0;
@@ -48,7 +48,7 @@ function liveSource({ token, can_act: canAct }) {
   };
 }
 
-/** The page itself. */
+/** The page itself, which contains the whole story. */
 function reportSource({ overview, details }) {
   return {
     live: false,

@@ -1,10 +1,10 @@
 // The timeline: what happened to one message, in order.
 
-/** The most entries that are shown; beyond that the last ones are. */
+/** The most entries to show. Longer timelines show the last ones. */
 const ENTRIES = 1000;
 
 class Timeline {
-  /** `open(number)` is called for the other message that is chosen; `now()` says the story's time. */
+  /** Calls `open(number)` if the user chooses another message. `now()` returns the story's time. */
   constructor(open, now) {
     this.open = open;
     this.now = now;
@@ -15,7 +15,7 @@ class Timeline {
     });
   }
 
-  /** Shows a message; what is there already stays, so that nobody loses their place in it. */
+  /** Shows a message. Keeps existing elements, so that the user does not lose the scroll position. */
   show(detail) {
     if (this.number !== detail.number) {
       $("timeline").replaceChildren();
@@ -67,7 +67,7 @@ function link(to, open, words = to.message_id) {
   return button;
 }
 
-/** Makes a list show these entries, and touches only those that are not there yet. */
+/** Shows these entries in a list and adds only the missing ones. */
 function entriesInto(list, entries, open) {
   entries.forEach((entry, index) => {
     const before = entries[index - 1]?.at;
@@ -90,7 +90,7 @@ function entryItem(entry, before, open) {
   return element("li", `entry ${className}`, time, element("div", "", ...content));
 }
 
-/** An entry's class, and what it says. */
+/** An entry's class and text. */
 function entryContent(entry, open) {
   const until = (at) => clock(at);
   const ofRequest = (request) => (request ? ` · request ${request}` : "");

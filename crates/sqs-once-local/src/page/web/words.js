@@ -1,8 +1,8 @@
-// Words for what the story says. Everything from a message or a log line becomes text, never markup.
+// Formats the story as text. Content of messages and log lines becomes text, never markup.
 
 const $ = (id) => document.getElementById(id);
 
-/** An element with a class and children, which are elements or texts. */
+/** Creates an element with a class and children, which are elements or texts. */
 function element(name, className, ...children) {
   const made = document.createElement(name);
   if (className) made.className = className;
@@ -21,7 +21,7 @@ function clock(at) {
   return `${two(time.getHours())}:${two(time.getMinutes())}:${two(time.getSeconds())}.${millis}`;
 }
 
-/** How long something takes or took. */
+/** Formats a duration. */
 function span(millis) {
   if (millis < 1000) return `${Math.round(millis)} ms`;
   if (millis < 60_000) return `${(millis / 1000).toFixed(millis < 10_000 ? 1 : 0)} s`;
@@ -42,7 +42,7 @@ const OUTCOMES = {
 };
 const outcomeOf = (outcome) => OUTCOMES[outcome] ?? [String(outcome), "calm"];
 
-/** In which column a message stands at a moment. */
+/** The column of a message at a given time. */
 function columnOf(message, now) {
   if (["done", "purged", "expired"].includes(message.state)) return "done";
   if (message.dead) return "dead";
@@ -50,7 +50,7 @@ function columnOf(message, now) {
   return message.state === "in_flight" && message.visible_at > now ? "flight" : "queue";
 }
 
-/** The word on a message's chip, and its tone. */
+/** The word on a message's chip, and its colour class. */
 function tagOf(message, column, now) {
   const waits = message.visible_at > now;
   if (message.state === "redriven") return ["redriven", "calm"];
@@ -67,7 +67,7 @@ function tagOf(message, column, now) {
   return waits ? [`back in ${span(message.visible_at - now)}`, tone] : ["visible again", tone];
 }
 
-/** Where a message is, in words. */
+/** Describes where a message is. */
 function stateOf(message, now) {
   const waits = message.visible_at > now;
   switch (message.state) {
@@ -90,7 +90,7 @@ function stateOf(message, now) {
   }
 }
 
-/** The three steps of a record, as far as its outcome tells: claim, effect, and what came of it. */
+/** The three steps of a record, as far as its outcome shows them: claim, effect and result. */
 function stepsOf(record) {
   const asked = record.key ? "claim asked for" : "nothing claimed";
   return {
@@ -103,16 +103,16 @@ function stepsOf(record) {
   }[record.outcome];
 }
 
-/** A log line: its level, what it says, and the fields that are not said elsewhere. */
+/** Parses a log line into its level, its message, and the fields that are not shown elsewhere. */
 function logLine(line) {
   const elsewhere = ["level", "message", "timestamp", "message_id", "requestId", "request_id"];
   let fields = null;
-  // JavaScript would round a number this long, and a wrong digit is worse than a raw line.
+  // JavaScript would round a number this long. A raw line is better than a wrong digit.
   if (line.startsWith("{") && !/\d{16}/.test(line)) {
     try {
       fields = JSON.parse(line);
     } catch {
-      // Not JSON after all.
+      // The line is not JSON.
     }
   }
   if (fields === null || typeof fields.message !== "string") return line;

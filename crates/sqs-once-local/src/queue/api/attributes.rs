@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// What SQS knows of besides what is set here.
+/// Attributes that SQS has and this queue does not.
 const NOT_SET: [&str; 5] = [
     "Policy",
     "KmsMasterKeyId",
@@ -70,7 +70,7 @@ fn all(api: &Api, queue: &str) -> Result<Map<String, Value>, Refused> {
         "ApproximateNumberOfMessagesDelayed",
         counts.delayed.to_string(),
     );
-    // The queues are as old as what serves them.
+    // The queues are as old as the server.
     set("CreatedTimestamp", seconds(started));
     set("LastModifiedTimestamp", seconds(started));
     set("VisibilityTimeout", seconds(settings.visibility_timeout));

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 const MOST_ENTRIES: usize = 10;
 
-/// One entry of a batch, and the id it goes by in the answer.
+/// An entry of a batch and the id that identifies it in the answer.
 pub(super) struct Entry<T> {
     pub(super) id: String,
     pub(super) parameters: T,
@@ -68,7 +68,7 @@ fn is_id(id: &str) -> bool {
     id.len() <= 80 && id.bytes().all(allowed)
 }
 
-/// Does each entry, and says of each how it went.
+/// Processes each entry and reports the results one by one.
 pub(super) fn each<T>(entries: Vec<Entry<T>>, mut one: impl FnMut(T) -> Answer) -> Answer {
     let (mut successful, mut failed) = (Vec::new(), Vec::new());
     for Entry { id, parameters } in entries {

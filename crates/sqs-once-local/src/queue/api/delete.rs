@@ -29,7 +29,7 @@ fn delete(api: &Api, queue: &str, parameters: &Parameters) -> Answer {
     Ok(json!({}))
 }
 
-/// SQS does this once a minute at most; here it is done whenever it is asked for.
+/// SQS allows one purge a minute. This queue has no such limit.
 pub(super) fn purge(api: &Api, request: &Value) -> Answer {
     let queue = queue(request)?;
     api.queues().purge(&queue, SystemTime::now())?;

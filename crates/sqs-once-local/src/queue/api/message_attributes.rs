@@ -1,4 +1,4 @@
-//! Message attributes: what may be one, how large they are, and the digest that SDKs check them by.
+//! Validates message attributes, and computes their size and the digest that SDKs check.
 
 use super::refused::Refused;
 use base64::Engine;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 const MOST: usize = 10;
 
-/// An attribute as a request has it. Values of other kinds than these are ignored, as in SQS.
+/// An attribute in a request. Other kinds of values are ignored, as in SQS.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub(super) struct Attribute {
@@ -20,7 +20,7 @@ pub(super) struct Attribute {
 
 pub(super) type Attributes = BTreeMap<String, Attribute>;
 
-/// The attributes as a message keeps them.
+/// Validates attributes and converts them to the form in which a message keeps them.
 pub(super) fn checked(attributes: Attributes) -> Result<Map<String, Value>, Refused> {
     if attributes.len() > MOST {
         let said = format!(
@@ -41,7 +41,7 @@ impl Attribute {
         self.string_value.as_deref()
     }
 
-    /// How many bytes of a message's size the type and the value are.
+    /// The size in bytes of the type and the value, which count towards the message's size.
     pub(super) fn size(&self) -> usize {
         let binary = self.binary_value.as_ref().map(|text| STANDARD.decode(text));
         let binary = binary.map_or(0, |bytes| bytes.map_or(0, |bytes| bytes.len()));
@@ -98,12 +98,12 @@ fn is_name(name: &str) -> bool {
         && !lower.starts_with("amazon.")
 }
 
-/// Whether SQS takes a character in a body or a value.
+/// Whether SQS accepts a character in a body or a value.
 pub(super) fn is_allowed(char: char) -> bool {
     matches!(char, '\t' | '\n' | '\r' | ' '..='\u{fffd}' | '\u{10000}'..)
 }
 
-/// The digest of attributes that SDKs compare with their own; none if there are no attributes.
+/// The digest of the attributes, which SDKs compare with their own. `None` if there are no attributes.
 pub(super) fn md5(attributes: &Map<String, Value>) -> Option<String> {
     if attributes.is_empty() {
         return None;
@@ -131,7 +131,7 @@ fn data_type(attribute: &Value) -> &str {
     attribute["DataType"].as_str().unwrap_or_default()
 }
 
-/// Whether the value is a text (1) or bytes (2), and which.
+/// The transport type (1 for text, 2 for binary) and the bytes of a value.
 fn value(attribute: &Value) -> (u8, Vec<u8>) {
     if data_type(attribute).starts_with("Binary") {
         let text = attribute["BinaryValue"].as_str().unwrap_or_default();

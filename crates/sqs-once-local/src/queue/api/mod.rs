@@ -1,4 +1,4 @@
-//! The SQS API in its JSON protocol: one request at a time, read, done and answered.
+//! The SQS API in its JSON protocol.
 
 mod attributes;
 mod batch;
@@ -31,19 +31,19 @@ use std::time::SystemTime;
 use tokio::sync::Notify;
 use uuid::Uuid;
 
-/// A batch is 1 MiB at most, and JSON may write each of its bytes as six.
+/// A batch is 1 MiB at most, and JSON may encode each of its bytes as six.
 pub(super) const LARGEST_REQUEST: usize = 8 * 1024 * 1024;
 
 const JSON: &str = "application/x-amz-json-1.0";
 
 type Answer = Result<Value, Refused>;
 
-/// What the operations have in common.
+/// The state that all operations share.
 pub(super) struct Api {
     queues: Arc<Mutex<Queues>>,
     address: SocketAddr,
     started: SystemTime,
-    /// Who waits for messages is woken whenever something happens to one.
+    /// Wakes the requests that wait for messages after every change to a message.
     changed: Arc<Notify>,
     moves: Mutex<MoveTasks>,
 }

@@ -11,10 +11,10 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use uuid::Uuid;
 
-/// How many tasks of a queue are remembered.
+/// How many tasks of a queue to remember.
 const MOST_LISTED: usize = 10;
 
-/// The tasks that were started, the last one last.
+/// The tasks, in the order in which they were started.
 #[derive(Default)]
 pub(super) struct MoveTasks(Vec<MoveTask>);
 
@@ -58,7 +58,7 @@ struct Cancel {
     task_handle: Option<String>,
 }
 
-/// Starts to move what is visible. Without a rate all of it is moved at once.
+/// Starts to move the visible messages. Without a rate, moves all of them at once.
 pub(super) fn start(api: &Arc<Api>, request: &Value) -> Answer {
     let start: Start = read(request)?;
     let source = existing(api, "SourceArn", &start.source_arn)?;
@@ -111,7 +111,7 @@ pub(super) fn start(api: &Arc<Api>, request: &Value) -> Answer {
     Ok(json!({"TaskHandle": handle}))
 }
 
-/// Moves one message after the other, as long as there are any and somebody serves the queues.
+/// Moves messages one by one until none is left or the server is gone.
 async fn run(api: Weak<Api>, handle: String, pause: Duration) {
     let mut ticks = tokio::time::interval(pause);
     loop {
@@ -123,7 +123,7 @@ async fn run(api: Weak<Api>, handle: String, pause: Duration) {
     }
 }
 
-/// Moves up to `most` messages, and says whether there may be more to do.
+/// Moves up to `most` messages. Returns whether there may be more.
 fn step(api: &Api, handle: &str, most: usize) -> bool {
     let mut tasks = api.moves();
     let task = tasks.0.iter_mut().find(|task| task.handle == handle);
@@ -178,7 +178,7 @@ pub(super) fn cancel(api: &Api, request: &Value) -> Answer {
     Ok(json!({"ApproximateNumberOfMessagesMoved": task.moved}))
 }
 
-/// The name of a queue that is there, by its ARN.
+/// The name of the queue with this ARN. Refuses an ARN that does not belong to an existing queue.
 fn existing(api: &Api, parameter: &str, value: &Option<String>) -> Result<String, Refused> {
     let value = required(parameter, value)?;
     let queues = api.queues();

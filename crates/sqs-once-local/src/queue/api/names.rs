@@ -1,4 +1,4 @@
-//! Which queues there are: `GetQueueUrl`, `ListQueues` and `ListDeadLetterSourceQueues`.
+//! `GetQueueUrl`, `ListQueues` and `ListDeadLetterSourceQueues`.
 
 use super::parameters::{queue, read, required, within};
 use super::{Answer, Api};
@@ -39,11 +39,11 @@ pub(super) fn dead_letter_sources(api: &Api, request: &Value) -> Answer {
     let queue = queue(request)?;
     let queues = api.queues();
     queues.queue(&queue)?;
-    // The only answer whose name begins with a small letter.
+    // The only answer field whose name begins with a lower-case letter.
     paged(api, "queueUrls", &queues.sources(&queue), &read(request)?)
 }
 
-/// The URLs of a page of names. A page's token is the name of its last queue.
+/// The URLs of one page of names. The next page's token is the name of this page's last queue.
 fn paged(api: &Api, answer: &str, names: &[&str], page: &Page) -> Answer {
     let most = within("MaxResults", page.max_results, 1..=1000)?;
     let most = most.map_or(1000, |most| most as usize);

@@ -1,4 +1,4 @@
-//! A request's parameters: of the right type, there if they must be, and within their limits.
+//! Reads a request's parameters and checks their types, presence and limits.
 
 use super::refused::Refused;
 use serde::Deserialize;
@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// The request as JSON, which is an object.
+/// Parses the request, which must be a JSON object.
 pub(super) fn parse(body: &[u8]) -> Result<Value, Refused> {
     let request = serde_json::from_slice(body).map_err(unreadable)?;
     match request {
@@ -16,7 +16,7 @@ pub(super) fn parse(body: &[u8]) -> Result<Value, Refused> {
     }
 }
 
-/// The parameters that an operation knows. Others are ignored.
+/// Reads the parameters that an operation knows. Ignores others.
 pub(super) fn read<T: DeserializeOwned>(value: &Value) -> Result<T, Refused> {
     if !value.is_object() {
         return Err(unreadable("an entry is not an object"));
@@ -28,7 +28,7 @@ fn unreadable(error: impl ToString) -> Refused {
     Refused::new("SerializationException", error.to_string())
 }
 
-/// A parameter that must be there, and not be empty.
+/// Refuses a parameter that is missing or empty.
 pub(super) fn required<'a>(name: &str, value: &'a Option<String>) -> Result<&'a str, Refused> {
     let value = value.as_deref().filter(|value| !value.is_empty());
     value.ok_or_else(|| Refused::missing(name))
@@ -47,7 +47,7 @@ pub(super) fn queue(request: &Value) -> Result<String, Refused> {
     Ok(name.unwrap_or(url).to_owned())
 }
 
-/// A number within its limits.
+/// Checks that a number is within its limits.
 pub(super) fn within(
     name: &str,
     value: Option<i64>,
@@ -64,7 +64,7 @@ pub(super) fn within(
     }
 }
 
-/// A time in whole seconds within its limits.
+/// Checks that a time in whole seconds is within its limits.
 pub(super) fn seconds(
     name: &str,
     value: Option<i64>,

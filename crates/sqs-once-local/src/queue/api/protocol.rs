@@ -1,10 +1,10 @@
-//! What every request of the JSON protocol has.
+//! The method and headers that every request of the JSON protocol must have.
 
 use super::JSON;
 use super::refused::Refused;
 use axum::http::{HeaderMap, Method, StatusCode, header};
 
-/// Refuses what is no `POST` of that protocol.
+/// Refuses a request that is not a `POST` of the JSON protocol.
 pub(super) fn check(method: &Method, headers: &HeaderMap) -> Result<(), Refused> {
     if method != Method::POST {
         let said = "SQS is asked by POST";

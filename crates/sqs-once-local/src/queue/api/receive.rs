@@ -1,4 +1,4 @@
-//! `ReceiveMessage`, which waits for messages if it is asked to.
+//! `ReceiveMessage`, with long polling.
 
 use super::parameters::{queue, read, seconds, within};
 use super::refused::Refused;
@@ -28,13 +28,13 @@ struct Parameters {
     max_number_of_messages: Option<i64>,
     visibility_timeout: Option<i64>,
     wait_time_seconds: Option<i64>,
-    // The older name of the next.
+    // The older name of the next parameter.
     attribute_names: Option<Vec<String>>,
     message_system_attribute_names: Option<Vec<String>>,
     message_attribute_names: Option<Vec<String>>,
 }
 
-/// Which attributes of a message are asked for.
+/// The attributes that the caller requested.
 struct Wanted {
     system: Vec<String>,
     message: Vec<String>,
@@ -75,7 +75,7 @@ pub(super) async fn receive(api: &Api, request: &Value) -> Answer {
     Ok(json!({"Messages": messages}))
 }
 
-/// The messages that are there, or the first to come within `wait`.
+/// Returns the messages that are visible now, or else the first that arrive within `wait`.
 async fn waited(
     api: &Api,
     queue: &str,
@@ -85,7 +85,7 @@ async fn waited(
 ) -> Result<Vec<Received>, Refused> {
     let end = Instant::now() + wait;
     loop {
-        // From here on no change is missed.
+        // Register before looking, so that no change is missed.
         let mut changed = std::pin::pin!(api.changed.notified());
         changed.as_mut().enable();
         let now = SystemTime::now();
@@ -142,7 +142,7 @@ impl Wanted {
     }
 }
 
-/// Whether a message attribute is one that is asked for: by its name, with all, or by its beginning and `.*`.
+/// Whether the caller requested this message attribute: by name, by prefix with `.*`, or by requesting all.
 fn fits(wanted: &str, name: &str) -> bool {
     match wanted.strip_suffix(".*") {
         Some(beginning) => name.starts_with(beginning),

@@ -1,11 +1,10 @@
-//! A request that is refused, as SQS says it.
+//! The error response to a refused request, in SQS's format.
 
 use crate::queue::QueueError;
 use axum::http::{HeaderName, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
-/// The error's code and its text.
 #[derive(Debug)]
 pub(super) struct Refused {
     code: &'static str,
@@ -40,12 +39,12 @@ impl Refused {
         Self::new("InvalidParameterValue", said)
     }
 
-    /// The entry of a batch's answer that says this of one of its entries.
+    /// The entry of a batch's answer that reports this error.
     pub(super) fn entry(&self, id: &str) -> Value {
         json!({"Id": id, "Code": self.query_code(), "Message": self.said, "SenderFault": true})
     }
 
-    /// The code as it was before there was a JSON protocol, which SDKs still go by.
+    /// The error code of the older query protocol, which SDKs still use.
     fn query_code(&self) -> String {
         let code = match self.code {
             "QueueDoesNotExist" => "NonExistentQueue",

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use std::time::SystemTime;
 use uuid::Uuid;
 
-/// How large a message is at most, and how large all of a batch's are together.
+/// The size limit of a message, and of all messages of a batch together.
 const LARGEST: usize = 1024 * 1024;
 
 const TRACE_HEADER: &str = "AWSTraceHeader";
@@ -68,7 +68,7 @@ fn send(api: &Api, queue: &str, parameters: Parameters) -> Answer {
 }
 
 impl Parameters {
-    /// About how large the message is: exact for all that is valid.
+    /// The message's size. Exact for a valid message, approximate for others.
     fn size(&self) -> usize {
         let attributes = self.message_attributes.iter().flatten();
         let attributes: usize = attributes
@@ -124,14 +124,14 @@ impl Parameters {
             group_id: self.message_group_id,
             deduplication_id: self.message_deduplication_id,
             trace_header: header.flatten().map(str::to_owned),
-            // A FIFO queue's own delay counts, even if the request says 0.
+            // On a FIFO queue only the queue's own delay applies, even if the request sets 0.
             delay: delay.filter(|_| !fifo),
             ..NewMessage::new(Uuid::new_v4().to_string(), body)
         })
     }
 }
 
-/// Whether a text can be a message group's or a deduplication id.
+/// Whether a text is valid as a message group id or a deduplication id.
 fn is_id(id: &str) -> bool {
     (1..=128).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic())
 }

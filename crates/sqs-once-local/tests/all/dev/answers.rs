@@ -1,10 +1,10 @@
-//! What becomes of a batch after each kind of answer.
+//! Tests what happens to a batch after each kind of answer.
 
 use super::world::{DEAD, Plan, QUEUE, SHORT, World, body};
 use serde_json::{Value, json};
 use sqs_once_local::{LocalEvent, PollerSettings};
 
-/// Answers once with `answer`; gives the reason for which the batch came back.
+/// Answers once with `answer`. Returns the reason why the batch returned to the queue.
 async fn returned_for(answer: Value) -> String {
     let plan = Plan {
         visibility: SHORT,

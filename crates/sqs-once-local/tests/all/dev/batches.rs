@@ -1,4 +1,4 @@
-//! Which messages the function gets together, and which at the same time.
+//! Tests which messages the function gets in one batch, and which batches run at the same time.
 
 use super::world::{FIFO, Plan, World, body, number};
 use serde_json::json;

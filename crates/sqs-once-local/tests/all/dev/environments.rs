@@ -1,4 +1,4 @@
-//! Processes: their start, their end, and what takes their place.
+//! Tests how processes start, end and are replaced.
 
 use super::world::{Plan, SHORT, World, body, scripted};
 use serde_json::json;
@@ -33,7 +33,7 @@ async fn a_process_that_takes_longer_than_the_timeout_is_killed_and_its_batch_co
     world.stop().await;
 }
 
-/// As Lambda does it: the invocation lasts until the function asks for the next event.
+/// As on Lambda, the invocation lasts until the function asks for the next event.
 #[tokio::test]
 async fn a_process_that_asks_for_no_event_after_its_answer_is_ended_at_the_timeout() {
     let settings = PollerSettings {
@@ -78,7 +78,7 @@ async fn an_environment_is_kept_for_the_next_batch() {
     world.send("m-2", "b");
     world.until_deleted("m-2").await;
     world.stop().await;
-    // There may be one more that waited for work beside it.
+    // A second idle environment may exist beside it.
     assert!(world.environments() <= 2, "{:#?}", world.seen);
 }
 

@@ -1,4 +1,4 @@
-//! Faults on request.
+//! Tests the injected faults.
 
 use super::world::{FIFO, Plan, World, body, number};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! A poller and the processes that it drives: what a developer sees of Lambda.
+//! Tests the poller and its processes, as a developer sees them.
 
 mod answers;
 mod batches;

@@ -1,4 +1,4 @@
-//! A queue, a poller, the scripted function, and everything that happened.
+//! A queue, a poller, the scripted function, and all events.
 
 use serde_json::{Value, json};
 use sqs_once_local::{
@@ -15,9 +15,9 @@ use tokio::task::JoinHandle;
 pub(crate) const QUEUE: &str = "orders";
 pub(crate) const FIFO: &str = "orders.fifo";
 pub(crate) const DEAD: &str = "dead";
-/// For what is to be over soon.
+/// A timeout that a test waits for.
 pub(crate) const SHORT: Duration = Duration::from_millis(300);
-/// Nothing takes so long.
+/// Longer than any step takes.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// The example `scripted`, which cargo builds along with the tests.
@@ -37,7 +37,7 @@ pub(crate) fn body(step: Value, until: u32) -> String {
     json!({"step": step, "until": until}).to_string()
 }
 
-/// What a test wants.
+/// The settings of a test.
 pub(crate) struct Plan {
     pub(crate) queue: &'static str,
     pub(crate) visibility: Duration,
@@ -63,7 +63,7 @@ impl Default for Plan {
 pub(crate) struct World {
     pub(crate) sqs: LocalSqs,
     pub(crate) controls: PollerControls,
-    /// What has happened so far, as far as it was looked at.
+    /// The events that the test has read so far.
     pub(crate) seen: Vec<LocalEvent>,
     happenings: mpsc::UnboundedReceiver<LocalEvent>,
     run: JoinHandle<Result<(), PollerError<QueueError>>>,
@@ -83,7 +83,7 @@ impl World {
     pub(crate) async fn with(plan: Plan, messages: Vec<NewMessage>) -> Self {
         let (sender, happenings) = mpsc::unbounded_channel();
         let observer: Observer = Arc::new(move |_, happening: &LocalEvent| {
-            // Nobody looks any more at the end of a test.
+            // The receiver is gone at the end of a test.
             let _ = sender.send(happening.clone());
         });
         let mut queues = Queues::default();
@@ -126,7 +126,7 @@ impl World {
         self.sqs.queues().len(self.queue).unwrap()
     }
 
-    /// Waits until something happens that `wanted` finds something in.
+    /// Waits for an event for which `wanted` returns a value.
     pub(crate) async fn until<T>(&mut self, wanted: impl Fn(&LocalEvent) -> Option<T>) -> T {
         let limit = tokio::time::Instant::now() + LIMIT;
         loop {
@@ -150,7 +150,7 @@ impl World {
         .await;
     }
 
-    /// Waits for an answer that Lambda takes for a failure of the whole batch, and says why it does.
+    /// Waits for an answer that fails the whole batch, and returns the reason.
     pub(crate) async fn until_failed(&mut self) -> String {
         self.until(|happening| match happening {
             LocalEvent::Answered {
@@ -162,7 +162,7 @@ impl World {
         .await
     }
 
-    /// Waits for the function to be invoked, and gives the batch's messages.
+    /// Waits for an invocation and returns the batch's messages.
     pub(crate) async fn until_invoked(&mut self) -> Vec<String> {
         self.until(|happening| match happening {
             LocalEvent::Invoked { message_ids, .. } => Some(message_ids.clone()),
@@ -171,7 +171,7 @@ impl World {
         .await
     }
 
-    /// Waits for an environment's end, and says why it ended.
+    /// Waits for an environment to end and returns the reason.
     pub(crate) async fn until_ended(&mut self) -> String {
         self.until(|happening| match happening {
             LocalEvent::EnvironmentEnded { reason, .. } => Some(reason.clone()),
@@ -180,7 +180,7 @@ impl World {
         .await
     }
 
-    /// Stops the poller, and waits for its end. Everything that has happened is in `seen` then.
+    /// Stops the poller and waits for its end. `seen` then contains all events.
     pub(crate) async fn stop(&mut self) {
         self.controls.stop();
         self.end().await.unwrap();
@@ -197,7 +197,7 @@ impl World {
         }
     }
 
-    /// The batches in the order in which the function got them.
+    /// The batches in the order in which the function received them.
     pub(crate) fn batches(&self) -> Vec<Vec<&str>> {
         let happened = self.seen.iter();
         let such = happened.filter_map(|happening| match happening {
@@ -209,7 +209,7 @@ impl World {
         such.collect()
     }
 
-    /// The faults that were done, and to which messages.
+    /// The injected faults, and the messages that each affected.
     pub(crate) fn faults(&self) -> Vec<(&str, Vec<&str>)> {
         let happened = self.seen.iter();
         let such = happened.filter_map(|happening| match happening {
