@@ -112,8 +112,8 @@ pub enum MeasureError {
     },
 }
 
-/// Measures these contenders for these shapes, which must be sorted from small to large: the time of a small batch
-/// predicts that of a larger one.
+/// Measures these contenders for these shapes. Small shapes should come first: the time of a small batch predicts that
+/// of a larger one.
 ///
 /// # Errors
 /// [`MeasureError::Listen`]. The failure of a contender is an entry of the results.
