@@ -1,4 +1,4 @@
-//! One running PostgreSQL.
+//! A running PostgreSQL server.
 
 use crate::error::{Error, file, or_panic};
 use crate::guardian::Guardian;

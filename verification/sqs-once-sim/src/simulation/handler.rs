@@ -40,7 +40,7 @@ impl Order {
     }
 }
 
-/// What a handler will do.
+/// The behaviour of a handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Script {
     Succeed,
