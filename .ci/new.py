@@ -1,5 +1,5 @@
-"""Makes a project of every variant by `cargo sqs-once new`, and does with each what its user would: format, lint, test,
-invoke, ask the doctor, transform the template. `cargo lambda new` has to make the same files of the same template."""
+"""Creates a project of every variant with `cargo sqs-once new`, and runs each one's user commands: format, lint, test,
+invoke, doctor, transform. `cargo lambda new` must create the same files from the same template."""
 
 import contextlib
 import itertools
@@ -15,7 +15,7 @@ from template import POLLING, arn, check_own_metrics, check_transport, granted, 
 
 FOLDER = OUT / "new"
 TEMPLATE = ROOT / "crates" / "cargo-sqs-once" / "template"
-# Each option of `cargo sqs-once new`, with what the template calls it.
+# Each option of `cargo sqs-once new`, with its name in the template.
 QUEUES = {"standard": [], "fifo": ["--fifo"]}
 SOURCES = {"sqs": [], "sns": ["--sns"]}
 EFFECTS = {"elsewhere": [], "dynamodb": ["--transactional"], "postgres": ["--postgres"]}
@@ -24,7 +24,7 @@ ENV = {**os.environ, **LOOPBACK_ONLY_ENV}
 DATABASE_USER = (
     "arn:${AWS::Partition}:rds-db:${AWS::Region}:${AWS::AccountId}:dbuser:${DatabaseResourceId}/${DatabaseUser}"
 )
-# The projects are built where this workspace is, but what comes out of it, and the local database with it, is their own.
+# The projects share this workspace's build folder, but have their own output and local database.
 PROJECT_ENV = {"CARGO_BUILD_BUILD_DIR": str(TARGET), "CARGO_TARGET_DIR": str(FOLDER / "target")}
 
 
@@ -35,7 +35,7 @@ def run(command, cwd=FOLDER, env=None, **options):
 
 
 def packaged():
-    """What is published has the whole template: cargo leaves folders with a manifest out."""
+    """Checks that the published package contains the whole template, because cargo excludes folders with a manifest."""
     listed = ["cargo", "package", "--list", "--allow-dirty", "--package", "cargo-sqs-once"]
     files = run(listed, cwd=ROOT, stdout=subprocess.PIPE, text=True).stdout.splitlines()
     missing = {f"template/{path}" for path in contents(TEMPLATE)} - set(files)
@@ -43,10 +43,10 @@ def packaged():
 
 
 def generate(new):
-    """All variants in one workspace, with our versions of everything; and once more by cargo-lambda."""
+    """Creates all variants in one workspace with this workspace's lock file, and again with cargo-lambda."""
     shutil.rmtree(FOLDER, ignore_errors=True)
     (FOLDER / "by-cargo-lambda").mkdir(parents=True)
-    # Not in the workspace above. The profile is each project's own, and ours.
+    # A separate workspace. Its profile is that of the projects and of this repository.
     profile = (ROOT / "Cargo.toml").read_text().partition("[profile.dev]")[2]
     (FOLDER / "Cargo.toml").write_text(
         f'[workspace]\nresolver = "3"\nmembers = ["new-*"]\n\n[profile.dev]{profile}'
@@ -65,7 +65,7 @@ def generate(new):
 
 
 def share():
-    """Every project takes what was built for our workspace. The features of our own packages are left to each project."""
+    """Makes the projects reuse this workspace's builds. Each project chooses the features of our own packages."""
     for name in VARIANTS:
         manifest = FOLDER / name / "Cargo.toml"
         text = manifest.read_text()
@@ -81,14 +81,14 @@ def contents(folder):
 
 @contextlib.contextmanager
 def postgres():
-    """The URL of a PostgreSQL that lives as long as this."""
+    """Starts a PostgreSQL server, yields its URL, and stops it afterwards."""
     with subprocess.Popen([built("postgres-for-tests")], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
         yield child.stdout.readline().strip()
         child.stdin.close()
 
 
 def test(database):
-    """Effect by effect, since a workspace as a whole would lend one project the features of another."""
+    """Tests each effect separately, because a whole workspace would unify the features of its projects."""
     for effect in EFFECTS:
         packages = [f"--package={name}" for name in VARIANTS if VARIANTS[name][2] == effect]
         tests = run(["cargo", "test", "--quiet", *packages], env={"TEST_DATABASE_URL": database}, stdout=subprocess.PIPE)
@@ -99,7 +99,7 @@ def test(database):
 
 
 def invoke(new, name, outcomes, *options, env=None):
-    """Hands the sample event to the real binary, twice; what becomes of its three records each time."""
+    """Invokes the real binary with the sample event twice, and checks the outcomes of its three records each time."""
     event = [str(FOLDER / name / "events" / "orders.json"), "--template", str(FOLDER / name / "template.yaml")]
     for run_outcomes, reset in (outcomes[0], ["--reset"]), (outcomes[1], []):
         invoked = run(
@@ -111,12 +111,12 @@ def invoke(new, name, outcomes, *options, env=None):
 
 
 def check(name, template):
-    """Asserts what the variant's deployment promises, one a line."""
+    """Checks the promises of the variant's deployment, one per line."""
     queue, source, effect = VARIANTS[name]
     function = only(template, "Lambda::Function")[1]
     mapping = only(template, "Lambda::EventSourceMapping")[1]
     expected = {"Duplicates", "RecordsReceived", "PayloadMismatch", "StoreErrors"}
-    # No lease, nothing lost.
+    # Without leases, none can be lost.
     assert check_own_metrics(template) == expected | ({"LeaseLost"} if effect == "elsewhere" else set())
     queues = of_type(template, "SQS::Queue")
     is_fifo = queue == "fifo"
@@ -164,7 +164,7 @@ def check(name, template):
         assert url.endswith("?auth=iam&sslrootcert=/opt/global-bundle.pem")
     else:
         assert "Layers" not in function
-    # The permissions to join a network are of those who name one.
+    # Only deployments with a VPC get the permissions to join it.
     policies = only(template, "IAM::Role")[1]["Policies"]
     assert [policy.get("Fn::If", [None])[0] for policy in policies[1:]] == (["HasVpc"] if effect == "postgres" else [])
     for policy in policies[1:]:
@@ -191,7 +191,7 @@ def check(name, template):
 
 
 def templates(new):
-    """Asks the doctor; transforms every template as AWS would, lints what it was and what became of it, and checks that."""
+    """Runs the doctor. Transforms every template as AWS does, lints both versions, and checks the result."""
     files = []
     for name in VARIANTS:
         path = FOLDER / name / "template.yaml"

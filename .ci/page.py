@@ -1,4 +1,4 @@
-"""The web page of a run, in headless Chromium: what it shows, what its buttons do, and the report that shows the same."""
+"""Tests the web page of a run, and its report, in headless Chromium."""
 
 import contextlib
 import json
@@ -8,7 +8,7 @@ from browser import browser
 from local import OUT, built
 
 HACK = '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>'
-# The lowest contrast of any text with what is behind it, and that text.
+# Finds the text with the lowest contrast to its background. Returns the contrast and the text.
 CONTRAST = """(() => {
   const parts = (color) => color.match(/[\\d.]+/g).map(Number);
   const light = (color) => {
@@ -33,14 +33,14 @@ CONTRAST = """(() => {
 
 
 class Run:
-    """The example that is driven, a command a line."""
+    """The example program, which reads one command per line."""
 
     def __init__(self, child):
         self._child = child
         self.url = child.stdout.readline().strip()
 
     def do(self, *commands):
-        """Has it do these, one after the other."""
+        """Sends these commands, one after the other."""
         for command in commands:
             self._child.stdin.write(command + "\n")
             self._child.stdin.flush()
@@ -48,7 +48,7 @@ class Run:
             assert answer == "ok", f"{command}: {answer}"
 
     def end(self):
-        """Ends it, and with it the page's server."""
+        """Kills the program, which is also the page's server."""
         self._child.kill()
         self._child.wait()
 
@@ -65,17 +65,17 @@ def run():
 
 
 def chips(column):
-    """JavaScript for what stands on the chips of a column."""
+    """JavaScript for the texts of a column's chips."""
     return f"[...document.querySelectorAll('#list-{column} .chip')].map((c) => c.innerText.replaceAll('\\n', ' '))"
 
 
 def has(column, words):
-    """JavaScript for whether a column has a chip that says this."""
+    """JavaScript for whether a chip of a column contains this text."""
     return f"{chips(column)}.some((words) => words.includes({json.dumps(words)}))"
 
 
 def open_chip(page, title, index=0):
-    """Clicks a message's chip, and waits for its timeline."""
+    """Clicks a message's chip, and waits until its timeline is open."""
     selector = f'.chip[title="{title}"]'
     page.wait(f"document.querySelectorAll({json.dumps(selector)}).length > {index}")
     page.value(
@@ -91,18 +91,18 @@ def title_is(title):
 
 
 def choose(page, field, value):
-    """Puts a value into a field."""
+    """Sets the value of a field."""
     field = f"document.querySelector('#{field}')"
     page.value(f"{field}.value = {json.dumps(value)}; {field}.dispatchEvent(new Event('input'))")
 
 
 def focused(page):
-    """The title or id of what has the focus."""
+    """The title or id of the focused element."""
     return page.value("document.activeElement.title || document.activeElement.id")
 
 
 def moves_live(page, run):
-    """A message goes through the columns while one looks on."""
+    """A message moves through the columns live."""
     page.wait("document.querySelector('#connection').textContent === 'live'")
     run.do("send m-1 {\"order_id\": \"o-1\"}")
     page.wait(has("queue", "m-1"))
@@ -114,7 +114,7 @@ def moves_live(page, run):
 
 
 def timeline_opens(page, run):
-    """A click opens the timeline: receives, log lines, what became of it."""
+    """A click opens the timeline: receives, log lines, outcome."""
     open_chip(page, "m-1")
     timeline = page.text("#timeline")
     in_order = [
@@ -141,7 +141,7 @@ def timeline_opens(page, run):
 
 
 def failing_ends_in_the_dead_letter_queue(page, run):
-    """A failing message comes back, is followed while its timeline is open, and is redriven under a new id."""
+    """A failing message is redelivered, its open timeline is updated, and it is redriven with a new id."""
     run.do("send m-2 {}", "take", "answer m-2=failed")
     page.wait(has("queue", "m-2 back in 60 min"), "m-2 waits")
     open_chip(page, "m-2")
@@ -173,7 +173,7 @@ def failing_ends_in_the_dead_letter_queue(page, run):
 
 
 def buttons_send(page, run):
-    """A message can be sent, and sent once more under its id."""
+    """The page sends a message, and sends it again with the same id."""
     page.click("#open-send")
     page.wait("document.querySelector('#send').open")
     page.click("#send-go")
@@ -197,14 +197,14 @@ def buttons_send(page, run):
 
 
 def nothing_written_is_run(page, run):
-    """Markup in an id, a body or a log line is shown as it is."""
+    """Markup in an id, a body or a log line appears as text."""
     run.do(f"send <b>bold</b> {HACK}", "take", "answer <b>bold</b>=terminal")
     page.wait(has("queue", "<b>bold</b> back in 60 min"))
     open_chip(page, "<b>bold</b>")
     page.wait(f"document.querySelector('#body').textContent === {json.dumps(HACK)}")
     assert page.value("document.querySelectorAll('img, main b, main script').length") == 0
     assert page.value("window.hacked") is None
-    # And if it did come to be markup, the policy would not run it.
+    # Even if markup were inserted, the content security policy would not run it.
     page.value("document.querySelector('#said').innerHTML = '<img src=data:, onerror=\"window.hacked=1\">'")
     page.wait("document.querySelector('#said img').complete")
     assert page.value("window.hacked") is None
@@ -215,7 +215,7 @@ def nothing_written_is_run(page, run):
 
 
 def filters(page, run):
-    """The filter finds by id, key and outcome."""
+    """The filter matches ids, keys and outcomes."""
     page.press("/")
     assert focused(page) == "filter"
     page.type("m-2")
@@ -229,7 +229,7 @@ def filters(page, run):
 
 
 def keyboard_is_enough(page, run):
-    """Everything can be reached without a mouse, and the focus is never lost."""
+    """The keyboard reaches every control, and the focus is never lost."""
     run.do("send k-1 {}", "send k-2 {}")
     page.wait(has("queue", "k-2"))
     page.value("document.querySelector('#outcome').focus()")
@@ -247,7 +247,7 @@ def keyboard_is_enough(page, run):
     page.press("ArrowLeft")
     page.press("ArrowUp")
     chosen = focused(page)
-    # The focus stays on a chip that moves.
+    # A chip keeps the focus when it moves.
     run.do("take")
     page.wait(has("flight", "k-2"))
     assert focused(page) == chosen and page.value("document.activeElement.closest('ul').id") == "list-flight"
@@ -269,7 +269,7 @@ def keyboard_is_enough(page, run):
 
 
 def legible(page, run):
-    """Every text stands out from what is behind it, by day and by night; nothing glides for who asked for that."""
+    """Every text has enough contrast in light and dark mode. With reduced motion, chips do not glide."""
     open_chip(page, "m-2")
     for scheme in ("light", "dark"):
         page.media(prefers_color_scheme=scheme, prefers_reduced_motion="reduce")
@@ -287,7 +287,7 @@ def legible(page, run):
 
 
 def thousands(page, run):
-    """Thousands of messages are counted, and few of them are in the document."""
+    """The page counts thousands of messages, but its document contains only a few of them."""
     before = int(page.text("#count-queue"))
     run.do("many 5000")
     page.wait(f"document.querySelector('#count-queue').textContent === '{5000 + before:,}'")
@@ -305,7 +305,7 @@ def thousands(page, run):
 
 
 def report_is_the_same(browser, page, run):
-    """The report, opened as a file, shows what the page shows and asks for nothing."""
+    """The report, opened as a file, shows the same as the page and sends no requests."""
     file = OUT / "page" / "run.html"
     file.parent.mkdir(parents=True, exist_ok=True)
     run.do(f"report {file}")
@@ -329,7 +329,7 @@ def report_is_the_same(browser, page, run):
 
 
 def says_when_the_run_is_over(page, run):
-    """A page whose run has ended says so and keeps what it has."""
+    """When the run has ended, the page shows that, and keeps its content."""
     run.end()
     page.wait("document.querySelector('#connection').textContent.startsWith('no connection')")
     assert page.value("document.querySelectorAll('.chip').length") > 0

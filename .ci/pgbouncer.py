@@ -1,7 +1,7 @@
-"""Runs the PostgreSQL store's tests by way of PgBouncer.
+"""Runs the PostgreSQL store's tests through PgBouncer.
 
-PgBouncer is Debian's, of a release that keeps clients' prepared statements (1.21), which that of Debian 12 does not. It runs with the
-libraries of its own release, from target/ci/pgbouncer: nothing is installed.
+The PgBouncer is Debian's, from a release with support for prepared statements (1.21 or newer; Debian 12 has an older
+one). It runs from target/ci/pgbouncer with the libraries of its own release. Nothing is installed.
 """
 
 import os
@@ -15,7 +15,7 @@ SUITE = "trixie"
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 PACKAGES = [
     "pgbouncer",
-    # What its program loads, and what that loads.
+    # Its direct and indirect shared libraries.
     "libaudit1",
     "libc6",
     "libcap-ng0",
@@ -33,7 +33,7 @@ PROGRAM = FOLDER / "run"
 
 
 class NotFetched(Exception):
-    """There is no PgBouncer to be had."""
+    """PgBouncer could not be downloaded, or does not run."""
 
 
 def run(command, **options):
@@ -46,7 +46,7 @@ def run(command, **options):
 
 
 def fetch():
-    """Puts a program that runs into the folder. apt checks the signatures."""
+    """Downloads PgBouncer into the folder, and checks that it runs. apt checks the signatures."""
     if not os.path.exists(KEYRING):
         raise NotFetched(f"{KEYRING} is missing")
     shutil.rmtree(FOLDER, ignore_errors=True)
@@ -60,7 +60,7 @@ def fetch():
         "Dir::Etc::SourceParts": "/dev/null",
         "Dir::State::Lists": FOLDER / "lists",
         "Dir::Cache": FOLDER / "cache",
-        # All of it is ours, wherever it is.
+        # apt's sandbox user may have no access to these folders.
         "APT::Sandbox::User": "root",
     }
     apt = ["apt-get", *(f"--option={name}={value}" for name, value in options.items())]
@@ -87,7 +87,7 @@ def main():
             return
     version = subprocess.run([PROGRAM, "--version"], check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[0]
     print(version, flush=True)
-    # The whole workspace, since a selection of packages would have other features and be built anew.
+    # The whole workspace, because a selection of packages would have other features and need another build.
     command = ["cargo", "test", "--quiet", "--workspace", "--test", "all", "--", "--ignored", "pgbouncer::"]
     tests = subprocess.run(command, cwd=ROOT, env={**os.environ, "PGBOUNCER": str(PROGRAM)}, stdout=subprocess.PIPE, text=True)
     print(tests.stdout)

@@ -1,4 +1,4 @@
-"""A consumer of this library and a function with Powertools for Python on one table; and the ids of all codecs.
+"""Tests a consumer of this library and a function with Powertools for Python on one table, and the ids of all codecs.
 
 `python3 .ci/powertools.py --write` makes the vectors of the tests anew, and `--write-items` their items: it fetches
 versions of Powertools whose items differ, with pip and npm.
@@ -36,7 +36,7 @@ import vectors  # noqa: E402
 HERE = ROOT / ".ci" / "powertools"
 VECTORS = ROOT / "crates" / "sqs-once" / "tests" / "all" / "powertools_vectors.json"
 ITEMS = VECTORS.with_name("powertools_items.json")
-# Those before and after each change of what an item holds.
+# The versions before and after each change of the item's content.
 PYTHONS = ("1.25.10", "1.31.1", "3.37.0")
 TYPESCRIPTS = ("1.18.0", "2.1.1", "2.2.0", "2.35.0")
 PACKAGES = ROOT / "verification" / "sqs-once-bench" / "peers" / "typescript"
@@ -46,11 +46,11 @@ PATIENCE = 60
 
 
 class Killed(BaseException):
-    """What no `except Exception` sees: the function neither completes nor deletes its record."""
+    """An exception that `except Exception` does not catch: the function neither completes nor deletes its record."""
 
 
 class Rust:
-    """The consumer, and the table that it serves."""
+    """The consumer, which also serves the table."""
 
     def __init__(self, program, log):
         self._child = subprocess.Popen(
@@ -66,7 +66,7 @@ class Rust:
             self._answers[answer["call"]].set_result(SimpleNamespace(**answer))
 
     def start(self, *keys, timeout=20.0, work=0.0, end="done"):
-        """Hands a batch to the consumer; the answer comes later."""
+        """Sends a batch to the consumer. Returns a future of the answer."""
         with self._lock:
             call = len(self._answers)
             answer = self._answers[call] = Future()
@@ -84,7 +84,7 @@ class Rust:
 
 
 class Python:
-    """The function, as a user of Powertools writes it."""
+    """A function with Powertools, as a user writes it."""
 
     def __init__(self, endpoint):
         session = boto3.Session(region_name="eu-central-1", aws_access_key_id="local", aws_secret_access_key="local")
@@ -97,7 +97,7 @@ class Python:
         return self.table.get_item(TableName=TABLE, Key={"id": {"S": item_id}}, ConsistentRead=True).get("Item")
 
     def run(self, key, work=lambda: {"by": "python"}, remaining=20.0, has_context=True, **config):
-        """Says whether the work ran, and what the function returned."""
+        """Runs the function. Returns whether the work ran, and the function's result."""
         ran = []
         config = IdempotencyConfig(event_key_jmespath="order_id", **config)
         if has_context:
@@ -128,13 +128,13 @@ def status(item):
 
 
 class Sharing:
-    """The checks. Each has keys of its own."""
+    """The checks. Each uses different keys."""
 
     def __init__(self, rust, python):
         self.rust, self.python = rust, python
 
     def in_progress_in_python(self, key):
-        """Python works on a key until the event is set."""
+        """Makes Python work on a key until the event is set."""
         done = threading.Event()
         pool = ThreadPoolExecutor(1)
         running = pool.submit(self.python.run, key, work=lambda: done.wait(PATIENCE) and {"by": "python"})
@@ -246,7 +246,7 @@ class Sharing:
             pass
         else:
             raise AssertionError("docs/migrate-powertools.md says otherwise")
-        # The other way round nothing is compared.
+        # In the other order, Rust compares no payload.
         assert self.python.run("k", payload_validation_jmespath="order_id").ran
         answer = self.rust.run("k")
         assert (answer.ran, answer.failed) == ([], []), answer
@@ -287,7 +287,7 @@ class Sharing:
         assert {side for _, side in ran} == {"python", "rust"}, "there was no race"
 
     def check_the_limit_a_late_python_completes_what_is_not_its_own_any_more(self):
-        # What can't be had: its completion has no condition. docs/migrate-powertools.md says so.
+        # A documented limit (docs/migrate-powertools.md): Python's completion has no condition.
         done = threading.Event()
         with ThreadPoolExecutor(1) as pool:
             late = pool.submit(
@@ -317,12 +317,12 @@ class Sharing:
             assert isinstance(late.exception(PATIENCE), ValueError)
         assert self.python.item("m") is None, "deleted, though Rust is at work"
         answer = running.result(PATIENCE)
-        # Rust does not take its effect for recorded, and the message comes back.
+        # Rust reports the record as failed, because its effect was not recorded. The message is redelivered.
         assert (answer.ran, answer.failed) == (["m"], ["m"]), answer
 
 
 def install():
-    """Fetches Powertools for TypeScript with npm, unless it is there."""
+    """Installs Powertools for TypeScript with npm if it is missing."""
     folder = OUT / "powertools"
     lock = (PACKAGES / "package-lock.json").read_bytes()
     done = folder / "done"
@@ -338,7 +338,7 @@ def install():
 
 
 def items_of(command, folder, log, **env):
-    """What a version of the library writes, into a table of its own."""
+    """The items that a version of Powertools writes into a new table."""
     rust = Rust(built("examples/shared_table"), log)
     env = {**os.environ, "AWS_ENDPOINT_URL_DYNAMODB": rust.endpoint, "AWS_LAMBDA_FUNCTION_NAME": "orders", **env}
     try:

@@ -1,6 +1,6 @@
 """Compares the public API of each library with its committed listing. `--write` writes the listings.
 
-rustdoc's JSON is not stable: only the compiler that is named in listings/RUSTC is checked."""
+rustdoc's JSON is not stable, so the check runs only with the compiler in listings/RUSTC."""
 
 import difflib
 import os
@@ -11,7 +11,7 @@ from local import OUT, ROOT, TARGET, built
 from release import LIBRARIES
 
 LISTINGS = ROOT / "verification" / "public-api" / "listings"
-# Only rustdoc itself may use its unstable output: another environment for cargo would build everything again.
+# Only rustdoc gets RUSTC_BOOTSTRAP for its unstable output. In cargo's environment, it would rebuild everything.
 WRAPPER = '#!/bin/sh\nRUSTC_BOOTSTRAP=1 exec "${REAL_RUSTDOC:-rustdoc}" "$@"\n'
 
 
@@ -20,7 +20,7 @@ def compiler():
 
 
 def document():
-    """Has rustdoc write its JSON, with the features and dependencies that the other checks have built."""
+    """Runs rustdoc for its JSON, with the features and dependencies that the other checks have built."""
     wrapper = OUT / "rustdoc"
     wrapper.write_text(WRAPPER)
     wrapper.chmod(0o755)

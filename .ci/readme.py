@@ -1,4 +1,4 @@
-"""Runs the README's two commands as they stand there."""
+"""Runs the README's two commands literally."""
 
 import json
 import re
@@ -10,10 +10,10 @@ COMMANDS = ["cargo sqs-once invoke events/orders.json", "cargo test --workspace"
 
 
 def commands():
-    """The first lines of the fenced block that starts with the two commands."""
+    """The commands at the start of the README's first matching code block."""
     readme = (ROOT / "README.md").read_text()
     for block in re.findall(r"^```[^\n]*\n(.*?)^```", readme, re.DOTALL | re.MULTILINE):
-        # A trailing comment is part of how the README explains the command.
+        # The README explains the command in a trailing comment.
         first = [re.sub(r"\s+#.*", "", line).strip() for line in block.splitlines()[: len(COMMANDS)]]
         if first == COMMANDS:
             return block.splitlines()[: len(COMMANDS)]

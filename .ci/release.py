@@ -1,6 +1,6 @@
-"""Holds what crates.io and docs.rs will show of a release, and publishes every crate up to its last step.
+"""Checks a release as crates.io and docs.rs will show it, and publishes every crate except for the last step.
 
-`--semver REVISION` compares the libraries' interfaces with those of an earlier revision instead."""
+`--semver REVISION` instead compares the libraries' interfaces with an earlier revision."""
 
 import argparse
 import json
@@ -17,7 +17,7 @@ from shared import add_shared
 SEMVER_CHECKS = "cargo-semver-checks@0.51.0"
 UNPACKED = OUT / "packages"
 LICENCES = {"LICENSE-MIT", "LICENSE-APACHE"}
-# What a user writes into a manifest or installs.
+# The packages that a user adds to a manifest or installs.
 LIBRARIES = ("sqs-once", "sqs-once-postgres", "sqs-once-local", "sqs-once-operate", "sqs-once-doctor")
 
 
@@ -27,7 +27,7 @@ def run(*command, **options):
 
 
 def published():
-    """The packages that go to crates.io."""
+    """The packages for crates.io."""
     metadata = run("cargo", "metadata", "--no-deps", "--format-version=1", stdout=subprocess.PIPE).stdout
     return [package for package in json.loads(metadata)["packages"] if package["publish"] != []]
 
@@ -51,7 +51,7 @@ def check_package(package, version):
 
 
 def check_texts(packages, version):
-    """README and changelog say what the manifests say."""
+    """Checks that README and changelog agree with the manifests."""
     readme = (ROOT / "README.md").read_text()
     (package,) = (package for package in packages if package["name"] == "sqs-once")
     minor = version.rpartition(".")[0]
@@ -69,7 +69,7 @@ def check_texts(packages, version):
 
 
 def build_unpacked(packages, version):
-    """Checks the crates as they are in their packages, with our versions of everything else."""
+    """Checks the crates from their packages, with this workspace's versions of all dependencies."""
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
     names = [f"--package={package['name']}" for package in packages]
     run("cargo", "package", "--no-verify", "--allow-dirty", "--quiet", *names)
@@ -80,20 +80,20 @@ def build_unpacked(packages, version):
         with tarfile.open(target / "package" / f"{folder}.crate") as archive:
             archive.extractall(UNPACKED, filter="data")
         patches.append(f'{package["name"]} = {{ path = "{folder}" }}\n')
-    # What was built for the workspace is taken where it is the same.
+    # Reuses the workspace's builds of the same dependencies.
     profile = (ROOT / "Cargo.toml").read_text().partition("[profile.dev]")[2]
     manifest = f'[workspace]\nresolver = "3"\nmembers = ["*"]\n\n[patch.crates-io]\n{"".join(patches)}\n[profile.dev]{profile}'
     (UNPACKED / "Cargo.toml").write_text(manifest)
     add_shared(UNPACKED, "normal")
     env = {**os.environ, "CARGO_TARGET_DIR": str(target)}
     subprocess.run(["cargo", "check", "--workspace", "--all-features"], cwd=UNPACKED, env=env, check=True)
-    # As docs.rs does: the guides are pages of it.
+    # The same command as docs.rs. The guides are pages of the documentation.
     pages = ["cargo", "doc", "--no-deps", "--package=sqs-once", "--package=shared", "--all-features"]
     subprocess.run(pages, cwd=UNPACKED, env={**env, "RUSTDOCFLAGS": "-D warnings"}, check=True)
 
 
 def semver(revision):
-    """Builds the tool once, and compares every library with what it was then."""
+    """Builds the tool once, and compares every library with the given revision."""
     root = OUT / "semver"
     run("cargo", "install", SEMVER_CHECKS, "--locked", "--quiet", "--root", str(root))
     packages = [f"--package={name}" for name in LIBRARIES]
@@ -112,7 +112,7 @@ def main():
     for package in packages:
         check_package(package, version)
     tags = check_texts(packages, version)
-    # Its own verification would build the AWS SDK once more for every crate.
+    # cargo's own verification would build the AWS SDK again for every crate.
     run("cargo", "publish", "--workspace", "--dry-run", "--no-verify", "--allow-dirty")
     build_unpacked(packages, version)
     print(f"{len(packages)} packages of version {version} can be published, and build without this repository")

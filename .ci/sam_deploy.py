@@ -1,4 +1,4 @@
-"""The real template, built by `sam build`, deployed by `sam deploy`, and driven through its queue."""
+"""Builds the real template with `sam build`, deploys it with `sam deploy`, and tests it through its queue."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from samcli.yamlhelper import yaml_dump, yaml_parse
 from local import AWS_ENV, LOOPBACK_ONLY_ENV, OUT, ROOT, Payments, aws, wait_until
 
 STACK = tomllib.loads((ROOT / "samconfig.toml").read_text())["default"]["global"]["parameters"]["stack_name"]
-# This machine's processor: the stand-in for AWS runs the function as a process.
+# This machine's architecture, because the stand-in for AWS runs the function as a process.
 OVERRIDES = [f"Architecture={dict(x86_64='x86_64', aarch64='arm64')[platform.machine()]}"]
 
 
@@ -27,7 +27,7 @@ def sam(command, *options, env):
 
 
 def leave_out_metric_math():
-    """Takes the alarms on what is computed out of the built template: CloudFormation makes them, its stand-in does not."""
+    """Removes alarms with metric math from the built template, because the stand-in for CloudFormation cannot create them."""
     path = ROOT / ".aws-sam" / "build" / "template.yaml"
     template = yaml_parse(path.read_text())
     resources = template["Resources"]
@@ -45,7 +45,7 @@ def order(order_id, amount_cents=1299):
 
 
 class Queue:
-    """A queue, as its users see it."""
+    """A queue, as its clients see it."""
 
     def __init__(self, sqs, url):
         self._sqs, self.url = sqs, url
@@ -57,13 +57,13 @@ class Queue:
             assert not answer.get("Failed"), answer
 
     def count(self):
-        """How many messages it holds, in flight or not."""
+        """The number of messages, including messages in flight."""
         names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
         attributes = self._sqs.get_queue_attributes(QueueUrl=self.url, AttributeNames=names)["Attributes"]
         return sum(int(attributes[name]) for name in names)
 
     def take(self):
-        """Receives and deletes everything that is visible."""
+        """Receives and deletes all visible messages."""
         bodies = []
         while messages := self._sqs.receive_message(QueueUrl=self.url, MaxNumberOfMessages=10).get("Messages"):
             for message in messages:
@@ -81,10 +81,10 @@ def deploy(cloud, payments_url):
 
 
 def good_poison_and_resent(queue, dlq, payments):
-    """Good orders are charged once, a poison one reaches the dead-letter queue, the others are deleted."""
+    """Good orders are charged once and deleted. Poison messages reach the dead-letter queue."""
     good = [f"o-{number}" for number in range(1, 31)]
     poison = ['{"order_id": "o-poison", "amount_', order("o-declined")]
-    # The customer's card will not get better by trying again.
+    # A declined card is terminal.
     payments.answers["o-declined"] = [402]
     queue.send([order(order_id) for order_id in good] + poison)
     wait_until("every good order charged", lambda: set(good) <= set(payments.charges), 120)
@@ -101,8 +101,8 @@ def good_poison_and_resent(queue, dlq, payments):
 
 
 def retries(sqs, queue, dlq, payments):
-    """A failure that passes is retried with the same idempotency key; one that stays is redriven by SQS."""
-    # The template's three minutes would have to be waited for at every delivery.
+    """A temporary failure is retried with the same idempotency key. After a permanent one, SQS redrives the message."""
+    # The template's three minutes would delay every redelivery.
     sqs.set_queue_attributes(QueueUrl=queue.url, Attributes={"VisibilityTimeout": "1"})
     payments.answers |= {"o-flaky": [503, 201], "o-broken": [500]}
     queue.send([order("o-flaky"), order("o-broken")])

@@ -1,4 +1,4 @@
-"""Writes the bill of materials of each function, CycloneDX in JSON, and holds it to the schema, to cargo, and to the binary."""
+"""Writes each function's bill of materials (CycloneDX, JSON), and checks it against the schema, cargo, and the binary."""
 
 import json
 import os
@@ -22,10 +22,10 @@ from packageurl import PackageURL
 from local import OUT, ROOT
 from zips import ZIP, processor
 
-# What the templates deploy.
+# The functions that the templates deploy.
 FUNCTIONS = ("orders", "inventory")
 TARGETS = {"x86-64": "x86_64-unknown-linux-gnu", "arm64": "aarch64-unknown-linux-gnu"}
-# The same for the same crates, whoever writes the bill.
+# A constant, so the same crates give the same serial number on every machine.
 NAMESPACE = uuid.UUID("1e9b6f2a-5c0d-4f0e-9d1c-6a7b8c9d0e1f")
 
 
@@ -37,13 +37,13 @@ def cargo(*arguments):
 
 @cache
 def target():
-    """What the deployment zip was built for."""
+    """The target of the deployment zip."""
     with zipfile.ZipFile(ZIP) as archive:
         return TARGETS[processor(archive.read("bootstrap"))]
 
 
 def tree(function, edges):
-    """The crates, as (name, version), that cargo sees in a function by these edges."""
+    """The crates of a function, as (name, version), that cargo finds along these dependency edges."""
     lines = cargo("tree", "-p", function, "--target", target(), "-e", edges, "--prefix", "none", "--no-dedupe", "-f", "{p}")
     return {(name, version) for name, version in re.findall(r"^(\S+) v(\S+)", lines, re.MULTILINE)}
 
@@ -51,7 +51,7 @@ def tree(function, edges):
 def component(package, checksums, scope):
     name, version = package["name"], package["version"]
     checksum = checksums.get((name, version))
-    # A path of this machine is nobody's business; what is published has a checksum.
+    # The bill contains no local paths. Published crates have a checksum instead.
     assert (checksum is None) == (package["source"] is None), f"{name} {version} has no checksum in Cargo.lock"
     return Component(
         name=name,
@@ -67,7 +67,7 @@ def component(package, checksums, scope):
 
 
 def bill(function, metadata, checksums):
-    """What is in a function, and what made it: build scripts and macros are there, as excluded from it."""
+    """The bill of a function. It also lists build scripts and macros, with the scope `excluded`."""
     linked = tree(function, "normal,no-proc-macro")
     made_of = tree(function, "normal,build")
     assert linked <= made_of
@@ -81,7 +81,7 @@ def bill(function, metadata, checksums):
     (root,) = (one for crate, one in components.items() if crate[0] == function)
     bom = Bom(components=[one for one in components.values() if one is not root])
     bom.metadata.component = root
-    # Neither time nor chance: the same crates are the same bill, byte for byte.
+    # No time and no random number: the same crates give the same bill, byte for byte.
     bom.metadata.timestamp = None
     bom.serial_number = uuid.uuid5(NAMESPACE, "\n".join(sorted(f"{one.purl} {one.scope}" for one in components.values())))
     crates = {one["id"]: (one["name"], one["version"]) for one in metadata["packages"]}
@@ -95,7 +95,7 @@ def bill(function, metadata, checksums):
 
 
 def check(function, text, linked):
-    """The schema, and that nothing that cargo links is missing."""
+    """Checks the bill against the schema, and that it lists exactly the crates that cargo links."""
     assert (error := JsonStrictValidator(SchemaVersion.V1_6).validate_str(text)) is None, error
     document = json.loads(text)
     listed = {(one["name"], one["version"]) for one in document["components"] if one["scope"] == "required"}
@@ -108,7 +108,7 @@ def check(function, text, linked):
 
 
 def in_binary(binary):
-    """The crates whose sources a binary names, in its panics' locations."""
+    """The crates whose source paths appear in a binary, in its panic locations."""
     paths = re.findall(rb"registry/src/[^/\0]+/([A-Za-z0-9_-]+?)-(\d+\.\d+\.\d+[A-Za-z0-9.+-]*)/", binary)
     return {(name.decode(), version.decode()) for name, version in paths}
 
@@ -119,7 +119,7 @@ def main():
     checksums = {(one["name"], one["version"]): one["checksum"] for one in lock["package"] if "checksum" in one}
     metadata = json.loads(cargo("metadata", "--format-version", "1", "--filter-platform", target()))
     if sys.argv[1:]:
-        # For whoever wants to see whether it is the same in another process.
+        # `main` compares this output with its own, to test that another process writes the same bill.
         sys.stdout.write(bill(sys.argv[1], metadata, checksums)[0])
         return
     for function in FUNCTIONS:

@@ -1,4 +1,4 @@
-"""Other cargo workspaces on this machine use what was built for this one, and do not build it again."""
+"""Lets other cargo workspaces on this machine reuse the builds of this one."""
 
 import json
 import shutil
@@ -8,15 +8,15 @@ from local import ROOT
 
 
 def add_shared(folder, edges, of_all=False):
-    """Adds a package `shared` to the workspace in `folder`. Its dependencies have the features that our workspace gives
-    them: what is built with the same features is the same. `edges` are the kinds of dependencies that will be built.
-    With `of_all` that holds whatever features of the workspace's packages are chosen later."""
+    """Adds a package `shared` to the workspace in `folder`. Its dependencies have the same features as in our workspace,
+    so cargo reuses their builds. `edges` are the kinds of dependencies that will be built. With `of_all` this works
+    for every later choice of features of the workspace's packages."""
     ours = features(ROOT, "normal,dev")
     shared = folder / "shared"
     (shared / "src").mkdir(parents=True)
     (shared / "src" / "lib.rs").touch()
     wanted = {}
-    # What is wanted may want further packages.
+    # An added dependency may need further ones.
     for _ in range(5):
         lines = [
             f'p{index} = {{ package = "{name}", version = "={version[1:]}", default-features = false, '
@@ -37,7 +37,7 @@ def add_shared(folder, edges, of_all=False):
 
 
 def features(workspace, edges):
-    """The features of each package of others that a workspace builds for the target, by name and version."""
+    """The features of each external package that a workspace builds for the target, by name and version."""
     tree = ["cargo", "tree", "--workspace", f"--edges={edges},no-proc-macro", "--prefix=none", "--format={p}\t{f}"]
     told = subprocess.run(tree, cwd=workspace, stdout=subprocess.PIPE, check=True, text=True)
     packages = (line.removesuffix(" (*)").split("\t") for line in told.stdout.splitlines() if line)

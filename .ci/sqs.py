@@ -1,4 +1,4 @@
-"""The local SQS as boto3 and the AWS CLI speak to it: every operation, what each refuses, and by which exception."""
+"""Tests the local SQS with boto3 and the AWS CLI: every operation, its invalid requests, and their exceptions."""
 
 import hashlib
 import json
@@ -23,7 +23,7 @@ ATTRIBUTES = {
 
 
 def md5_of(attributes):
-    """The digest of message attributes, as the SQS developer guide describes it."""
+    """The digest of message attributes, as defined in the SQS developer guide."""
     digest = hashlib.md5()
 
     def add(value):
@@ -38,7 +38,7 @@ def md5_of(attributes):
 
 
 class Boto3:
-    """The checks with boto3. Each leaves the queues as it found them: empty."""
+    """The checks with boto3. Each starts and ends with empty queues."""
 
     def __init__(self, url):
         session = boto3.Session(region_name="eu-central-1", aws_access_key_id="local", aws_secret_access_key="local")
@@ -62,7 +62,7 @@ class Boto3:
         return int(answer["Attributes"][what])
 
     def refused(self, exception, operation, **options):
-        """Makes sure that the operation raises this exception, or a `ClientError` of this code."""
+        """Asserts that the operation raises this exception, or a `ClientError` with this code."""
         try:
             getattr(self.sqs, operation)(**options)
         except ClientError as error:
@@ -248,14 +248,14 @@ class Cli:
 
     def __init__(self, url):
         self.env = {**os.environ, **AWS_ENV, **LOOPBACK_ONLY_ENV}
-        # Version 1 of the CLI knows no AWS_ENDPOINT_URL.
+        # Version 1 of the CLI does not support AWS_ENDPOINT_URL.
         self.aws = ["aws", "--endpoint-url", url, "sqs"]
 
     def run(self, *arguments):
         return subprocess.run([*self.aws, *arguments], env=self.env, capture_output=True, text=True, timeout=60)
 
     def json(self, *arguments):
-        """What the CLI prints; nothing prints as nothing."""
+        """The parsed output of the CLI; `{}` for no output."""
         outcome = self.run(*arguments)
         assert outcome.returncode == 0, (arguments, outcome.stderr)
         return json.loads(outcome.stdout) if outcome.stdout.strip() else {}
@@ -273,7 +273,7 @@ class Cli:
         counts = self.json("get-queue-attributes", *queue, "--attribute-names", "All")["Attributes"]
         assert counts["ApproximateNumberOfMessages"] == "2"
         received = self.json("receive-message", *queue, "--max-number-of-messages", "10",
-                             # The commands that follow take a while on a busy machine.
+                             # The next commands take a while on a busy machine.
                              "--wait-time-seconds", "5", "--visibility-timeout", "3600")
         handles = [message["ReceiptHandle"] for message in received["Messages"]]
         assert len(handles) == 2

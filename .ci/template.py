@@ -1,4 +1,4 @@
-"""Transforms the templates as AWS would, lints the results, and asserts what linters overlook."""
+"""Transforms the templates like AWS, lints the results, and checks what linters miss."""
 
 import json
 import re
@@ -11,18 +11,18 @@ from local import AWS_ENV, OUT, ROOT
 
 
 class NoManagedPolicies:
-    """The templates' roles are explicit, so the transformation has no AWS policy to look up."""
+    """A loader without policies. The templates' roles are explicit, so the transformation needs no AWS policies."""
 
     def load(self):
         return {}
 
 
 def transform(path="template.yaml"):
-    """The CloudFormation template that SAM makes of one of ours, as resources by logical id."""
+    """Transforms one of our SAM templates into a CloudFormation template."""
     template = yaml_parse((ROOT / path).read_text())
     for resource in template["Resources"].values():
         if resource["Type"] == "AWS::Serverless::Function":
-            # `sam package` would have uploaded it.
+            # `sam package` would upload it first.
             resource["Properties"]["CodeUri"] = "s3://bucket/function.zip"
         elif resource["Type"] == "AWS::Serverless::LayerVersion":
             resource["Properties"]["ContentUri"] = "s3://bucket/layer.zip"
@@ -39,13 +39,13 @@ def of_type(template, kind):
 
 
 def only(template, kind):
-    """The one resource of a type."""
+    """The logical id and the properties of the only resource of a type."""
     ((name, properties),) = of_type(template, kind).items()
     return name, properties
 
 
 def check_inventory(template):
-    """Asserts what the inventory's deployment promises beside the same things."""
+    """Checks the promises of the inventory's deployment, including those of `check_both`."""
     table_name, queue_name, dlq_name, group_name = check_both(template, "IdempotencyTable")
     tables = of_type(template, "DynamoDB::Table")
     assert tables["OutboxTable"]["TimeToLiveSpecification"] == {"AttributeName": "expires_at", "Enabled": True}
@@ -63,7 +63,7 @@ def check_inventory(template):
 
 
 def check_both(template, table_name):
-    """Asserts what both deployments promise, one a line."""
+    """Checks the promises of both deployments, one per line."""
     resources = template["Resources"]
     function_name, function = only(template, "Lambda::Function")
     _, mapping = only(template, "Lambda::EventSourceMapping")
@@ -121,7 +121,7 @@ def check_both(template, table_name):
 
 
 def check_transport(template):
-    """Asserts that each queue denies what is not encrypted; gives the policy's other statements."""
+    """Checks that each queue denies unencrypted requests. Returns the policy's other statements."""
     names = list(of_type(template, "SQS::Queue"))
     policy = only(template, "SQS::QueuePolicy")[1]
     assert policy["Queues"] == [{"Ref": name} for name in names]
@@ -136,7 +136,7 @@ POLLING = {"sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes", 
 
 
 def granted(template):
-    """What the role may do, by resource."""
+    """The actions that the role allows, by resource."""
     _, role = only(template, "IAM::Role")
     actions = {}
     for policy in role["Policies"]:
@@ -148,7 +148,7 @@ def granted(template):
 
 
 def check_orders(template):
-    """Asserts what the orders' deployment promises beside the same things."""
+    """Checks the promises of the orders' deployment, including those of `check_both`."""
     only_table, _ = only(template, "DynamoDB::Table")
     table_name, queue_name, dlq_name, group_name = check_both(template, only_table)
     function_name, function = only(template, "Lambda::Function")
@@ -162,7 +162,7 @@ def check_orders(template):
     name_in_arn = source["Fn::Sub"].rpartition(":sqs:${AWS::Region}:${AWS::AccountId}:")[2]
     assert queue["QueueName"] == {"Fn::Sub": name_in_arn}, "the redrive policy names another queue"
 
-    # The role: these actions on these resources, and nothing else.
+    # The role allows only these actions on these resources.
     assert granted(template) == {
         arn(table_name): {
             "dynamodb:PartiQLInsert",
@@ -176,7 +176,7 @@ def check_orders(template):
         '"*"': {"xray:PutTraceSegments", "xray:PutTelemetryRecords"},
     }, granted(template)
 
-    # Watching it.
+    # Monitoring.
     alarms = {
         (alarm["Namespace"], alarm["MetricName"], json.dumps(alarm["Dimensions"][0]["Value"])): alarm
         for alarm in of_type(template, "CloudWatch::Alarm").values()
@@ -190,7 +190,7 @@ def check_orders(template):
 
 
 def check_own_metrics(template):
-    """Holds the metrics of ours that alarms and dashboard name to what the function writes; gives the alarms'."""
+    """Checks that the function writes our metrics in the alarms and the dashboard. Returns the alarms' metrics."""
     _, function = only(template, "Lambda::Function")
     service = function["Environment"]["Variables"]["SQS_ONCE_SERVICE"]
     alarmed = set()
@@ -203,7 +203,7 @@ def check_own_metrics(template):
     (silence,) = [a for a in of_type(template, "CloudWatch::Alarm").values() if a.get("MetricName") == "StoreErrors"]
     (queue,) = [q for q in of_type(template, "SQS::Queue").values() if "RedrivePolicy" in q]
     needed, seen = silence["DatapointsToAlarm"], silence["Period"] * silence["EvaluationPeriods"]
-    # A lone message asks the table once a delivery.
+    # A single message causes one request to the table per delivery.
     assert needed <= queue["RedrivePolicy"]["maxReceiveCount"], "one message alone would be dead before the alarm"
     assert (needed - 1) * queue["VisibilityTimeout"] < seen, "its deliveries are too far apart for the alarm"
     _, dashboard = only(template, "CloudWatch::Dashboard")
@@ -225,13 +225,13 @@ def check_own_metrics(template):
 
 
 def documented_metrics():
-    """The unit of every metric in our table, by name."""
+    """The unit of every metric in docs/metrics.md, by name."""
     rows = re.findall(r"^\| (`.+?) \| (\w+) \|", (ROOT / "docs" / "metrics.md").read_text(), re.MULTILINE)
     return {name: unit for names, unit in rows for name in re.findall(r"`(\w+)`", names)}
 
 
 def written_out(metrics):
-    """A widget's metrics without the dots that stand for what the metric before has in that place."""
+    """A widget's metrics, with each `.` and `...` replaced by the values of the previous metric."""
     before = []
     for metric in metrics:
         names = [part for part in metric if isinstance(part, str)]

@@ -1,11 +1,11 @@
-"""Holds every package to `unsafe_code = "forbid"`, which no attribute in its code can undo: tests, examples, benches and
-build scripts among them."""
+"""Checks that every package has `unsafe_code = "forbid"`, which no attribute in the code can override. This includes tests,
+examples, benches and build scripts."""
 
 import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-# Neither is ours.
+# These contain packages of others.
 SKIPPED = {"target", "node_modules"}
 
 

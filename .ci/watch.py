@@ -1,4 +1,4 @@
-"""`cargo lambda watch` and `cargo lambda invoke` on the sample batch, twice: the second charges nothing."""
+"""Runs `cargo lambda watch`, and `cargo lambda invoke` twice with the sample batch: the second call charges nothing."""
 
 import json
 import os
@@ -12,7 +12,7 @@ EVENT = ROOT / "events" / "orders.json"
 
 
 def expected():
-    """What is in the sample batch: the orders, and the message ids that cannot be one."""
+    """The orders in the sample batch, and the message ids without a valid order."""
     orders, unusable = set(), set()
     for record in json.loads(EVENT.read_text())["Records"]:
         try:
@@ -33,12 +33,12 @@ def main():
         env = {**cloud.env, "SQS_ONCE_TABLE": "orders", "PAYMENTS_URL": payments.url}
         port = free_port()
         address = ["--invoke-address", "127.0.0.1", "--invoke-port", str(port)]
-        # An interrupt is what makes it end its functions, which live in sessions of their own.
+        # An interrupt makes it stop its functions, which run in sessions of their own.
         watch = ["cargo", "lambda", "watch", "--ignore-changes", *address]
         with process(watch, OUT / "watch.log", env, stop=signal.SIGINT, cwd=ROOT) as child:
             wait_until("cargo lambda watch", lambda: listens(port), 60, alive=child)
             for run in ("first", "second"):
-                # The first builds the function.
+                # The first call builds the function.
                 invoke = ["cargo", "lambda", "invoke", "orders", "--data-file", str(EVENT), *address]
                 answer = subprocess.run(
                     invoke, cwd=ROOT, env={**os.environ, **env}, stdout=subprocess.PIPE, text=True, timeout=900, check=True

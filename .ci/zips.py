@@ -1,4 +1,4 @@
-"""Builds a deployment zip for this machine's processor, or for those that are named, and checks what is in it.
+"""Builds a deployment zip for this machine's architecture, or for the given ones, and checks its content.
 
 `python3 .ci/zips.py arm64 x86-64` builds both, as a release does.
 """
@@ -14,15 +14,15 @@ from local import ROOT
 ELF_MACHINES = {0x3E: "x86-64", 0xB7: "arm64"}
 HOST = {"x86_64": "x86-64", "aarch64": "arm64"}[platform.machine()]
 ZIP = ROOT / "target" / "lambda" / "orders" / "bootstrap.zip"
-# What Lambda's Linux has; a newer one in the binary would only show as a crash at the first cold start.
+# The version of Lambda's Linux. A binary that needs a newer one crashes at its first cold start.
 GLIBC_OF_AL2023 = (2, 34)
-# Bytes. Lambda fetches and maps the binary before it starts, so what is not needed costs every cold start.
+# Bytes. Lambda loads and maps the binary before it starts, so unnecessary code slows every cold start.
 LARGEST_ZIP = 4_500_000
 
 
 def main():
     for name in sys.argv[1:] or [HOST]:
-        # Without an option, as SAM does: then SAM finds it built.
+        # Without an option, like SAM, so SAM can reuse the build.
         options = [] if name == HOST else [f"--{name}"]
         subprocess.run(
             ["cargo", "lambda", "build", "--release", "--output-format", "zip", "-p", "orders", *options],
@@ -33,7 +33,7 @@ def main():
 
 
 def processor(binary):
-    """The processor that a 64-bit ELF file is for."""
+    """The architecture of a 64-bit ELF file."""
     assert binary[:5] == b"\x7fELF\x02", "bootstrap is no 64-bit ELF file"
     (machine,) = struct.unpack_from("<H", binary, 18)
     return ELF_MACHINES[machine]
@@ -53,7 +53,7 @@ def check(name, path):
 
 
 def glibc_versions(binary):
-    """The glibc versions a binary names in its symbol version table."""
+    """The glibc versions in a binary's symbol version table."""
     for word in binary.split(b"GLIBC_")[1:]:
         version = word[: word.find(b"\0")].split(b".")
         if 2 <= len(version) <= 3 and all(part.isdigit() for part in version):

@@ -1,4 +1,4 @@
-"""The long runs: the published evidence, piece by piece."""
+"""The long runs, which produce the published evidence."""
 
 from .benchmark import Benchmark
 from .coverage import Coverage

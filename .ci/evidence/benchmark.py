@@ -1,4 +1,4 @@
-"""The benchmark. `sqs-once-bench` writes its figures into the page by itself; the record holds what it wrote."""
+"""The benchmark. `sqs-once-bench` writes its figures into the page itself; the record has digests of these files."""
 
 import hashlib
 import json
@@ -17,7 +17,7 @@ def digest(text):
 
 
 def written():
-    """A digest of everything that the benchmark writes."""
+    """Digests of all files that the benchmark writes."""
     digests = {name: digest((DOCS / name).read_text()) for name in WRITTEN}
     return digests | {"performance.md": digest(MEASURED.search((DOCS / "performance.md").read_text())[0])}
 
@@ -36,7 +36,7 @@ class Benchmark(Run):
     }
 
     def part(self, unit, arguments, part, done):
-        """In one piece: the contenders take turns, so that whatever else the machine does falls on all alike."""
+        """A single part, because the contenders take turns. Other load on the machine then affects all of them equally."""
         options = ["--rounds", arguments["rounds"]]
         if arguments == self.units[unit].arguments:
             release("sqs-once-bench", *options, "--docs")

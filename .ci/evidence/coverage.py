@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The lines and regions that the tests of `sqs-once` reach, doctests and the simulation left out.
+"""The lines and regions of `sqs-once` that its tests reach, without doctests and the simulation.
 
-As a program this file is cargo's wrapper of rustc. It instruments the workspace's own crates alone, so that cargo builds
-no dependency again.
+As a program, this file is cargo's wrapper for rustc. It instruments only the workspace's own crates, so cargo need not
+rebuild dependencies.
 """
 
 import json
@@ -49,7 +49,7 @@ class Coverage(Run):
         built = output(*TESTS, "--no-run", "--message-format=json", env=environment)
         messages = (json.loads(line) for line in built.splitlines() if line.startswith("{"))
         programs = [message["executable"] for message in messages if message.get("executable")]
-        # Beside the figures, not among them.
+        # On standard error, because standard output contains the figures.
         subprocess.run(TESTS, cwd=ROOT, env=environment, check=True, stdout=sys.stderr)
         profile = PROFILES / "tests.profdata"
         output(llvm_profdata, "merge", "--sparse", *PROFILES.glob("*.profraw"), "--output", profile)

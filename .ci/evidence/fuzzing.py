@@ -1,4 +1,4 @@
-"""Fuzzing from the committed corpus alone."""
+"""Fuzzing that starts with only the committed corpus."""
 
 import os
 import re
@@ -9,7 +9,7 @@ from .run import OUT, ROOT, Run, Unit, installed, table
 
 SLICE = 10_000_000
 SOURCES = "crates/sqs-once/src"
-# What each target runs, next to `sqs-once-fuzz` itself.
+# The code that each target runs, in addition to `sqs-once-fuzz`.
 COVERS = {
     "event": [f"{SOURCES}/{module}" for module in ("batch", "idempotency", "key", "record", "store")],
     "envelope": [f"{SOURCES}/record"],

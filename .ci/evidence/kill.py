@@ -1,4 +1,4 @@
-"""The kill test at length."""
+"""The long run of the kill test."""
 
 import re
 

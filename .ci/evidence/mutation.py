@@ -11,19 +11,19 @@ from collections import Counter
 from .run import OUT, ROOT, Run, Unit, commit, installed, output, table, worktree
 
 VERSION = "27.1.0"
-# The mutants of a part: a few minutes.
+# The number of mutants in a part, which takes a few minutes.
 SLICE = 25
 MODULES = ("batch", "disposition", "handler", "idempotency", "key", "once", "record", "report", "store")
 SOURCES = "crates/sqs-once/src"
 POSTGRES = "crates/sqs-once-postgres/src"
-# Survivors that are kept on purpose, each with its reason.
+# The survivors that are accepted, each with a reason.
 KEPT = ROOT / "verification/survivors.toml"
-# As `file:line:column: what is changed`.
+# The format `file:line:column: mutation`.
 PLACE = re.compile(r"^(\S+?):(\d+):\d+: (.*)$")
 
 
-# The modules of `tests/all` that are next to a file, and to a module. They catch most of its mutants. Without the other
-# modules they build in seconds.
+# The closest modules of `tests/all` for a file or a module. They catch most of its mutants, and build in seconds without
+# the other test modules.
 NEXT_TO = {
     "disposition/attributes.rs": "dead_letters",
     "disposition/backoff.rs": "visibility",
@@ -42,7 +42,7 @@ NEXT_TO = {
     "idempotency/protocol.rs": "protocol_decisions",
     "idempotency/settings.rs": "transactional_settings start also_read",
 }
-# What survives them meets all tests but these, which take long or do not judge the decisions of the library.
+# The remaining mutants run under all tests except these, which are slow or do not test the library's decisions.
 SLOW = ["exactly_once", "guides", "hostile_code", "no_secrets", "without_sqs"]
 
 
@@ -56,12 +56,12 @@ class Mutation(Run):
     }
 
     def state(self, unit):
-        """The module itself: a mutant that a test has caught stays caught while tests are added."""
+        """The tree hash of the module, without the tests: new tests do not change that a mutant was caught."""
         [path] = self.units[unit].covers
         return output("git", "rev-parse", f"HEAD:{path}")[:12]
 
     def parts(self, unit, arguments):
-        """Slices of the files, and after them what survives the tests next to its file."""
+        """Slices of the files, followed by the mutants that survive the tests closest to their file."""
         mutants = output(*self.command(unit, arguments["files"], "--list")).splitlines()
         files = Counter(PLACE.match(mutant)[1].rpartition("/src/")[2] for mutant in mutants)
         slices = [
@@ -84,7 +84,7 @@ class Mutation(Run):
         return self.judged(unit, path, shard, target, [], NEXT_TO.get(file))
 
     def judged_again(self, unit, files, left, target):
-        """Whether the module's own tests notice what is left, and whether all fast tests do."""
+        """Runs the remaining mutants under the module's own tests, then under all fast tests."""
         skipped = [word for name in SLOW for word in ("--skip", f"{name}::")]
         found = {"seconds": 0}
         everything = target if unit == "postgres" else f"{target} --lib"
@@ -93,7 +93,7 @@ class Mutation(Run):
                 chosen = [word for name in left for word in ("--re", f"^{re.escape(name)}$")]
                 judged = self.judged(unit, files, chosen, target, skipped, near)
                 found["seconds"] += judged.pop("seconds")
-                # The tool also tries mutants that delete a field, whatever is chosen.
+                # The tool also runs mutants that delete a field, even if they were not chosen.
                 judged = {summary: [name for name in names if name in left] for summary, names in judged.items()}
                 left = judged.pop("MissedMutant", [])
                 for summary, names in judged.items():
@@ -107,14 +107,14 @@ class Mutation(Run):
         return [program, "mutants", "--dir", tree, "--package", package, "--file", files, *options]
 
     def judged(self, unit, files, chosen, target, options_of_tests, near=None):
-        """The names of the chosen mutants, by what the tests made of them."""
+        """The names of the chosen mutants, by the result of their tests."""
         out = OUT / self.name / "out"
         options = ["--in-place", "--output", out, "--timeout-multiplier", "4", "--minimum-test-timeout", "20"]
         options += ["--no-times", "--colors", "never", *chosen, *(f"--cargo-arg={one}" for one in target.split())]
         options += ["--", "--", *options_of_tests]
         environment = os.environ | {
             "CARGO_TARGET_DIR": str(OUT / self.name / "build"),
-            # Most of a mutant's time is the build after one changed line.
+            # The build after one changed line takes most of a mutant's time.
             "CARGO_INCREMENTAL": "1",
             "CARGO_PROFILE_DEV_DEBUG": "0",
         }
@@ -124,7 +124,7 @@ class Mutation(Run):
             tests = OUT / self.name / "tree/crates/sqs-once/tests/all/main.rs"
             tests.write_text(others.sub("", tests.read_text()))
         status = subprocess.run(command, env=environment, stdout=sys.stderr).returncode
-        # 2: mutants were missed; 3: tests timed out; 4 would be a failure without any mutant.
+        # 2: mutants were missed. 3: tests timed out. 4: the tests failed without any mutant.
         if status not in (0, 2, 3):
             raise SystemExit(f"FAILED with {status}: {' '.join(map(str, command))}")
         outcomes = json.loads((out / "mutants.out/outcomes.json").read_text())["outcomes"]

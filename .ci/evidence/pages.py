@@ -1,4 +1,4 @@
-"""The records on the pages: each page is what `.ci/long --write` makes of them."""
+"""Writes the records into the pages, and checks that each page matches the output of `.ci/long --write`."""
 
 import re
 import subprocess
@@ -19,11 +19,11 @@ def is_older(record, unit):
 
 
 def section(run, records, older):
-    """A run's figures, when they were measured, and which of them are older than the code."""
+    """A run's figures, with their date, and which of them are older than the code."""
     body = run.show(records) if records else "Not measured yet."
     groups = {}
     for unit, record in records.items():
-        # Of figures with a note, the commit is the one that published them: see `note` in the record.
+        # The commit of figures with a note is the one that published them: see `note` in the record.
         verb = "Published" if "note" in record else "Measured"
         key = (verb, record["commit"][:7], record["date"], unit in older)
         groups.setdefault(key, []).append(unit)
@@ -38,7 +38,7 @@ def section(run, records, older):
 
 
 def written(runs, page, text, older_units):
-    """The page with every run's section as it must be."""
+    """The page with the current section of every run."""
     named = {run.name: run for run in runs if run.page == page}
     marked = SECTION.findall(text)
     if sorted(marked) != sorted(named):
@@ -68,7 +68,7 @@ def write(runs):
 
 
 def check(runs):
-    """Every record is one of a published run, and every page is what the records make of it."""
+    """Checks that every record belongs to a published run, and that every page matches the records."""
     problems, older = [], {}
     known = {f"{run.name}.json" for run in runs}
     problems += [f"{file} is the record of no run" for file in FIGURES.glob("*.json") if file.name not in known]

@@ -1,4 +1,4 @@
-"""A long run: its published arguments, the parts that it is done in, and the record of its figures."""
+"""A long run: its published arguments, its parts, and the record of its figures."""
 
 import datetime
 import hashlib
@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 OUT = ROOT / "target/long"
 FIGURES = ROOT / "verification/figures"
-# `.ci/long` itself changes these, and no run depends on them.
+# `.ci/long` writes these paths, and no run depends on them.
 OUTPUTS = ["verification/figures", "docs"]
 
 
@@ -21,14 +21,14 @@ OUTPUTS = ["verification/figures", "docs"]
 class Unit:
     """One set of published figures."""
 
-    # The arguments that make figures publishable.
+    # Only figures with these arguments are published.
     arguments: dict
-    # The paths whose change makes the figures older than the code.
+    # Figures are older than the code after a change of these paths.
     covers: list
 
 
 class Run:
-    """A command of `.ci/long`. Subclasses carry out its parts, and show its figures."""
+    """A command of `.ci/long`. Subclasses run its parts and format its figures."""
 
     name: str
     what: str
@@ -38,15 +38,15 @@ class Run:
     units: dict
 
     def parts(self, unit, arguments):
-        """The names of the parts. An interrupted run continues with the first part that is not done."""
+        """The names of the parts. An interrupted run continues with the first unfinished part."""
         return ["all"]
 
     def state(self, unit):
-        """The parts that are done belong to this state of the code."""
+        """The state of the code. Finished parts are reused only for the same state."""
         return commit()[:12]
 
     def part(self, unit, arguments, part, done):
-        """Carries out one part, after those that are done, and returns its figures. A fault is a SystemExit."""
+        """Runs one part and returns its figures. `done` has the figures of earlier parts. A fault raises SystemExit."""
         raise NotImplementedError
 
     def merged(self, unit, parts):
@@ -58,7 +58,7 @@ class Run:
         raise NotImplementedError
 
     def problems(self, records):
-        """Whatever keeps recorded figures from being published."""
+        """The reasons not to publish the recorded figures."""
         return []
 
     def records(self):
@@ -67,7 +67,7 @@ class Run:
 
 
 def output(*command, cwd=ROOT, **options):
-    """The standard output of a command that must succeed; its other words go to the terminal."""
+    """The standard output of a command that must succeed. Its standard error goes to the terminal."""
     done = subprocess.run([str(word) for word in command], cwd=cwd, stdout=subprocess.PIPE, text=True, **options)
     if done.returncode:
         raise SystemExit(f"{done.stdout}\nFAILED with {done.returncode}: {' '.join(map(str, command))}")
@@ -80,7 +80,7 @@ def release(package, *arguments):
 
 
 def installed(tool, version):
-    """The path of a pinned tool from crates.io, installed below `target/` when it is missing."""
+    """The path of a pinned tool from crates.io. Installs it below `target/` if it is missing."""
     root = OUT / "tools" / f"{tool}-{version}"
     program = root / "bin" / tool
     if not program.exists():
@@ -90,7 +90,7 @@ def installed(tool, version):
 
 
 def worktree(folder, commit):
-    """A checkout of its own, as the commit has it. What was changed there before is undone."""
+    """A separate checkout of the commit. Discards earlier changes to its files."""
     if not (folder / ".git").exists():
         output("git", "worktree", "prune")
         output("git", "worktree", "add", "--quiet", "--detach", "--force", folder, commit)
@@ -99,7 +99,7 @@ def worktree(folder, commit):
 
 
 def commit():
-    """The full hash of HEAD. Refuses a dirty tree: its figures would belong to no commit."""
+    """The full hash of HEAD. Refuses a dirty tree, because its figures would belong to no commit."""
     paths = [".", *(f":!{path}" for path in OUTPUTS)]
     dirty = output("git", "status", "--porcelain", "--", *paths)
     if dirty:
@@ -108,7 +108,7 @@ def commit():
 
 
 def slices(seeds, size):
-    """The parts of a range `A..B`, each again as `A..B`."""
+    """The parts of a range `A..B`, in the same format."""
     first, end = bounds(seeds)
     return [f"{start}..{min(start + size, end)}" for start in range(first, end, size)]
 
@@ -126,7 +126,7 @@ def machine():
 
 
 def carry_out(run, unit, arguments):
-    """Does the parts that are not done, and returns the record. Keeps it if the arguments are the published ones."""
+    """Runs the unfinished parts and prints the record. Stores the record if the arguments are the published ones."""
     at = commit()
     published = run.units[unit].arguments
     changed = [f"--{name} {value}" for name, value in arguments.items() if value != published[name]]
@@ -172,7 +172,7 @@ def write(run, records):
 
 
 def table(head, rows):
-    """A table in Markdown. The columns whose head ends with a colon hold numbers."""
+    """A Markdown table. A column contains numbers if its heading ends with a colon."""
     marks = "|".join("---:" if name.endswith(":") else "---" for name in head)
     names = [name.removesuffix(":") for name in head]
     lines = ["|" + "".join(f" {cell} |" if cell != "" else " |" for cell in row) for row in (names, *rows)]

@@ -1,4 +1,4 @@
-"""What `sqs-once-sim` runs: the model, the simulation, and the mutants of both the guards and the engine."""
+"""The runs of `sqs-once-sim`: the model, the simulation, and the mutants of the guards and of the engine."""
 
 import json
 import os
@@ -35,7 +35,7 @@ class Model(Run):
 
     def merged(self, unit, parts):
         large = {name: one for name, one in parts.items() if name.endswith("-large")}
-        # It breaks a property on purpose, and ends there.
+        # `clocks-too-far-apart` is expected to break a property, and stops early.
         small = [one for name, one in parts.items() if name not in large and name != "clocks-too-far-apart"]
 
         def ends(what):
@@ -100,10 +100,10 @@ class Simulation(Run):
     def show(self, records):
         columns = {"trait": "at the `Store` trait:", "sdk": "beneath the SDK:"}
         counts = {unit: records[unit]["figures"]["counts"] for unit in columns}
-        # Within the margins nothing is counted of what is beyond them.
+        # The counts beyond the margins are only for hostile runs.
         names = [name for name in counts["trait"] if not name.startswith(("beyond", "fault: "))]
         rows = [[name, *(f"{counts[unit][name]:,}" for unit in columns)] for name in names]
-        # The record has each kind.
+        # The record lists each kind of fault.
         faults = [name for name in counts["trait"] if name.startswith("fault: ")]
         fewest = (min(counts[unit][name] for name in faults) for unit in columns)
         rows.append([f"request faults: each of {len(faults)} kinds, at least", *(f"{least:,}" for least in fewest)])
@@ -149,11 +149,11 @@ class Engine(Run):
     def part(self, unit, arguments, part, done):
         tree = worktree(OUT / self.name / "tree", commit())
         output("git", "apply", PATCHES / f"{part}.patch", cwd=tree)
-        # A target folder of its own: cargo would mix up what it builds from the copy and from the repository.
+        # A separate target folder, because cargo would confuse the builds of the copy and of the repository.
         environment = os.environ | {"CARGO_TARGET_DIR": str(OUT / self.name / "build")}
         options = ["--seeds", str(arguments["seeds"]), "--threads", str(THREADS)]
         command = ["cargo", "run", "--quiet", "-p", "sqs-once-sim", "--", *options]
-        # The simulation fails where it finds what it looks for.
+        # The simulation exits with an error if it finds a violation.
         done = subprocess.run(command, cwd=tree, env=environment, stdout=subprocess.PIPE, text=True)
         found = re.search(r"^seed (\d+): (.*)$", done.stdout, re.MULTILINE)
         if not found:

@@ -1,4 +1,4 @@
-"""Random storms around consumers whose effects commit with the record of their key."""
+"""Random storms of faults around consumers whose effects commit with the record of their key."""
 
 import os
 import re
@@ -37,7 +37,7 @@ class Storms(Run):
         package, _ = EFFECTS[unit]
         seeds = {"SQS_ONCE_FIRST_SEED": str(first), "SQS_ONCE_SEEDS": str(end - first)}
         told = output("cargo", "test", "-p", package, "--test", "all", "in_any_storm", env=os.environ | seeds)
-        # One test for each way of recording.
+        # Each way of recording has one test.
         [tests] = re.findall(r"^test result: ok\. ([1-9]\d*) passed", told, re.MULTILINE)
         return {"storms": int(tests) * (end - first)}
 

@@ -1,4 +1,4 @@
-"""The tables of `dynamodb-for-tests` beside two other implementations of DynamoDB."""
+"""Compares the tables of `dynamodb-for-tests` with two other implementations of DynamoDB."""
 
 import os
 import re
@@ -19,7 +19,7 @@ class Agreement(Run):
     units = {"dynoxide": Unit(PUBLISHED, COVERS), "ministack": Unit(PUBLISHED, [*COVERS, ".ci/dynamodb.py"])}
 
     def parts(self, unit, arguments):
-        """Each part has a seed of its own: a history can't begin in the middle."""
+        """Parts with one seed each, because a sequence of requests cannot start in the middle."""
         count = -(-arguments["operations"] // SLICE)
         return [f"seed-{seed}" for seed in range(arguments["seed"], arguments["seed"] + count)]
 

@@ -1,5 +1,5 @@
-// Writes, as lines of JSON, the items of this version of Powertools for TypeScript: during an invocation and after it.
-// `python3 .ci/powertools.py --write-items` runs it with each version that the tests know.
+// Writes the items of this version of Powertools for TypeScript as lines of JSON, during an invocation and after it.
+// `python3 .ci/powertools.py --write-items` runs it with each version in the tests.
 import { readFileSync } from 'node:fs';
 import { DynamoDBClient, ScanCommand } from '@aws-sdk/client-dynamodb';
 import { IdempotencyConfig, makeIdempotent } from '@aws-lambda-powertools/idempotency';

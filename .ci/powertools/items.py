@@ -1,4 +1,4 @@
-"""Writes, as lines of JSON, the items of this version of Powertools for Python: during an invocation and after it.
+"""Writes the items of this version of Powertools for Python as lines of JSON, during an invocation and after it.
 
 `python3 .ci/powertools.py --write-items` runs it with each version that the tests know.
 """

@@ -1,4 +1,4 @@
-// Reads cases, `[{"data": …, "expression": …, "prefix": …}, …]`, and writes the ids that the real library gives them.
+// Reads cases, `[{"data": …, "expression": …, "prefix": …}, …]`, and writes the ids that the real library makes from them.
 import { readFileSync } from 'node:fs';
 import { IdempotencyConfig } from '@aws-lambda-powertools/idempotency';
 import { BasePersistenceLayer } from '@aws-lambda-powertools/idempotency/persistence';

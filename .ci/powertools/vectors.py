@@ -1,4 +1,4 @@
-"""The ids that Powertools gives keys, for the tests of the Rust codecs."""
+"""The ids that Powertools makes from keys, for the tests of the Rust codecs."""
 
 import hashlib
 import json
@@ -39,14 +39,14 @@ KEYS = [
 
 
 def selected(key):
-    """An event with a key in it, and the expression that selects it."""
+    """An event that contains a key, and the expression that selects the key."""
     names = [f"part{place}" for place in range(len(key))]
     expression = names[0] if len(key) == 1 else f"[{', '.join(names)}]"
     return {"data": dict(zip(names, key)), "expression": expression, "prefix": PREFIX}
 
 
 class Ids(BasePersistenceLayer):
-    """The real library's own ids, and no table."""
+    """A persistence layer without a table, which shows the ids of the real library."""
 
     _get_record = _put_record = _update_record = _delete_record = None
 
@@ -74,15 +74,15 @@ def compact(key):
 
 
 def java(key):
-    """What `BasePersistenceStore.generateHash` of powertools-lambda-java does: not run, read."""
+    """The same steps as `BasePersistenceStore.generateHash` in powertools-lambda-java, taken from its source."""
     if len(key) == 1:
         return md5(str(key[0]).lower() if isinstance(key[0], bool) else str(key[0]))
-    # Jackson's hexadecimal digits are large.
+    # Jackson writes hexadecimal digits in upper case.
     return md5(re.sub(r"\\u[0-9a-f]{4}", lambda escape: "\\u" + escape[0][2:].upper(), compact(key)))
 
 
 def dotnet(key):
-    """What `BasePersistenceStore.GenerateHash` of powertools-lambda-dotnet 2 and 3 does: not run, read."""
+    """The same steps as `BasePersistenceStore.GenerateHash` in powertools-lambda-dotnet 2 and 3, taken from its source."""
     if len(key) == 1:
         return md5(str(key[0]))
 
@@ -102,7 +102,7 @@ def dotnet(key):
 
 
 def make(packages):
-    """All vectors; `packages` is a folder in which npm has installed Powertools for TypeScript."""
+    """All vectors. `packages` is a folder in which npm has installed Powertools for TypeScript."""
     cases = [selected(key) for key in KEYS]
     lock = json.loads((packages / "package-lock.json").read_text())
     installed = lock["packages"]["node_modules/@aws-lambda-powertools/idempotency"]["version"]

@@ -1,10 +1,10 @@
-//! What can go wrong, in the words the person who runs the tests reads.
+//! Errors, worded for the person who runs the tests.
 
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 
-/// No PostgreSQL for a test.
+/// A test has no PostgreSQL server.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error(
@@ -62,13 +62,13 @@ pub(crate) enum Error {
     },
 }
 
-/// For `map_err`: names the file.
+/// Adds the file's path to an error, for `map_err`.
 pub(crate) fn file(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Error {
     let path = path.into();
     move |source| Error::File { path, source }
 }
 
-/// A test without its server can only fail.
+/// Panics on an error, because a test cannot succeed without its server.
 #[track_caller]
 pub(crate) fn or_panic<T>(result: Result<T, Error>) -> T {
     match result {

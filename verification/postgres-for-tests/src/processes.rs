@@ -4,10 +4,10 @@ use std::thread;
 use std::time::Duration;
 use sysinfo::{Pid, ProcessRefreshKind, ProcessStatus, ProcessesToUpdate, Signal, System};
 
-/// Between two looks at a process that is about to change.
+/// The interval between checks of a process that is about to change.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Whether a process runs. One that has ended does not, though nobody may have waited for it yet.
+/// Whether a process runs. A process that has ended, but was not waited for yet, does not run.
 pub(crate) fn runs(process: Pid) -> bool {
     !matches!(
         status(process),
@@ -15,14 +15,14 @@ pub(crate) fn runs(process: Pid) -> bool {
     )
 }
 
-/// Kills a process and its children, and returns when they are gone. None of them notices that another one died.
+/// Kills a process and its children, and returns when they have ended. None of them sees another one die.
 pub(crate) fn kill_with_children(parent: Pid) {
     let mut system = System::new();
     refresh(&mut system, ProcessesToUpdate::Some(&[parent]));
     if let Some(process) = system.process(parent) {
         process.kill_with(Signal::Stop);
     }
-    // What it was about to start is there from now on.
+    // Once stopped, the parent starts no more children.
     while runs(parent) && status(parent) != Some(ProcessStatus::Stop) {
         thread::sleep(PAUSE);
     }

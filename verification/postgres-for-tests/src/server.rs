@@ -1,4 +1,4 @@
-//! One running PostgreSQL.
+//! A running PostgreSQL server.
 
 use crate::error::{Error, file, or_panic};
 use crate::guardian::Guardian;
@@ -16,13 +16,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use tokio_postgres::NoTls;
 
-/// A PostgreSQL of this test process alone, on a port of 127.0.0.1. Dropped, it ends, and its data goes.
+/// A PostgreSQL for this test process, on a port of 127.0.0.1. Dropping it ends the server and deletes its data.
 ///
-/// Its settings are PostgreSQL's own, `fsync` included. A process that is killed loses nothing that it had written, so
-/// without `fsync` every commit would survive as well; but a commit would be done sooner than in production, and a
-/// kill would seldom fall between its write and its answer. Tests with thousands of commits that kill no server use
-/// [`start_without_fsync`](Self::start_without_fsync). (`synchronous_commit` is another matter: what it answers early
-/// is in the server's memory alone.)
+/// It has PostgreSQL's default settings, including `fsync`. A killed process loses no data that it had written, so
+/// every commit would survive without `fsync` too. But a commit would be faster than in production, and a kill would
+/// rarely fall between its write and its answer. Tests with thousands of commits that kill no server use
+/// [`start_without_fsync`](Self::start_without_fsync). (`synchronous_commit` is different: with it off, a commit that
+/// was answered early is only in the server's memory.)
 pub struct Server {
     guardian: Mutex<Guardian>,
     port: Port,
@@ -32,18 +32,18 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts a server and waits until it accepts connections, for about a tenth of a second. The first call on a
-    /// machine fetches PostgreSQL.
+    /// Starts a server and waits until it accepts connections, which takes about a tenth of a second. The first call on
+    /// a machine downloads PostgreSQL.
     ///
     /// # Panics
-    /// If there is no PostgreSQL to be had, or it does not start: the message says what is missing.
+    /// If PostgreSQL is not available or does not start. The message names the reason.
     #[must_use]
     #[track_caller]
     pub fn start() -> Self {
         or_panic(Self::try_start(|_| Ok(None), &[]))
     }
 
-    /// The same without `fsync`: commits do not wait for the disk.
+    /// Starts a server without `fsync`: commits do not wait for the disk.
     ///
     /// # Panics
     /// As [`start`](Self::start).
@@ -53,8 +53,8 @@ impl Server {
         or_panic(Self::try_start(|_| Ok(None), &["fsync=off"]))
     }
 
-    /// The same with TLS, without which this server accepts no connection to its databases. Its certificate is for
-    /// the address 127.0.0.1 and no name, by an [authority](Self::authority) of its own.
+    /// Starts a server that accepts connections to its databases only with TLS. Its certificate is for the address
+    /// 127.0.0.1 and no name, from an [authority](Self::authority) of its own.
     ///
     /// # Panics
     /// As [`start`](Self::start).
@@ -102,13 +102,13 @@ impl Server {
         })
     }
 
-    /// Where and how a superuser connects to the database `postgres`: a URL with a password, without parameters.
+    /// The URL with which a superuser connects to the database `postgres`. It has a password and no parameters.
     #[must_use]
     pub fn connection_string(&self) -> String {
         self.url("postgres")
     }
 
-    /// Makes a new database, empty, and returns how to connect to it. Tests that share a server take one each.
+    /// Creates a new, empty database and returns its URL. Tests that share a server should take one each.
     ///
     /// # Panics
     /// If the server is dead.
@@ -120,22 +120,22 @@ impl Server {
         self.url(&name)
     }
 
-    /// The certificate (PEM) of the authority that a client has to trust, if the server speaks TLS.
+    /// The certificate (PEM) of the authority that a client must trust, if the server uses TLS.
     #[must_use]
     pub fn authority(&self) -> Option<&Path> {
         self.tls.as_ref().map(|tls| tls.authority.as_path())
     }
 
-    /// Kills the server with all its processes (SIGKILL), and returns when they are gone.
+    /// Kills the server and all its processes (SIGKILL), and returns when they have ended.
     pub fn kill(&self) {
         self.guardian().kill();
     }
 
-    /// Starts the server again with the same data on the same port, killing it first if it runs. Returns when it has
+    /// Starts the server again with the same data on the same port. Kills it first if it runs. Returns when it has
     /// recovered and accepts connections.
     ///
     /// # Panics
-    /// If it does not start: the message holds its log.
+    /// If it does not start. The message contains its log.
     #[track_caller]
     pub fn restart(&self) {
         let mut guardian = self.guardian();
@@ -147,7 +147,7 @@ impl Server {
         self.guardian.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where and how PgBouncer connects.
+    /// The connection parameters for PgBouncer.
     pub(crate) fn for_pgbouncer(&self) -> String {
         let Self { password, port, .. } = self;
         format!(
@@ -164,7 +164,7 @@ impl Server {
         )
     }
 
-    /// Runs a statement, on a thread of its own: the test's may be inside an asynchronous runtime.
+    /// Runs a statement in a thread of its own, because the test's thread may be inside an asynchronous runtime.
     fn administer(&self, statement: String) -> Result<(), Error> {
         let url = self.url("template1");
         let thread = thread::spawn(move || {
@@ -175,7 +175,7 @@ impl Server {
             let done = runtime.block_on(async {
                 let (client, connection) = tokio_postgres::connect(&url, NoTls).await?;
                 let statement = &statement;
-                // The connection ends when the client is dropped, and tells it its errors.
+                // The connection ends when the client is dropped, and the client returns its errors.
                 let work = async move { client.batch_execute(statement).await };
                 tokio::join!(work, connection).0
             });
@@ -185,18 +185,18 @@ impl Server {
     }
 }
 
-/// What differs from the defaults.
+/// The settings that differ from the defaults.
 fn settings(port: &Port, tls: Option<&Tls>) -> Vec<String> {
     let mut settings = vec![
         "listen_addresses=127.0.0.1".to_owned(),
         format!("port={}", port.number),
-        // A socket's path may be no longer than 100 characters, which those under `target` often are.
+        // A socket's path is limited to 100 characters, which paths under `target` often exceed.
         "unix_socket_directories=".to_owned(),
-        // In the data directory, so that a killed server leaves nothing elsewhere.
+        // In the data directory, so a killed server leaves nothing elsewhere.
         "dynamic_shared_memory_type=mmap".to_owned(),
     ];
     if cfg!(target_os = "linux") {
-        // At its start after a crash the server makes one call, instead of one for each of thousands of files.
+        // When the server starts after a crash, it makes one call instead of one for each of thousands of files.
         settings.push("recovery_init_sync_method=syncfs".to_owned());
     }
     if let Some(tls) = tls {

@@ -1,4 +1,4 @@
-//! A certificate for the server, and the authority that vouches for it.
+//! A certificate for the server, and its authority.
 
 use crate::error::{Error, file};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
@@ -13,12 +13,12 @@ pub(crate) struct Tls {
     pub(crate) authority: PathBuf,
     pub(crate) certificate: PathBuf,
     pub(crate) key: PathBuf,
-    /// Who may connect how.
+    /// The rules for connections (`pg_hba.conf`).
     pub(crate) hba: PathBuf,
 }
 
 impl Tls {
-    /// Makes a new authority and a certificate for 127.0.0.1, and writes the files.
+    /// Creates a new authority and a certificate for 127.0.0.1, and writes the files.
     pub(crate) fn make(cluster: &Path) -> Result<Self, Error> {
         let mut authority = CertificateParams::default();
         authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -40,7 +40,7 @@ impl Tls {
         write(&files.authority, &authority_certificate.pem())?;
         write(&files.certificate, &certificate.pem())?;
         write(&files.key, &key.serialize_pem())?;
-        // `create_database` needs no TLS; everybody else does, so that a connection proves it.
+        // `create_database` needs no TLS. All other connections need it, so a connection proves that TLS works.
         let hba = "host template1 postgres 127.0.0.1/32 scram-sha-256\n\
                    hostssl all all 127.0.0.1/32 scram-sha-256\n";
         write(&files.hba, hba)?;
@@ -48,7 +48,7 @@ impl Tls {
     }
 }
 
-/// PostgreSQL takes no key that others may read.
+/// Writes a file that only its owner can read: PostgreSQL rejects other private keys.
 fn write(path: &Path, content: &str) -> Result<(), Error> {
     File::options()
         .write(true)

@@ -1,4 +1,4 @@
-//! PostgreSQL refuses to run as root; where the tests run as root, something else must start it.
+//! PostgreSQL refuses to run as root. If the tests run as root, the server needs a user namespace or another user.
 
 use crate::error::{Error, file};
 use crate::run::{output, run};
@@ -7,11 +7,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Command;
 
-/// A user namespace without any mapping. For the kernel's checks of files the server stays root, so it may be where
-/// other users may not enter; it sees itself as nobody, and so does it see the owner of its data.
+/// A user namespace without any mapping. The kernel checks file access as for root, so the server can enter directories
+/// that other users cannot. The server sees itself, and the owner of its data, as the user `nobody`.
 const NAMESPACE: &[&str] = &["unshare", "--user"];
 
-/// Where namespaces are forbidden (as they are in most containers): really another user.
+/// A different user, if namespaces are forbidden (as in most containers).
 const NOBODY: &[&str] = &[
     "setpriv",
     "--reuid=65534",
@@ -19,12 +19,12 @@ const NOBODY: &[&str] = &[
     "--clear-groups",
 ];
 
-/// The start of a command line that runs PostgreSQL's programs, or nothing where they can run as they are.
+/// The start of a command line that runs PostgreSQL's programs; empty if they can run directly.
 #[derive(Clone, Copy)]
 pub(crate) struct Unprivileged(&'static [&'static str]);
 
 impl Unprivileged {
-    /// What it takes here to run `binary`. `own` is a directory that this process has made.
+    /// Finds a way to run `binary`. `own` is a directory that this process has created.
     pub(crate) fn find(own: &Path, binary: &Path) -> Result<Self, Error> {
         let root = fs::metadata(own).map_err(file(own))?.uid() == 0;
         if !root {
@@ -42,7 +42,7 @@ impl Unprivileged {
             })
     }
 
-    /// Runs `binary`, to be completed with its arguments.
+    /// A command that runs `binary`, without arguments.
     pub(crate) fn command(self, binary: &Path) -> Command {
         match self.0 {
             [] => Command::new(binary),
@@ -54,7 +54,7 @@ impl Unprivileged {
         }
     }
 
-    /// Hands a file, or a directory with all in it, to whom the server runs as.
+    /// Gives a file, or a directory with its contents, to the server's user.
     pub(crate) fn own(self, path: &Path) -> Result<(), Error> {
         if self.0 == NOBODY {
             run(Command::new("chown").args(["-R", "65534:65534"]).arg(path))?;

@@ -1,6 +1,6 @@
-//! Lists the public API of a crate, one item a line, from the JSON that rustdoc writes: `public-api-listing FILE`.
+//! Lists the public API of a crate, one item per line, from rustdoc's JSON: `public-api-listing FILE`.
 //!
-//! `python3 .ci/public_api.py` makes the JSON and compares the listings with those in `listings`.
+//! `python3 .ci/public_api.py` creates the JSON and compares the listings with those in `listings`.
 
 #![allow(clippy::print_stdout, reason = "the listing is the output")]
 

@@ -1,4 +1,4 @@
-//! What the program does without rustdoc's JSON.
+//! Tests the program without rustdoc's JSON.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! Single steps, each for a batch of records: `cargo bench -p sqs-once-bench`.
+//! Measures single steps for a batch of records: `cargo bench -p sqs-once-bench`.
 
 use aws_lambda_events::event::sqs::SqsEvent;
 use divan::counter::ItemsCount;
@@ -19,7 +19,7 @@ fn main() {
     divan::main();
 }
 
-/// Lambda's event, as the process reads it.
+/// Parses Lambda's event.
 #[divan::bench(args = RECORDS)]
 fn parse_event(bencher: Bencher<'_, '_>, records: u64) {
     let event = contract::event(0..records);
@@ -30,7 +30,7 @@ fn parse_event(bencher: Bencher<'_, '_>, records: u64) {
         .bench_values(Event::from_json);
 }
 
-/// From an order's number to its place in the table.
+/// Derives the item id from an order's number.
 #[divan::bench]
 fn hash_key(bencher: Bencher<'_, '_>) {
     let namespace = Namespace::new("bench").expect("it is a namespace");
@@ -40,14 +40,14 @@ fn hash_key(bencher: Bencher<'_, '_>) {
     });
 }
 
-/// The fingerprint of an order.
+/// Computes the fingerprint of an order.
 #[divan::bench]
 fn fingerprint(bencher: Bencher<'_, '_>) {
     let body = r#"{"order_id":"o-000000001234","customer_id":"c-234","amount_cents":1334,"currency":"EUR"}"#;
     bencher.bench(|| Fingerprint::of_body(black_box(body)));
 }
 
-/// A batch through the consumer with the memory store: scheduling, keys, handlers, answer.
+/// Handles a batch with the memory store: scheduling, keys, handlers, answer.
 #[divan::bench(args = RECORDS)]
 fn batch(bencher: Bencher<'_, '_>, records: u64) {
     let runtime = tokio::runtime::Builder::new_current_thread();

@@ -1,4 +1,4 @@
-//! The contenders, and how each comes to be: built by Cargo, or installed from its registry.
+//! The contenders. Cargo builds the Rust ones; the others are installed from their registries.
 
 use std::env;
 use std::fs;
@@ -9,16 +9,16 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-/// One way of doing what [`contract`](crate::contract) says.
+/// One implementation of the [`contract`](crate::contract).
 #[derive(Clone, Debug)]
 pub struct Contender {
     /// Its name on the command line and in JSON.
     pub name: &'static str,
-    /// Its name for people.
+    /// Its name in reports.
     pub title: &'static str,
-    /// How many records, or claims of 25, it has under way at a time, where that is its choice.
+    /// How many records, or claims of 25 keys, the contender keeps in flight, if it can choose.
     pub concurrency: usize,
-    /// Whether it sends a request for each key, where that is its choice.
+    /// Whether it sends one request per key, if it can choose.
     pub single_requests: bool,
     kind: Kind,
 }
@@ -31,18 +31,18 @@ enum Kind {
     TypeScript,
 }
 
-/// What a contender is run with.
+/// The command that starts a contender.
 #[derive(Clone, Debug)]
 pub struct Program {
     /// The executable.
     pub path: PathBuf,
     /// Its arguments.
     pub args: Vec<PathBuf>,
-    /// Where its files are.
+    /// The directory of its files.
     pub workspace: PathBuf,
 }
 
-/// A contender's tools can't be had.
+/// A contender's tools are not available.
 #[derive(Debug, Error)]
 pub enum MissingError {
     /// A command could not be run.
@@ -50,7 +50,7 @@ pub enum MissingError {
     Run {
         /// The command.
         command: String,
-        /// Why not.
+        /// The reason.
         source: io::Error,
     },
     /// A command failed.
@@ -58,34 +58,34 @@ pub enum MissingError {
     Failed {
         /// The command.
         command: String,
-        /// The end of what it said.
+        /// The end of its standard error.
         stderr: String,
     },
     /// A file could not be written.
     #[error("{path:?} can't be written")]
     File {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         source: io::Error,
     },
 }
 
-/// The name of the contender that all others are compared with.
+/// The name of sqs-once, with which all others are compared.
 pub const OURS: &str = "ours";
-/// The name of the same with a request for each key.
+/// The name of sqs-once with one request per key.
 pub const OURS_SINGLE: &str = "ours-single";
-/// The name of the one that is the limit.
+/// The name of the limit.
 pub const LIMIT: &str = "bare";
 /// The name of the prototype.
 pub const PROTOTYPE: &str = "prototype";
-/// The names of those that are written by hand, 10 and 50 records at a time.
+/// The name of the handwritten contender with 10 records at a time.
 pub const BY_HAND_10: &str = "by-hand-10";
-/// See [`BY_HAND_10`].
+/// The name of the handwritten contender with 50 records at a time.
 pub const BY_HAND_50: &str = "by-hand-50";
 
 impl Contender {
-    /// All of them, slow ones last.
+    /// Every contender, slow ones last.
     pub fn all() -> Vec<Self> {
         let one = Self::new;
         let bare = Kind::Rust("contender-bare");
@@ -95,7 +95,7 @@ impl Contender {
                 LIMIT,
                 "limit: bare HTTP client",
                 bare,
-                // As many as sqs-once had when its aims were set.
+                // The limit of sqs-once when its goals were set.
                 4,
             ),
             one("bare-8", "bare HTTP client, 8 claims at a time", bare, 8),
@@ -142,12 +142,12 @@ impl Contender {
         Self::new(OURS, "sqs-once", kind, 1)
     }
 
-    /// Its own table.
+    /// The name of its own table.
     pub fn table(&self) -> String {
         format!("bench-{}", self.name)
     }
 
-    /// How long it runs before it is measured: long enough for a just-in-time compiler.
+    /// How long it runs before the measurement: long enough for a just-in-time compiler.
     pub fn warm_up(&self) -> Duration {
         match self.kind {
             Kind::Rust(_) => Duration::from_millis(500),
@@ -155,8 +155,8 @@ impl Contender {
         }
     }
 
-    /// Installs what it needs, unless that was done before, and says how it is run. The Rust ones
-    /// must be [built](build) first.
+    /// Installs what the contender needs, unless it is already installed, and returns its command. [Build](build) the
+    /// Rust contenders first.
     ///
     /// # Errors
     /// [`MissingError`].
@@ -174,7 +174,7 @@ impl Contender {
     }
 }
 
-/// Builds the Rust contenders as this program was built. Cargo builds only what is run otherwise.
+/// Builds the Rust contenders with the profile of this program. Cargo by itself builds only the program that it runs.
 ///
 /// # Errors
 /// [`MissingError`].
@@ -196,8 +196,8 @@ pub fn build() -> Result<(), MissingError> {
     run(&mut cargo).map(drop)
 }
 
-/// The Cargo that runs this program. It gets no variables of this package: ring's build script reads them, so Cargo
-/// would build ring again, and all that depends on it.
+/// The Cargo that runs this program. It removes this package's variables: ring's build script reads them, so Cargo
+/// would rebuild ring and everything that depends on it.
 pub(crate) fn cargo() -> Command {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     for (name, _) in env::vars_os() {
@@ -265,7 +265,7 @@ fn type_script(workspace: PathBuf) -> Result<Program, MissingError> {
     })
 }
 
-/// Installs what `pins` says, unless that is what is there.
+/// Installs the packages in `pins`, unless the same pins are already installed.
 fn installed(
     pins: &Path,
     to: &Path,
@@ -313,26 +313,26 @@ fn copy(from: &Path, to: &Path) -> Result<(), MissingError> {
     })
 }
 
-/// This package's directory.
+/// The directory of this package.
 fn package() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The repository's directory.
+/// The directory of the repository.
 pub fn repository() -> PathBuf {
     package().join("../..")
 }
 
-/// Where this program and its contenders are built.
+/// The directory with the binaries of this program and its contenders.
 fn binaries() -> PathBuf {
     let own = env::current_exe().unwrap_or_default();
     let mut folders = own.ancestors().skip(1);
-    // Tests are in a folder of their own beside the binaries.
+    // Tests are in a subdirectory of the binaries' directory.
     let folder = folders.find(|folder| !folder.ends_with("deps"));
     folder.map_or_else(PathBuf::new, Path::to_owned)
 }
 
-/// Where the files of what is measured are.
+/// The directory for the contenders' files.
 ///
 /// # Errors
 /// [`MissingError::File`].

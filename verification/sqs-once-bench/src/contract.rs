@@ -1,9 +1,9 @@
-//! What every contender does, whatever it is written in: the payload, the work, the environment.
+//! The behaviour that all contenders share, in any language: the payload, the work, the environment.
 //!
-//! An event holds orders, `{"order_id": "o-17", "customer_id": …}`. A contender keeps one item an
-//! order in the table `$BENCH_TABLE`, under a key made of `order_id`: in progress before the work,
-//! completed after it. It answers with the records that failed, which is none. The work is to sleep
-//! for `$BENCH_HANDLER_MS` milliseconds, that is, nothing where that is 0.
+//! An event contains orders, `{"order_id": "o-17", "customer_id": …}`. A contender keeps one item per order in the
+//! table `$BENCH_TABLE`. The item's key is derived from `order_id`. The item is in progress before the work and
+//! completed after it. The contender answers with the failed records, normally none. The work sleeps for
+//! `$BENCH_HANDLER_MS` milliseconds; 0 means no work.
 
 use std::env;
 use std::fmt::Write;
@@ -11,17 +11,16 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
-/// The variable that names the table.
+/// The variable with the name of the table.
 pub const TABLE: &str = "BENCH_TABLE";
-/// The variable that says how many records, or claims of 25, a contender has under way at a time, where
-/// that is its choice.
+/// The variable with the number of records, or claims of 25 keys, that a contender keeps in flight, if it can choose.
 pub const CONCURRENCY: &str = "BENCH_CONCURRENCY";
-/// The variable that says how long the work of a record takes, in milliseconds.
+/// The variable with the duration of a record's work, in milliseconds.
 pub const HANDLER_MS: &str = "BENCH_HANDLER_MS";
 
-/// The variable that is `1` where a contender that can remember completed keys in its process does so.
+/// The variable that is `1` if a contender with a cache of completed keys uses it.
 pub const CACHED: &str = "BENCH_CACHED";
-/// The variable that is `1` where sqs-once sends a request for each key.
+/// The variable that is `1` if sqs-once sends one request per key.
 pub const SINGLE_REQUESTS: &str = "BENCH_SINGLE_REQUESTS";
 
 /// How long a completed order is remembered: 28 days.
@@ -32,11 +31,11 @@ pub const RETENTION: Duration = Duration::from_secs(28 * 24 * 60 * 60);
 pub struct Order {
     /// The business key.
     pub order_id: String,
-    /// Who is charged.
+    /// The customer to charge.
     pub customer_id: String,
-    /// How much.
+    /// The amount.
     pub amount_cents: u64,
-    /// Of what.
+    /// The currency.
     pub currency: String,
 }
 
@@ -45,13 +44,13 @@ pub struct Order {
 pub struct Work(Duration);
 
 impl Work {
-    /// The work that the environment asks for.
+    /// Reads the duration of the work from the environment.
     pub fn from_env() -> Self {
         let millis = env::var(HANDLER_MS).ok().and_then(|text| text.parse().ok());
         Self(Duration::from_millis(millis.unwrap_or(0)))
     }
 
-    /// Does it.
+    /// Does the work.
     pub async fn run(self) {
         if !self.0.is_zero() {
             tokio::time::sleep(self.0).await;
@@ -65,8 +64,8 @@ pub fn now_ms() -> u64 {
     since_epoch.map_or(0, |duration| duration.as_millis() as u64)
 }
 
-/// An SQS event as Lambda sends it, with one record for each number of an order: 600 bytes each, so
-/// that 10,000 of them are the 6 MB that Lambda sends at most.
+/// An SQS event as Lambda sends it, with one record per order number. A record has 600 bytes, so 10,000 records are
+/// Lambda's maximum of 6 MB.
 pub fn event(orders: impl IntoIterator<Item = u64>) -> Vec<u8> {
     let sent = now_ms();
     let mut records = String::new();
@@ -79,7 +78,7 @@ pub fn event(orders: impl IntoIterator<Item = u64>) -> Vec<u8> {
         if !records.is_empty() {
             records.push(',');
         }
-        // Writing to a string can't fail.
+        // Writing to a string cannot fail.
         let _ = write!(
             records,
             r#"{{"messageId":"00000000-0000-4000-8000-{order:012x}","receiptHandle":"{order:0>76}","body":"{body}","attributes":{{"ApproximateReceiveCount":"1","SentTimestamp":"{sent}","SenderId":"AIDAIENQZJOLO23YVJ4VO","ApproximateFirstReceiveTimestamp":"{sent}"}},"messageAttributes":{{}},"md5OfBody":"e4e68fb7bd0e697a0ae8f1bb342846b3","eventSource":"aws:sqs","eventSourceARN":"arn:aws:sqs:eu-central-1:123456789012:orders","awsRegion":"eu-central-1"}}"#

@@ -1,7 +1,7 @@
-//! As much of HTTP/1.1 as the stand-ins need: requests with a length, on connections that are kept.
+//! The part of HTTP/1.1 that the stand-ins need: requests with a length, on persistent connections.
 //!
-//! A connection has a thread of its own and blocks it. There are a few dozen of them at most, each
-//! with one request at a time, and a thread that sleeps costs nothing and wakes to the microsecond.
+//! Each connection has a thread of its own, and blocks it. At most a few dozen connections exist, each with one request
+//! at a time. A sleeping thread costs nothing and wakes up within microseconds.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -9,14 +9,14 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::thread;
 
-/// A request; its body is in the connection.
+/// A request. Its body is in the connection's buffer.
 #[derive(Debug)]
 pub struct Request {
     /// The method, such as `POST`.
     pub method: String,
     /// The path, such as `/`.
     pub path: String,
-    /// The header `x-amz-target`, empty where there is none.
+    /// The header `x-amz-target`; empty if missing.
     pub target: String,
     body: Range<usize>,
 }
@@ -26,13 +26,13 @@ pub struct Request {
 pub struct Connection {
     stream: TcpStream,
     buffer: Vec<u8>,
-    /// How much of the buffer belongs to requests that were read.
+    /// How many bytes of the buffer belong to requests that were already read.
     taken: usize,
 }
 
 impl Connection {
     fn new(stream: TcpStream) -> io::Result<Self> {
-        // Answers are written whole: holding them back would only delay them.
+        // Responses are written whole, so buffering would only delay them.
         stream.set_nodelay(true)?;
         Ok(Self {
             stream,
@@ -41,10 +41,10 @@ impl Connection {
         })
     }
 
-    /// Waits for the next request and reads it whole; `None` at the connection's end.
+    /// Waits for the next request and reads it. Returns `None` when the connection ends.
     ///
     /// # Errors
-    /// When the connection breaks, or what comes is no HTTP request with a length.
+    /// If the connection breaks, or the data is not an HTTP request with a length.
     pub fn next_request(&mut self) -> io::Result<Option<Request>> {
         self.buffer.drain(..self.taken);
         self.taken = 0;
@@ -69,16 +69,16 @@ impl Connection {
         &self.buffer[request.body.clone()]
     }
 
-    /// Sends what [`response`] made.
+    /// Sends a response made by [`response`].
     ///
     /// # Errors
-    /// When the connection breaks.
+    /// If the connection breaks.
     pub fn send(&mut self, response: &[u8]) -> io::Result<()> {
         self.stream.write_all(response)
     }
 }
 
-/// A response as it goes over the wire.
+/// Formats a response.
 pub fn response(status: u16, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
     let mut head = format!("HTTP/1.1 {status} \r\ncontent-length: {}\r\n", body.len());
     for (name, value) in headers {
@@ -93,7 +93,7 @@ pub fn response(status: u16, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
 /// Listens on a loopback port, and calls `serve` for every connection, in a thread of its own.
 ///
 /// # Errors
-/// When no port can be had.
+/// If no port is available.
 pub fn listen<F>(name: &str, serve: F) -> io::Result<SocketAddr>
 where
     F: Fn(&mut Connection) -> io::Result<()> + Send + Sync + 'static,
@@ -106,7 +106,7 @@ where
         for stream in listener.incoming().flatten() {
             let serve = Arc::clone(&serve);
             let connection = move || {
-                // A contender that is killed leaves its connections broken.
+                // A killed contender breaks its connections.
                 let _ = Connection::new(stream).and_then(|mut connection| serve(&mut connection));
             };
             let _ = thread::Builder::new().name(name.clone()).spawn(connection);
@@ -115,7 +115,7 @@ where
     Ok(address)
 }
 
-/// Reads a request's head; `None` while it is not complete.
+/// Parses a request's head; `None` if it is incomplete.
 fn parse(bytes: &[u8]) -> io::Result<Option<Request>> {
     let mut headers = [httparse::EMPTY_HEADER; 64];
     let mut head = httparse::Request::new(&mut headers);

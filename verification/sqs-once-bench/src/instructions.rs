@@ -1,9 +1,9 @@
-//! What a record and a cold start cost in instructions: counted by callgrind, and compared with the counts in
-//! `instructions.json`. Unlike times, counts hardly depend on the machine and on what else it does.
+//! Counts the instructions of a record and of a cold start with callgrind, and compares them with the counts in
+//! `instructions.json`. Unlike times, counts hardly depend on the machine and its load.
 //!
-//! The counted binary is the deployed one: the example function `orders`, as `cargo lambda build --release` builds
-//! it. Without a payments service its handler only writes a line to the log. Its environment is that of Lambda: JSON logs at
-//! level INFO, and metrics.
+//! The counted binary is the deployed one: the example function `orders`, built by `cargo lambda build --release`.
+//! Without a payments service, its handler only writes a log line. The environment is like Lambda's: JSON logs at level
+//! INFO, and metrics.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -22,30 +22,31 @@ use crate::process::{Orders, Process, ProcessError};
 use crate::shape::Shape;
 use crate::table::{Latency, Table};
 
-/// By how many percent a count may exceed the recorded one. Counts of the same binary differ by less than 1.
+/// By how many percent a count may exceed the recorded one. Repeated counts of one binary differ by less than 1
+/// percent.
 const TOLERANCE: u64 = 2;
 
 /// A root certificate, and how many copies of it the function reads: about as many roots as Lambda's Linux has. Parsing
-/// them takes much of a cold start, and the machine's own roots change with its packages.
+/// them is a large part of a cold start, and the machine's own roots change with its packages.
 const ROOT: &str = include_str!("root.pem");
 const ROOTS: usize = 140;
 
-/// How to record counts.
+/// The command that records counts.
 const RECORD: &str = "`cargo run -p sqs-once-bench -- --instructions --record`";
 
-/// Something that is counted.
+/// One count.
 struct Case {
     name: &'static str,
     kind: Kind,
     records: usize,
-    /// How many batches come before those that are counted: they open connections and grow buffers.
+    /// The number of batches before the counted ones. They open connections and grow buffers.
     before: usize,
     counted: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// From the start of the process to its end, with one batch in between.
+    /// From the start of the process to its end, with one batch.
     ColdStart,
     New,
     Duplicate,
@@ -95,7 +96,7 @@ impl Case {
 #[derive(Debug, Serialize, Deserialize)]
 struct Recorded {
     note: String,
-    /// The tools that the counts depend on: [`tools`].
+    /// The tools that the counts depend on, from [`tools`].
     counted_with: String,
     instructions: BTreeMap<String, u64>,
 }
@@ -118,12 +119,12 @@ pub enum InstructionsError {
     /// Callgrind wrote no total.
     #[error("callgrind wrote no total")]
     NoTotal,
-    /// Valgrind is not installed, and could not be.
+    /// Valgrind is not installed, and could not be installed.
     #[error("valgrind is not installed")]
     NoValgrind(#[source] MissingError),
 }
 
-/// Counts, and compares with the recorded counts; one line each, and whether all hold.
+/// Counts and compares with the recorded counts. Returns one line per count, and whether all counts hold.
 ///
 /// # Errors
 /// [`InstructionsError`].
@@ -147,7 +148,7 @@ pub fn check() -> Result<(Vec<String>, bool), InstructionsError> {
         let recorded = recorded.instructions.get(case.name).copied();
         let mut count = counter.count(case)?;
         if exceeds(count, recorded) {
-            // A machine that stalls makes requests more.
+            // Requests cost more instructions on a machine that stalls.
             count = count.min(counter.count(case)?);
         }
         all_hold &= !exceeds(count, recorded);
@@ -161,7 +162,7 @@ pub fn check() -> Result<(Vec<String>, bool), InstructionsError> {
     Ok((lines, all_hold))
 }
 
-/// Counts, and records the counts; one line each.
+/// Counts and records the counts. Returns one line per count.
 ///
 /// # Errors
 /// [`InstructionsError`].
@@ -206,7 +207,7 @@ fn verdict(name: &str, count: u64, recorded: Option<u64>) -> String {
     }
 }
 
-/// Where the counts are recorded.
+/// The file with the recorded counts.
 fn file() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("instructions.json")
 }
@@ -231,12 +232,12 @@ fn tools() -> Result<String, InstructionsError> {
     Ok(format!("{rustc}, {arch}, {valgrind}, {libc}"))
 }
 
-/// Counts what a process executes.
+/// Counts the instructions of a process.
 struct Counter {
     program: Program,
     contender: Contender,
     table: Table,
-    /// Where callgrind writes.
+    /// The file that callgrind writes.
     output: PathBuf,
 }
 
@@ -256,7 +257,7 @@ impl Counter {
         let mut args: Vec<PathBuf> = [
             "AWS_LAMBDA_LOG_LEVEL=INFO",
             &roots,
-            // Two would take turns that depend on the time.
+            // Two threads would alternate, depending on time.
             "TOKIO_WORKER_THREADS=1",
             "valgrind",
             "--quiet",
@@ -283,7 +284,7 @@ impl Counter {
         })
     }
 
-    /// For each record of the batches that are counted, or for the cold start.
+    /// Instructions per record of the counted batches, or of the whole cold start.
     fn count(&self, case: &Case) -> Result<u64, InstructionsError> {
         let all = self.total(case, case.before + case.counted)?;
         if case.kind == Kind::ColdStart {
@@ -293,7 +294,7 @@ impl Counter {
         Ok(all.saturating_sub(before) / (case.counted * case.records) as u64)
     }
 
-    /// Of a process that handles so many batches, from its start to its end.
+    /// Instructions of a process that handles this many batches, from its start to its end.
     fn total(&self, case: &Case, batches: usize) -> Result<u64, InstructionsError> {
         self.table.clear();
         let (shape, endpoint) = (Shape::cold(), self.table.endpoint());
@@ -320,7 +321,7 @@ impl Counter {
     }
 }
 
-/// The same orders in a currency that `orders` refuses for good.
+/// The same orders in a currency that `orders` refuses as terminal.
 fn refused(event: &[u8]) -> Arc<[u8]> {
     let event = String::from_utf8_lossy(event).replace("EUR", "eur");
     event.into_bytes().into()

@@ -1,22 +1,22 @@
-//! A side-by-side benchmark: `sqs-once`, its peers, and the least that the same requests cost.
+//! A side-by-side benchmark: `sqs-once`, its peers, and the minimal cost of the same requests.
 //!
-//! `cargo run --release -p sqs-once-bench` measures; `-- --docs` writes `docs/performance.md` as well;
-//! `-- --instructions` counts instructions; `-- --help` has the rest.
+//! `cargo run --release -p sqs-once-bench` measures; `-- --docs` also writes `docs/performance.md`; `-- --instructions`
+//! counts instructions; `-- --help` lists the other options.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
-//! | [`contract`] | what every contender does: the payload, the work, the environment |
+//! | [`contract`] | the behaviour that all contenders share: the payload, the work, the environment |
 //! | [`machine`] | CPU and memory of threads and processes |
 //! | [`http`] | the server side of HTTP/1.1 |
 //! | [`table`] | the stand-in for DynamoDB |
 //! | [`runtime_api`] | the Lambda Runtime API that drives a contender |
 //! | [`contender`] | the contenders, and how each is built or installed |
-//! | [`process`] | a contender's process |
-//! | [`shape`] | the batches that are measured |
+//! | [`process`] | the process of a contender |
+//! | [`shape`] | the measured batches |
 //! | [`measure`] | the measurement |
-//! | [`units`] | what a record consumes, by what becomes of it |
-//! | [`report`] | its results: table, JSON, plot, page |
-//! | [`instructions`] | what a record and a cold start cost in instructions |
+//! | [`units`] | the request units of each kind of record |
+//! | [`report`] | the results: table, JSON, plot, page |
+//! | [`instructions`] | the instructions of a record and of a cold start |
 
 pub mod contender;
 pub mod contract;

@@ -1,16 +1,16 @@
-//! What the machine says of threads and processes. It is Linux that says it: elsewhere everything
-//! builds, and the benchmark refuses to start.
+//! Figures about threads and processes. Only Linux has them: on other systems everything builds, but the benchmark
+//! refuses to start.
 
 use std::time::Duration;
 
-/// Whether the benchmark runs here.
+/// Whether the benchmark runs on this system.
 pub const IS_SUPPORTED: bool = cfg!(target_os = "linux");
 
-/// Lets this thread's sleeps end when they should: Linux otherwise adds up to 50 µs.
+/// Makes this thread's sleeps exact: by default Linux adds up to 50 µs.
 pub fn sleep_exactly() {
     #[cfg(target_os = "linux")]
     {
-        // Without it sleeps are a little longer, which the benchmark reports.
+        // If this fails, sleeps are slightly longer, which the benchmark reports.
         let _ = nix::sys::prctl::set_timerslack(1);
     }
 }
@@ -24,7 +24,7 @@ pub fn thread_cpu() -> Duration {
     Duration::ZERO
 }
 
-/// The CPU time of a process so far, all its threads together, those that have ended included.
+/// The CPU time of a process so far, with all its threads, including threads that have ended.
 pub fn process_cpu(process: u32) -> Option<Duration> {
     #[cfg(target_os = "linux")]
     {
@@ -39,7 +39,7 @@ pub fn process_cpu(process: u32) -> Option<Duration> {
     }
 }
 
-/// The most memory that a process has had so far, in bytes (`VmHWM`).
+/// The peak memory of a process so far, in bytes (`VmHWM`).
 pub fn peak_memory(process: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status
@@ -54,25 +54,25 @@ pub fn terminate(process: u32) {
     #[cfg(target_os = "linux")]
     if let Ok(process) = process.try_into() {
         let process = nix::unistd::Pid::from_raw(process);
-        // It may have ended by itself.
+        // The process may have ended by itself.
         let _ = nix::sys::signal::kill(process, nix::sys::signal::Signal::SIGTERM);
     }
     #[cfg(not(target_os = "linux"))]
     let _ = process;
 }
 
-/// How many processes wanted a CPU over the last minute, on average.
+/// The average number of processes that wanted a CPU over the last minute.
 pub fn load() -> Option<f64> {
     let averages = std::fs::read_to_string("/proc/loadavg").ok()?;
     averages.split_whitespace().next()?.parse().ok()
 }
 
-/// How many processors there are.
+/// The number of processors.
 pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// The processor's name and how many of them there are.
+/// The processors' name and number.
 pub fn processors() -> String {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let name = info

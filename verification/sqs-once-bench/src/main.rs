@@ -16,46 +16,46 @@ use sqs_once_bench::shape::Shape;
 use sqs_once_bench::table::Latency;
 use sqs_once_bench::{instructions, machine, report, units};
 
-/// Measures sqs-once beside its peers, and beside the least that its requests cost.
+/// Measures sqs-once, its peers, and the minimal cost of the same requests.
 ///
-/// Every contender is a process of its own, driven through a Lambda Runtime API, with a stand-in for
-/// DynamoDB. Python's and TypeScript's peers are installed into `target/bench`. On two cores with nothing
-/// else to do all of it takes about 20 minutes, the build not included.
+/// Each contender is a process of its own, driven through a Lambda Runtime API, with a stand-in for DynamoDB. Python's
+/// and TypeScript's peers are installed into `target/bench`. The whole benchmark takes about 20 minutes on two idle
+/// cores, without the build.
 #[derive(Parser)]
 #[command(version)]
 struct Arguments {
-    /// Only these contenders, by name, separated by commas.
+    /// Measures only these contenders, by name, separated by commas.
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     only: Vec<String>,
-    /// Only these batches, by name, such as `--shape "100 new"`; may be given more than once.
+    /// Measures only these batches, by name, such as `--shape "100 new"`; may be repeated.
     #[arg(long, value_name = "NAME")]
     shape: Vec<String>,
-    /// How often every contender has its turn at each batch.
+    /// How many turns each contender has for each batch.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// How long a turn takes, in milliseconds.
+    /// The duration of a turn, in milliseconds.
     #[arg(long, default_value_t = 300, value_name = "MS")]
     turn: u64,
-    /// Batches that would take longer than this, in seconds, are left out.
+    /// Skips batches that would take longer than this, in seconds.
     #[arg(long, default_value_t = 30, value_name = "S")]
     longest: u64,
     /// The table's latency for each request, in microseconds.
     #[arg(long, default_value_t = 2000, value_name = "US")]
     request_latency: u64,
-    /// The table's latency for each statement of a batch, in microseconds, on top.
+    /// The additional latency for each statement of a batch, in microseconds.
     #[arg(long, default_value_t = 0, value_name = "US")]
     statement_latency: u64,
-    /// Writes the results to a file, as JSON.
+    /// Writes the results to a JSON file.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Writes the figures into `docs/performance.md`, its plots and `docs/performance.json`, unless
-    /// something could not be measured.
+    /// Writes the figures into `docs/performance.md`, its plots and `docs/performance.json`, unless a measurement is
+    /// missing.
     #[arg(long, conflicts_with_all = ["only", "shape"])]
     docs: bool,
-    /// Counts instructions by callgrind, and compares them with the recorded counts. Needs cargo-lambda.
+    /// Counts instructions with callgrind, and compares them with the recorded counts. Needs cargo-lambda.
     #[arg(long, conflicts_with_all = ["only", "shape", "docs"])]
     instructions: bool,
-    /// Records the counted instructions instead, in `instructions.json`.
+    /// Records the counted instructions in `instructions.json` instead.
     #[arg(long, requires = "instructions")]
     record: bool,
 }
@@ -76,7 +76,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether everything that was asked for was measured, or holds.
+/// Returns whether every requested measurement succeeded, or every check holds.
 fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
     if !machine::IS_SUPPORTED {
         return Err("the benchmark reads CPU time as only Linux tells it".into());
@@ -140,14 +140,14 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
     Ok(results.failures.is_empty())
 }
 
-/// Prints the lines of a check; whether all of it holds.
+/// Prints the lines of a check, and returns whether the check holds.
 fn printed(progress: &ProgressBar, (lines, holds): (Vec<String>, bool)) -> bool {
     progress.finish_and_clear();
     lines.iter().for_each(|line| println!("{line}"));
     holds
 }
 
-/// Those of `all` that are named; all of them where none is.
+/// The named elements of `all`, or all of them without names.
 fn chosen<T>(
     what: &str,
     all: Vec<T>,

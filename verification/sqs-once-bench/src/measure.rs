@@ -1,5 +1,5 @@
-//! The measurement: every shape, and for every shape all contenders in turn, round after round, so
-//! that whatever else the machine does falls on all of them alike.
+//! The measurement. For every shape, all contenders take turns in several rounds, so other load on the machine affects
+//! all of them equally.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,20 +16,20 @@ use crate::report::Results;
 use crate::shape::Shape;
 use crate::table::{Counts, Latency, Table, Units};
 
-/// How much is measured.
+/// The scope of the measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// How often every contender has its turn at a shape.
+    /// How many turns each contender has for a shape.
     pub rounds: usize,
-    /// How long a turn takes; at least one batch, at most 100.
+    /// The duration of a turn, which has at least one batch and at most 100.
     pub turn: Duration,
-    /// Batches that would take longer than this are left out.
+    /// Batches that would take longer than this are skipped.
     pub longest: Duration,
     /// The latency of the table.
     pub latency: Latency,
 }
 
-/// The most batches of a turn.
+/// The maximum number of batches in a turn.
 const MOST_BATCHES: usize = 100;
 
 /// A contender's results for a shape.
@@ -39,45 +39,45 @@ pub struct Cell {
     pub contender: &'static str,
     /// The shape's name.
     pub shape: &'static str,
-    /// How many records a batch has.
+    /// The number of records in a batch.
     pub records: usize,
     /// The median latency of a turn's batches, in milliseconds.
     pub latency_ms: Spread,
-    /// The process's CPU time for each record, in microseconds.
+    /// The process's CPU time per record, in microseconds.
     pub cpu_us: Spread,
-    /// The process's peak memory, in MB, warm-up included.
+    /// The process's peak memory, in MB, including the warm-up.
     pub memory_mb: Option<f64>,
-    /// Requests for each record.
+    /// Requests per record.
     pub requests: f64,
-    /// Statements for each record.
+    /// Statements per record.
     pub statements: f64,
-    /// Request units for each record.
+    /// Request units per record.
     pub units: Units,
     /// The size of the event, in bytes.
     pub event_bytes: usize,
-    /// Requests for each batch, by operation.
+    /// Requests per batch, by operation.
     pub operations: BTreeMap<String, f64>,
-    /// Connections to the table, warm-up included.
+    /// Connections to the table, including those of the warm-up.
     pub connections: u64,
-    /// The stand-in's own CPU time for each record, in microseconds.
+    /// The stand-in's own CPU time per record, in microseconds.
     pub table_cpu_us: f64,
-    /// How long each answer of the stand-in took beyond its latency, in microseconds.
+    /// How much longer than its latency each answer of the stand-in took, in microseconds.
     pub table_late_us: f64,
 }
 
-/// The median of some values, the least and the largest.
+/// The median, minimum and maximum of some values.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Spread {
-    /// The one in the middle.
+    /// The median.
     pub median: f64,
-    /// The least.
+    /// The minimum.
     pub min: f64,
-    /// The largest.
+    /// The maximum.
     pub max: f64,
 }
 
 impl Spread {
-    /// Of values that need not be in order; `None` where there are none.
+    /// Computes the spread of values in any order. `None` without values.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<_> = values.into_iter().collect();
         values.sort_by(f64::total_cmp);
@@ -89,7 +89,7 @@ impl Spread {
     }
 }
 
-/// The measurement could not be made, or not with this contender.
+/// The measurement failed, as a whole or for one contender.
 #[derive(Debug, Error)]
 pub enum MeasureError {
     /// The stand-ins could not be started.
@@ -98,24 +98,25 @@ pub enum MeasureError {
     /// A process failed.
     #[error(transparent)]
     Process(#[from] ProcessError),
-    /// The contender acknowledged orders that it did not complete, or completed others.
+    /// The contender acknowledged orders that it did not complete, or completed other orders.
     #[error(
         "{contender} completed {completed} orders of {sent}: it does not do what the others do"
     )]
     Incomplete {
-        /// Which.
+        /// The contender.
         contender: &'static str,
-        /// How many different orders it was sent.
+        /// The number of different orders that it received.
         sent: usize,
-        /// How many items of its table are completed.
+        /// The number of completed items in its table.
         completed: usize,
     },
 }
 
-/// Measures these contenders at these shapes, small ones first.
+/// Measures these contenders for these shapes. Small shapes should come first: the time of a small batch predicts that
+/// of a larger one.
 ///
 /// # Errors
-/// [`MeasureError::Listen`]. A contender that fails is an entry of the results.
+/// [`MeasureError::Listen`]. The failure of a contender is an entry of the results.
 pub fn measure(
     contenders: &[(Contender, Program)],
     shapes: &[Shape],
@@ -133,7 +134,7 @@ pub fn measure(
     let cold = millis(options.turn) as u64 * (options.rounds * contenders.len()) as u64;
     progress.set_length(cold + pairs.map(|plan| plan.whole()).sum::<u64>());
     cold_starts(contenders, options, &table, &mut results, progress);
-    // What a record took in the last batch of new keys.
+    // The time per record in the last batch of new keys.
     let mut per_record = BTreeMap::new();
     for shape in shapes {
         table.clear();
@@ -192,7 +193,7 @@ pub fn measure(
     Ok(results)
 }
 
-/// Roughly how long a contender takes at a shape, in milliseconds: the steps of the progress bar.
+/// The expected time of a contender for a shape, in milliseconds, which is the number of steps in the progress bar.
 #[derive(Clone, Copy)]
 struct Plan {
     warm_up: u64,
@@ -201,7 +202,7 @@ struct Plan {
 }
 
 impl Plan {
-    /// For batches that are expected to take so long.
+    /// The plan for batches that are expected to take this long.
     fn new(contender: &Contender, options: Options, batch: Duration) -> Self {
         Self {
             warm_up: millis(contender.warm_up().max(batch)) as u64,
@@ -215,7 +216,7 @@ impl Plan {
     }
 }
 
-/// From the start of the process to its first answer.
+/// Measures the time from the start of the process to its first answer.
 fn cold_starts(
     contenders: &[(Contender, Program)],
     options: Options,
@@ -250,14 +251,14 @@ fn cold_starts(
     }
 }
 
-/// A contender at a shape.
+/// A contender's turns for a shape.
 struct Turns<'a> {
     contender: &'a Contender,
     title: &'static str,
     shape: &'a Shape,
     process: Process,
     orders: Orders,
-    /// Orders that it has completed, to be sent again.
+    /// Orders that it has completed, which are sent again as duplicates.
     known: Vec<u64>,
     batches: usize,
     connections: u64,

@@ -1,4 +1,4 @@
-//! A contender's process: started as Lambda would start it, measured from outside.
+//! The process of a contender, started as Lambda would start it and measured from outside.
 
 use std::collections::HashSet;
 use std::env;
@@ -19,15 +19,15 @@ use crate::machine;
 use crate::runtime_api::RuntimeApi;
 use crate::shape::Shape;
 
-/// How long an event may take. It is also the deadline that the contender is told.
+/// How long an event may take. The contender gets it as its deadline.
 const TIMEOUT: Duration = Duration::from_secs(300);
-/// How long a contender may take to ask for its first event.
+/// How long a contender may take until it asks for its first event.
 const INIT: Duration = Duration::from_secs(60);
 
-/// The root certificates in one file.
+/// The file with all root certificates.
 const ROOTS: &str = "/etc/ssl/certs/ca-certificates.crt";
 
-/// A running contender. It ends with this value.
+/// A running contender. Dropping this value kills it.
 pub struct Process {
     contender: &'static str,
     child: Child,
@@ -36,31 +36,31 @@ pub struct Process {
     started: Instant,
 }
 
-/// A contender did not do what is measured.
+/// A contender did not behave as measured.
 #[derive(Debug, Error)]
 pub enum ProcessError {
     /// It could not be started.
     #[error("{contender} can't be started")]
     Start {
-        /// Which.
+        /// The contender.
         contender: &'static str,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
     /// It did not ask for an event, or did not answer.
     #[error("{contender} did not {what} in time; its last words:\n{stderr}")]
     Silent {
-        /// Which.
+        /// The contender.
         contender: &'static str,
-        /// What it should have done.
+        /// The missing action.
         what: &'static str,
         /// The end of its standard error.
         stderr: String,
     },
-    /// It answered, but not as the records must end.
+    /// It answered with a wrong result.
     #[error("{contender} gave a wrong answer: {answer}; its last words:\n{stderr}")]
     Wrong {
-        /// Which.
+        /// The contender.
         contender: &'static str,
         /// The beginning of the answer.
         answer: String,
@@ -78,8 +78,8 @@ struct Response {
 impl Process {
     /// Starts a contender for a shape, with the table at `endpoint`.
     ///
-    /// Its standard output goes to `/dev/null`: formatting and writing lines is its own affair, but
-    /// a reader would take CPU from it that Lambda's does not.
+    /// Its standard output goes to `/dev/null`. The contender pays for formatting and writing its log lines, but a
+    /// reader would take CPU time from it, unlike Lambda's reader.
     ///
     /// # Errors
     /// [`ProcessError::Start`].
@@ -97,7 +97,7 @@ impl Process {
         let stderr = program.workspace.join(format!("{}.stderr", contender.name));
         let mut command = Command::new(&program.path);
         command.args(&program.args);
-        // How much to log is worth passing on: what it costs can be measured so.
+        // Passing the log level on makes the cost of logging measurable.
         let passed_on = ["PATH", "AWS_LAMBDA_LOG_LEVEL"].map(|name| (name, env::var_os(name)));
         let passed_on = passed_on
             .into_iter()
@@ -117,7 +117,7 @@ impl Process {
             .env("AWS_ACCESS_KEY_ID", "local")
             .env("AWS_SECRET_ACCESS_KEY", "local")
             .env("AWS_EC2_METADATA_DISABLED", "true")
-            // Whatever is not the table is nowhere. (Port 9 is "discard".)
+            // All other services are unreachable. (Port 9 is "discard".)
             .env("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
             .env("AWS_ENDPOINT_URL_DYNAMODB", endpoint)
             .env("AWS_CONFIG_FILE", "/dev/null")
@@ -134,8 +134,8 @@ impl Process {
         if let Some(concurrency) = shape.concurrency {
             command.env("SQS_ONCE_CONCURRENCY", concurrency.to_string());
         }
-        // Lambda's Linux has its roots in one file. Debian has a directory of single files besides, and
-        // parsing both would make the cold start longer than it is there.
+        // Lambda's Linux has its roots in one file. Debian also has a directory of single files, and parsing both would
+        // make the cold start longer than on Lambda.
         if Path::new(ROOTS).exists() {
             command.env("SSL_CERT_FILE", ROOTS);
         }
@@ -149,7 +149,7 @@ impl Process {
         })
     }
 
-    /// Has an event handled, and returns its latency.
+    /// Makes the contender handle an event, and returns its latency.
     ///
     /// # Errors
     /// [`ProcessError::Silent`], [`ProcessError::Wrong`].
@@ -157,7 +157,7 @@ impl Process {
         self.invoke_failing(event, 0)
     }
 
-    /// The same for an event of which so many records must fail.
+    /// Like [`Process::invoke`], for an event of which this many records must fail.
     ///
     /// # Errors
     /// As [`Process::invoke`].
@@ -170,8 +170,8 @@ impl Process {
         self.answer(event, failing).map(|(latency, _)| latency)
     }
 
-    /// Has the first event handled, and returns the time from the process's start to the answer, and
-    /// the CPU time that it took.
+    /// Makes the contender handle its first event. Returns the time from the process's start to the answer, and the CPU
+    /// time.
     ///
     /// # Errors
     /// As [`Process::invoke`].
@@ -210,7 +210,7 @@ impl Process {
         })
     }
 
-    /// Waits until the process asks for the next event: until then it may still be at the last.
+    /// Waits until the process asks for the next event. Until then it may still be working on the last one.
     ///
     /// # Errors
     /// [`ProcessError::Silent`].
@@ -226,12 +226,12 @@ impl Process {
         machine::process_cpu(self.child.id())
     }
 
-    /// The most memory it has had so far, in bytes.
+    /// The peak memory of the process so far, in bytes.
     pub fn peak_memory(&self) -> Option<u64> {
         machine::peak_memory(self.child.id())
     }
 
-    /// Asks the process to end, and waits until it has.
+    /// Asks the process to end, and waits until it has ended.
     ///
     /// # Errors
     /// [`ProcessError::Silent`].
@@ -264,13 +264,13 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The orders that one process is sent: fresh ones, and those that it has completed.
+/// The orders for one process: new ones, and ones that it has completed.
 #[derive(Debug, Default)]
 pub struct Orders {
     next: u64,
@@ -278,7 +278,7 @@ pub struct Orders {
 }
 
 impl Orders {
-    /// An event with this many fresh orders after those given.
+    /// An event with the known orders, followed by this many new ones.
     pub fn event(&mut self, known: &[u64], fresh: usize) -> (Arc<[u8]>, Vec<u64>) {
         let first = self.next;
         self.next += fresh as u64;
@@ -287,13 +287,13 @@ impl Orders {
         (contract::event(orders.iter().copied()).into(), orders)
     }
 
-    /// An event with the orders given and this many fresh ones, each of them so many times.
+    /// An event with the known orders and this many new ones, and with this many copies of each order.
     pub fn batch(&mut self, known: &[u64], fresh: usize, copies: usize) -> Arc<[u8]> {
         let (_, orders) = self.event(known, fresh);
         contract::event(orders.repeat(copies)).into()
     }
 
-    /// How many different orders were sent.
+    /// The number of different orders that were sent.
     pub fn sent(&self) -> usize {
         self.sent.len()
     }

@@ -1,7 +1,6 @@
-//! The Lambda Runtime API, for one contender. It takes the time of each invocation, from handing out
-//! the event to having read the answer.
+//! The Lambda Runtime API for one contender. It measures each invocation, from sending the event to reading the answer.
 //!
-//! `sqs-once-local` has one for developers, in which the time of handing out can't be seen.
+//! The Runtime API of `sqs-once-local` does not expose when it sends an event.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,10 +10,10 @@ use std::time::{Duration, Instant};
 use crate::contract;
 use crate::http::{self, Connection, response};
 
-/// How often a contender that does not answer is looked after.
+/// How often it checks whether a contender that has not answered is alive.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// The Runtime API on a loopback port, until the process ends.
+/// The Runtime API on a loopback port. It listens until the process ends.
 pub struct RuntimeApi {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -23,9 +22,9 @@ pub struct RuntimeApi {
 /// A contender's answer to an event.
 #[derive(Debug)]
 pub struct Answer {
-    /// What it answered; an error as it was reported.
+    /// The response, or the error as the contender reported it.
     pub result: Result<Vec<u8>, String>,
-    /// From handing out the event to having read the answer.
+    /// The time from sending the event to reading the answer.
     pub latency: Duration,
     /// When the answer was read.
     pub at: Instant,
@@ -40,7 +39,7 @@ struct Shared {
 #[derive(Default)]
 struct State {
     event: Option<Event>,
-    /// How many connections wait for an event.
+    /// The number of connections that wait for an event.
     waiting: usize,
     handed_out: Option<Instant>,
     answer: Option<Answer>,
@@ -52,10 +51,10 @@ struct Event {
 }
 
 impl RuntimeApi {
-    /// Starts it.
+    /// Starts the Runtime API.
     ///
     /// # Errors
-    /// When no loopback port can be had.
+    /// If no loopback port is available.
     pub fn start() -> io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let serving = Arc::clone(&shared);
@@ -64,13 +63,12 @@ impl RuntimeApi {
         Ok(Self { address, shared })
     }
 
-    /// Where it listens: the value of `AWS_LAMBDA_RUNTIME_API`.
+    /// Its address: the value of `AWS_LAMBDA_RUNTIME_API`.
     pub fn address(&self) -> String {
         self.address.to_string()
     }
 
-    /// Hands out an event and waits for the answer; `None` when none comes in time, or the contender
-    /// is no longer alive.
+    /// Sends an event and waits for the answer. Returns `None` if no answer arrives in time, or the contender has died.
     pub fn invoke(
         &self,
         payload: Arc<[u8]>,
@@ -90,7 +88,7 @@ impl RuntimeApi {
         state.answer.take()
     }
 
-    /// Waits until the contender asks for an event; whether it did so in time.
+    /// Waits until the contender asks for an event. Returns whether it did so in time.
     pub fn wait_until_idle(&self, timeout: Duration) -> bool {
         let state = self.shared.lock();
         self.shared
@@ -115,7 +113,7 @@ impl Shared {
         waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Waits for the next event, for as long as it takes.
+    /// Waits for the next event without a timeout.
     fn next(&self) -> Event {
         let mut state = self.lock();
         state.waiting += 1;

@@ -1,4 +1,4 @@
-//! The batches that are measured.
+//! The measured batches.
 
 use std::time::Duration;
 
@@ -9,47 +9,46 @@ use crate::contender::{BY_HAND_10, BY_HAND_50, Contender, LIMIT, OURS, OURS_SING
 pub struct Shape {
     /// Its name in results, such as `100 new`.
     pub name: &'static str,
-    /// What it is measured for.
+    /// The purpose of the measurement.
     pub part: Part,
-    /// How many records it has.
+    /// The number of records.
     pub records: usize,
-    /// How many of them were completed by an earlier batch.
+    /// How many of them an earlier batch completed.
     pub duplicates: usize,
-    /// How often each record stands in the batch.
+    /// The number of copies of each record in the batch.
     pub copies: usize,
-    /// Whether contenders that can remember completed keys in their process do so.
+    /// Whether contenders with a cache of completed keys use it.
     pub cached: bool,
-    /// How long the work of a record takes, in milliseconds.
+    /// The duration of a record's work, in milliseconds.
     pub handler_ms: u64,
-    /// sqs-once's concurrency, where it is not left at its default.
+    /// sqs-once's concurrency, if not the default.
     pub concurrency: Option<usize>,
-    /// What each statement of a batch takes on top of the table's latency.
+    /// The latency of each statement of a batch, in addition to the table's latency.
     pub statement: Duration,
-    /// The names of those that it is measured with; all where there are none.
+    /// The names of the contenders to measure; all if empty.
     contenders: &'static [&'static str],
 }
 
-/// What a shape is measured for.
+/// The purpose of a shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// The comparison of the contenders.
     Comparison,
-    /// How time grows with the batch: more sizes of those that the comparison has.
+    /// How time grows with the batch: more sizes than in the comparison.
     Growth,
-    /// What becomes of the comparison when statements take time on the real service.
+    /// How the comparison changes if statements take time on the real service.
     Statements,
 }
 
-/// Those whose growth is measured at every size.
+/// The contenders whose growth is measured at every size.
 pub const GROWING: [&str; 3] = [LIMIT, PROTOTYPE, OURS];
-/// Those that statements matter to, and those to compare them with.
+/// The contenders that statements affect, and contenders to compare them with.
 pub const WITH_STATEMENTS: [&str; 6] =
     [LIMIT, PROTOTYPE, OURS, OURS_SINGLE, BY_HAND_50, BY_HAND_10];
-/// Those that can remember completed keys.
+/// The contenders with a cache of completed keys.
 const WITH_CACHE: [&str; 4] = [OURS, "typescript", "python-6", "python-1"];
 
-/// The latencies of a statement that the comparison is repeated with, in microseconds, and the names of
-/// its batches.
+/// The statement latencies with which the comparison is repeated, in microseconds, and the names of the batches.
 const STATEMENTS: [(u64, [&str; 3]); 2] = [
     (
         200,
@@ -70,7 +69,7 @@ const STATEMENTS: [(u64, [&str; 3]); 2] = [
 ];
 
 impl Shape {
-    /// All of them: the comparison from small to large, then the other parts.
+    /// Every shape: the comparison from small to large, then the other parts.
     pub fn all() -> Vec<Self> {
         let new = Self::new;
         let duplicates = |name, records, duplicates| Self {
@@ -96,7 +95,7 @@ impl Shape {
             },
             Self {
                 copies: 2,
-                // The others take the second copy for one that is in progress, and return it.
+                // The other contenders treat the second copy as in progress, and return it.
                 contenders: &GROWING,
                 ..new("50 new, each twice", 100)
             },
@@ -129,12 +128,12 @@ impl Shape {
         all
     }
 
-    /// The batch whose first answer is the cold start.
+    /// The batch whose first answer ends the cold start.
     pub fn cold() -> Self {
         Self::new("cold start, 10 new", 10)
     }
 
-    /// The batch with which sqs-once is told to remember completed keys.
+    /// The batch for which sqs-once uses its cache of completed keys.
     pub fn cached() -> Self {
         Self {
             cached: true,
@@ -157,23 +156,23 @@ impl Shape {
         }
     }
 
-    /// Whether it is measured with a contender.
+    /// Whether the shape is measured with a contender.
     pub fn is_for(&self, contender: &Contender) -> bool {
         self.contenders.is_empty() || self.contenders.contains(&contender.name)
     }
 
-    /// How many of its records are for orders that no earlier batch had, each counted once.
+    /// The number of different orders in the batch that no earlier batch had.
     pub fn fresh(&self) -> usize {
         (self.records - self.duplicates) / self.copies
     }
 
-    /// Whether it is nothing but new keys, at the table's own latency: a point of the plots.
+    /// Whether the batch has only new keys, at the table's own latency. Such batches are points of the plots.
     pub fn is_plotted(&self) -> bool {
         self.part != Part::Statements
             && (self.duplicates, self.copies, self.handler_ms) == (0, 1, 0)
     }
 
-    /// The batches of new keys alone, from small to large.
+    /// The batches of only new keys, from small to large.
     pub fn plotted() -> Vec<Self> {
         let mut plotted: Vec<_> = Self::all().into_iter().filter(Self::is_plotted).collect();
         plotted.sort_by_key(|shape| shape.records);

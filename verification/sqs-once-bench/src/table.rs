@@ -1,11 +1,10 @@
-//! The stand-in for DynamoDB: the tables of `dynamodb-for-tests`, with a door, a fixed latency, and counters.
+//! The stand-in for DynamoDB: the tables of `dynamodb-for-tests` behind HTTP, with a fixed latency and counters.
 //!
-//! It runs in threads of the benchmark's own process. While a contender works the benchmark only
-//! waits, so a process of its own would disturb no less, and its counters could only be read by
-//! further requests. What it costs is measured ([`Counts::cpu`]) and reported with the results.
+//! It runs in threads of the benchmark's own process. While a contender works, the benchmark only waits, so a separate
+//! process would disturb as much, and its counters would need further requests. The stand-in's own cost is measured
+//! ([`Counts::cpu`]) and reported with the results.
 //!
-//! Tables need not be created: each comes into being with its first item. Their key is `id`, of
-//! type S.
+//! Tables need not be created: the first item creates its table. Their key is `id`, of type S.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,7 +20,7 @@ use crate::machine;
 
 pub use dynamodb_for_tests::Units;
 
-/// How long the answers of the stand-in take, on top of what it computes.
+/// The latency that the stand-in adds to its own computing time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Latency {
     /// For every request.
@@ -30,31 +29,31 @@ pub struct Latency {
     pub statement: Duration,
 }
 
-/// What has come in so far.
+/// The requests so far.
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
-    /// Requests, by operation.
+    /// The number of requests, by operation.
     pub requests: BTreeMap<String, u64>,
-    /// The statements of all batches.
+    /// The number of statements in all batches.
     pub statements: u64,
-    /// What all of it consumed.
+    /// The consumed request units.
     pub units: Units,
-    /// Connections.
+    /// The number of connections.
     pub connections: u64,
     /// The stand-in's own CPU time.
     pub cpu: Duration,
-    /// How long all answers together took beyond their latency, from the request read to the answer
-    /// about to be sent.
+    /// How much longer than their latency all answers together took, from reading the request until just before sending
+    /// the answer.
     pub late: Duration,
 }
 
 impl Counts {
-    /// All requests.
+    /// The total number of requests.
     pub fn total(&self) -> u64 {
         self.requests.values().sum()
     }
 
-    /// What came in since `earlier`.
+    /// The counts since `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let requests = self.requests.iter().filter_map(|(operation, count)| {
@@ -72,7 +71,7 @@ impl Counts {
     }
 }
 
-/// The stand-in, listening on a loopback port until the process ends.
+/// The stand-in on a loopback port. It listens until the process ends.
 pub struct Table {
     address: SocketAddr,
     state: Arc<Mutex<State>>,
@@ -85,10 +84,10 @@ struct State {
 }
 
 impl Table {
-    /// Starts it.
+    /// Starts the stand-in.
     ///
     /// # Errors
-    /// When no loopback port can be had.
+    /// If no loopback port is available.
     pub fn start(latency: Latency) -> io::Result<Self> {
         let state = State {
             tables: Tables::made_when_named(Schema::partition_key("id", KeyType::S)),
@@ -107,17 +106,17 @@ impl Table {
         format!("http://{}", self.address)
     }
 
-    /// Answers with this latency from the next request on.
+    /// Uses this latency from the next request on.
     pub fn set_latency(&self, latency: Latency) {
         lock(&self.state).latency = latency;
     }
 
-    /// What has come in so far.
+    /// The counts so far.
     pub fn counts(&self) -> Counts {
         lock(&self.state).counts.clone()
     }
 
-    /// How many items of a table are completed.
+    /// The number of completed items in a table.
     pub fn completed(&self, table: &str) -> usize {
         let state = lock(&self.state);
         let completed = |item: &&Item| matches!(item.get("status"), Some(Value::S(status)) if status == "COMPLETED");
@@ -143,7 +142,7 @@ fn serve(connection: &mut Connection, state: &Mutex<State>) -> io::Result<()> {
         let operation = request.target.rsplit('.').next().unwrap_or_default();
         let (answer, latency) = {
             let mut state = lock(state);
-            // No contender commits transactions, whose tokens alone depend on the time.
+            // Only the tokens of transactions depend on the time, and no contender commits transactions.
             let body = connection.body(&request);
             let answer = state.tables.carry_out(operation, body, Duration::ZERO);
             if let Some(count) = state.counts.requests.get_mut(operation) {
@@ -159,7 +158,7 @@ fn serve(connection: &mut Connection, state: &Mutex<State>) -> io::Result<()> {
             latency.request + latency.statement * u32::try_from(answer.statements).unwrap_or(0);
         thread::sleep(takes.saturating_sub(arrived.elapsed()));
         let late = arrived.elapsed().saturating_sub(takes);
-        // Counted before it is sent, so that whoever has the answer finds it counted.
+        // Counted before sending, so a client that has the answer also finds its request counted.
         let used = machine::thread_cpu();
         {
             let counts = &mut lock(state).counts;

@@ -1,5 +1,5 @@
-//! What a record consumes, by what becomes of it: counted by the stand-in, with consumers in this
-//! process. Nothing of it depends on the clock.
+//! The request units of each kind of record. The stand-in counts them, with consumers in this process. The results do
+//! not depend on the clock.
 
 use std::io;
 use std::sync::Arc;
@@ -19,19 +19,19 @@ use crate::contract::{self, Order};
 use crate::process::Orders;
 use crate::table::{Latency, Table, Units};
 
-/// How many records a batch has, where it has more than one.
+/// The number of records in a batch, if more than one.
 const RECORDS: usize = 100;
-/// How many new keys share a request with a duplicate: one request takes 25.
+/// The number of new keys that share a request with a duplicate: a request takes 25 keys.
 const OTHERS: usize = 24;
-/// How long a batch may take, in milliseconds.
+/// The timeout of a batch, in milliseconds.
 const TIME: u64 = 60_000;
 
-/// What a kind of record consumes.
+/// The consumption of a kind of record.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Consumption {
-    /// What becomes of the record.
+    /// The kind of record.
     pub record: &'static str,
-    /// The request units of each.
+    /// The request units of each record.
     pub units: Units,
 }
 
@@ -41,7 +41,7 @@ pub enum UnitsError {
     /// The stand-in could not be started.
     #[error("the stand-in for DynamoDB can't be started")]
     Start(#[from] io::Error),
-    /// The event is none.
+    /// The event is malformed.
     #[error("the benchmark's own event can't be read")]
     Event(#[from] serde_json::Error),
     /// A consumer refused the event.
@@ -84,16 +84,16 @@ async fn count() -> Result<Vec<Consumption>, UnitsError> {
     let mut orders = Orders::default();
     let (one, many) = (orders.batch(&[], 1, 1), orders.batch(&[], RECORDS, 1));
     let twice = orders.batch(&[], RECORDS, 2);
-    // Order 0 is that of `one`, which is completed by then.
+    // Order 0 is the order of `one`, which is completed by then.
     let (mixed, others) = (orders.batch(&[0], OTHERS, 1), orders.batch(&[], OTHERS, 1));
     let mut fresh = || orders.batch(&[], RECORDS, 1);
     let new = consumed(&table, plain.clone(), &many).await?;
     let alone = consumed(&table, plain.clone(), &one).await?;
-    // The first copies consume what new keys do.
+    // The first copies consume as much as new keys.
     let pairs = consumed(&table, plain.clone(), &twice).await?;
     let mixed = consumed(&table, plain.clone(), &mixed).await?;
     let others = consumed(&table, plain.clone(), &others).await?;
-    // The cache learns the keys from its first answer.
+    // This first call fills the cache.
     consumed(&table, cached.clone(), &many).await?;
     let all = [
         ("new key", RECORDS, new),
@@ -142,7 +142,7 @@ async fn count() -> Result<Vec<Consumption>, UnitsError> {
     Ok(all.map(each).to_vec())
 }
 
-/// What a batch consumes.
+/// The consumption of a batch.
 async fn consumed(
     table: &Table,
     mut consumer: Consumer,

@@ -1,5 +1,5 @@
-//! How many allocations a record costs, from Lambda's event to its answer, by the code that `run` runs. The
-//! count is exact: one thread, the memory store, clocks that stand still.
+//! The number of allocations per record, from Lambda's event to its answer, in the code that `run` runs. The count is
+//! exact: one thread, the memory store, and paused clocks.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -12,10 +12,10 @@ use sqs_once_bench::contract::{self, Order};
 #[global_allocator]
 static ALLOCATOR: dhat::Alloc = dhat::Alloc;
 
-/// The most allocations that a record may cost. Lower it when the count sinks.
+/// The maximum number of allocations per record. Lower it when the count decreases.
 const AT_MOST: f64 = 37.0;
-/// Those of them that reading the event may cost: the id, the body, two for the other texts, and one that is
-/// gone when the record is read.
+/// The part of them that reading the event may cost: the id, the body, two for the other texts, and one that is freed
+/// after the record is read.
 const AT_MOST_TO_READ: f64 = 5.1;
 
 fn consumer() -> Consumer {
@@ -25,7 +25,7 @@ fn consumer() -> Consumer {
         .handler(async |_: Order| Ok::<(), HandlerError>(()))
 }
 
-/// Lambda's event, as text.
+/// Lambda's event as text.
 fn json(orders: Range<u64>) -> String {
     String::from_utf8(contract::event(orders)).unwrap()
 }
@@ -36,17 +36,17 @@ fn allocations(work: impl FnOnce()) -> u64 {
     dhat::HeapStats::get().total_blocks - before
 }
 
-/// To read an event of so many records.
+/// Allocations for reading an event with this many records.
 fn of_reading(records: u64) -> u64 {
     let json = json(0..records);
     allocations(|| drop(Event::from_json(json)))
 }
 
-/// To read, handle and answer it, in a process that has handled such an event before.
+/// Allocations for reading, handling and answering an event, in a process that has handled such an event before.
 fn of_batch(records: u64) -> u64 {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        // Real time would now and then send a group of completions early, at a request more.
+        // Real time would sometimes send a group of completions early, which costs another request.
         .start_paused(true)
         .build()
         .unwrap();
@@ -60,14 +60,14 @@ fn of_batch(records: u64) -> u64 {
     allocations(|| handle(&event))
 }
 
-/// What each record adds.
+/// The allocations that each record adds.
 fn per_record(of: impl Fn(u64) -> u64) -> f64 {
     let (small, large) = (of(100), of(1100));
     assert_eq!(of(100), small);
     (large - small) as f64 / 1000.0
 }
 
-/// One test without the harness, whose own thread allocates as well: the count is the process's.
+/// A single test without the test harness, whose own thread also allocates: the count covers the whole process.
 fn main() {
     a_record_costs_few_allocations_and_always_as_many();
 }

@@ -1,4 +1,4 @@
-//! A body, and what each envelope makes of it.
+//! Opens a body with each envelope.
 
 mod reference;
 
@@ -14,10 +14,10 @@ use sqs_once::testing::{Answer, Bench, Event, Record};
 use crate::{log, runtime};
 use reference::Inside;
 
-/// What a handler saw.
+/// The values that a handler received.
 struct Seen {
     payload: String,
-    /// Of the message attribute `order-id`.
+    /// The value of the message attribute `order-id`.
     attribute: Option<String>,
     sns: Option<SnsMeta>,
     event: Option<EventBridgeMeta>,
@@ -59,7 +59,7 @@ fn consumer(envelope: impl Envelope) -> Consumer {
         )
 }
 
-/// An envelope of a user's own: `tenant|payload`.
+/// A user's own envelope: `tenant|payload`.
 struct Tenanted;
 
 impl Envelope for Tenanted {
@@ -71,15 +71,15 @@ impl Envelope for Tenanted {
     }
 }
 
-/// Holds each envelope to what it promises of any body:
+/// Checks the promises of each envelope for any body:
 ///
-/// - The payload is what is inside it, byte for byte, and its metadata is what stands in it.
-/// - What is no such envelope is terminal; for [`Sns`] and [`Auto`], which expect such bodies, it is the payload.
-/// - Only S3's test event is acknowledged unseen.
-/// - Neither the reason nor any log line shows the body, but for the ids that a correlation id is made of.
+/// - The payload is the content of the envelope, byte for byte, and the metadata is the envelope's.
+/// - Any other body is terminal. For [`Sns`] and [`Auto`], which accept such bodies, the whole body is the payload.
+/// - Only S3's test event is acknowledged without a handler.
+/// - Neither the reason nor any log line shows the body, except for the ids of which a correlation id is made.
 ///
 /// # Panics
-/// If one of these does not hold.
+/// If the library breaks a promise.
 pub fn envelope(bytes: &[u8]) {
     let Ok(body) = std::str::from_utf8(bytes) else {
         return;
@@ -102,11 +102,11 @@ pub fn envelope(bytes: &[u8]) {
     }
 }
 
-/// What a consumer's handler saw, and what the record came to.
+/// What a consumer's handler received, and the outcome of the record.
 fn open(consumer: &Consumer, event: &Event, body: &str) -> (Option<Seen>, Outcome) {
     let bench = Bench::new(consumer.clone());
     let (answer, logged): (Answer, _) = log::of(|| runtime::block_on(bench.run(event)));
-    // Ids in an envelope may be shown.
+    // Logs may show ids from an envelope.
     if !body.contains('\\') && !reference::ids(body).contains(log::CANARY) {
         assert!(!logged.contains(log::CANARY), "the log shows: {logged}");
     }

@@ -1,4 +1,4 @@
-//! Lambda's event, whatever its bytes are.
+//! Checks the consumer with an event of arbitrary bytes.
 
 mod reference;
 
@@ -26,7 +26,7 @@ thread_local! {
     static CONSUMER: Consumer = consumer();
 }
 
-/// Its key is the body's `order_id`; its member `then` says what the handler does.
+/// A consumer whose key is the body's `order_id`. The body's member `then` decides the handler's result.
 fn consumer() -> Consumer {
     sqs_once::consumer::<Value>()
         .key(|order: &Value| order["order_id"].as_str().map(str::to_owned))
@@ -44,25 +44,25 @@ fn consumer() -> Consumer {
             match then {
                 Some(reference::RETRY) => Err(HandlerError::retry("later")),
                 Some(reference::TERMINAL) => Err(HandlerError::terminal("never")),
-                // A panic that goes past the panic hook: libFuzzer's ends the process.
+                // Panics without the panic hook: libFuzzer's hook ends the process.
                 Some(reference::PANIC) => std::panic::resume_unwind(Box::new("a handler's own")),
                 _ => Ok(()),
             }
         })
 }
 
-/// Holds the consumer to what it promises of any event:
+/// Checks the promises of the consumer for any event:
 ///
-/// - It is refused as a whole, and then no handler runs and the store is not asked; or it is answered, with
-///   message ids of its own only, each once.
-/// - What is acknowledged was handled successfully, under its own key; a key is handled once, and not again when
-///   the event comes again.
-/// - A record that can't be read, has no body, no payload or no key is returned; and no other is returned on its
-///   account, FIFO queues apart, where nothing of its group runs after it.
+/// - The consumer either refuses the event as a whole, without running a handler or sending a request to the store, or
+///   it answers. The answer contains only the event's own message ids, each at most once.
+/// - Every acknowledged record was handled successfully, under its own key. A key is handled once, and is not handled
+///   again if the event is repeated.
+/// - A record that cannot be read, or has no body, payload or key, is returned. No other record is returned because of
+///   it, except in a FIFO queue, where the later records of its group do not run.
 /// - No log line shows a body or a receipt handle.
 ///
 /// # Panics
-/// If one of these does not hold.
+/// If the library breaks a promise.
 pub fn event(bytes: &[u8]) {
     let Ok(json) = std::str::from_utf8(bytes) else {
         return;
@@ -106,7 +106,7 @@ pub fn event(bytes: &[u8]) {
     }
 }
 
-/// The keys that were handled, each once.
+/// The keys that were handled, after a check that each was handled once.
 fn succeeded(runs: &[Run]) -> HashSet<String> {
     let mut seen = HashSet::new();
     for run in runs {
@@ -136,7 +136,8 @@ fn check_answer(records: &[Record], answer: &Answer, done: &HashSet<String>) {
     }
 }
 
-/// In a standard queue a record fails by itself alone: or with the first of its key, or of its id.
+/// In a standard queue, a record fails only by itself, with the first record of its key, or with a record of the same
+/// id.
 fn check_isolation(records: &[Record], answer: &Answer) {
     if records.iter().any(|one| matches!(one.fate, Fate::Unclear)) {
         return;
@@ -156,7 +157,7 @@ fn check_isolation(records: &[Record], answer: &Answer) {
     assert_eq!(retried, failed, "what is returned is not what failed");
 }
 
-/// In a FIFO queue a group runs in the event's order, and not past a failure.
+/// In a FIFO queue, a group runs in the event's order, and stops at a failure.
 fn check_groups(records: &[Record], runs: &[Run]) {
     let ids = records.iter().map(Record::id);
     let places: HashMap<_, _> = ids.zip(0..).collect();
@@ -179,7 +180,7 @@ fn check_groups(records: &[Record], runs: &[Run]) {
 mod tests {
     use super::*;
 
-    /// How the consumer answers an event, and how `told` is read, which should be the same event.
+    /// The consumer's answer to an event, and the records read from `told`, which should describe the same event.
     fn answered(bodies: [&str; 2], told: [&str; 2]) -> (Vec<Record>, Answer) {
         let event = |bodies: [&str; 2]| {
             let records = bodies.map(sqs_once::testing::Record::text);

@@ -1,4 +1,4 @@
-//! What the macros make of any tokens.
+//! Expands the macros with arbitrary tokens.
 
 use proc_macro2::{TokenStream, TokenTree};
 use syn::visit_mut::VisitMut;
@@ -6,18 +6,18 @@ use syn::visit_mut::VisitMut;
 use crate::implementation::{derive, expand};
 use crate::signature::Kind;
 
-/// Deeper than anybody writes, and what a thread's stack holds of the parser's recursion.
+/// Deeper than hand-written code. The parser's recursion at this depth fits a thread's stack.
 const DEEPEST: usize = 64;
 
-/// Holds the macros to what they promise. The first line is `handler`, `batch_handler` or `derive`, and behind the
-/// first two the attribute's options; the rest is what it stands on.
+/// Checks the promises of the macros. The first line is `handler`, `batch_handler` or `derive`; options of the
+/// attribute follow the first two. The rest is the item with the attribute.
 ///
-/// - A handler's function comes out as it went in, and behind it a consumer, or a compile error, or both.
-/// - What comes out of the derive is an implementation, or a compile error.
-/// - All of it is Rust.
+/// - The expansion contains the handler's function unchanged. A consumer, a compile error, or both follow it.
+/// - The derive expands to an implementation or a compile error.
+/// - Every expansion is valid Rust.
 ///
 /// # Panics
-/// If one of these does not hold.
+/// If a macro breaks a promise.
 pub fn macros(bytes: &[u8]) {
     let Some((line, item)) = std::str::from_utf8(bytes)
         .ok()
@@ -41,7 +41,8 @@ pub fn macros(bytes: &[u8]) {
 }
 
 fn tokens(text: &str) -> Option<TokenStream> {
-    // Each opens a level of the parser's recursion, or may: groups, types, references, closures, operators, values.
+    // These characters may open a level of the parser's recursion: groups, types, references, closures, operators,
+    // values.
     let levels = text.bytes().filter(|byte| b"([{<&|!-*=".contains(byte));
     if levels.count() > DEEPEST {
         return None;
@@ -65,8 +66,8 @@ fn check(item: TokenStream, expanded: TokenStream) {
     }
 }
 
-/// Whether an argument has a bare `Trait + Trait` in its type, which is no payload of Rust's: a reference to it is
-/// not Rust without parentheses.
+/// Whether an argument has a bare `Trait + Trait` in its type. Such a type is not a valid payload, because a reference
+/// to it needs parentheses.
 fn takes_a_trait(item: &TokenStream) -> bool {
     struct Traits(bool);
 
@@ -83,7 +84,7 @@ fn takes_a_trait(item: &TokenStream) -> bool {
     traits.0
 }
 
-/// What stands behind the item that went in.
+/// The part of the expansion after the original item.
 fn behind(item: &TokenStream, expanded: TokenStream) -> TokenStream {
     let mut expanded = expanded.into_iter();
     for token in item.clone() {

@@ -1,4 +1,4 @@
-//! An attribute and a body, and the key that each extractor finds in them.
+//! Extracts keys from an attribute and a body.
 
 use serde_json::Value;
 use sqs_once::BusinessKey;
@@ -11,7 +11,7 @@ use sqs_once::testing::Record;
 
 type Found = Result<BusinessKey, KeyError>;
 
-/// Places in a body, as a JSON pointer and as a JMESPath expression.
+/// Places in a body, each as a JSON pointer and as a JMESPath expression.
 const PLACES: [(&str, &str); 4] = [("/a", "a"), ("/a/b", "a.b"), ("/a/0", "a[0]"), ("", "@")];
 
 thread_local! {
@@ -19,16 +19,16 @@ thread_local! {
         PLACES.map(|(pointer, path)| (JsonPointer::new(pointer), JmesPath::new(path)));
 }
 
-/// Holds the extractors to what they promise. The first line is an attribute's value, the rest a body.
+/// Checks the promises of the extractors. The first line is an attribute's value, the rest a body.
 ///
-/// - A pointer finds the text, the integer or the boolean that stands there, as the key that it would be if it
-///   were given in code; or it says that it is missing, blank, too long or of the wrong kind.
-/// - A JMESPath expression for the same place finds the same key, or none where the number is too large for it.
-/// - An attribute is found as it stands, and never runs together with a value of another kind.
-/// - White space around a body changes no fingerprint; other text than JSON has one of its own.
+/// - A pointer finds the text, integer or boolean at its place, and makes the same key as code would. Otherwise it
+///   reports that the value is missing, blank, too long or of the wrong type.
+/// - A JMESPath expression for the same place finds the same key, or none if the number is too large for it.
+/// - An attribute's key is its exact text, and never equals the key of a value of another type.
+/// - White space around a body does not change its fingerprint. Text that is not JSON has a fingerprint of its own.
 ///
 /// # Panics
-/// If one of these does not hold.
+/// If the library breaks a promise.
 pub fn extraction(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;
@@ -79,10 +79,10 @@ fn check_attribute(attribute: &str, message: &Message) -> Found {
     found
 }
 
-/// What a place in a body is, as a key that code would give.
+/// Compares the extracted keys with the key that code would make from the same place.
 fn check_place(json: Option<&Value>, place: &str, by_pointer: &Found, by_path: &Found) {
     let Some(json) = json else {
-        // What stands around the place may be broken and its text be read all the same, but not by its path.
+        // A pointer can read a text in otherwise broken JSON, but JMESPath cannot.
         assert!(
             matches!(by_path, Err(KeyError::WrongType { .. })),
             "{by_path:?}"
@@ -92,7 +92,7 @@ fn check_place(json: Option<&Value>, place: &str, by_pointer: &Found, by_path: &
     let found = json.pointer(place);
     let is_exact = |value: &Value| value.is_u64() || value.is_i64();
     match found {
-        // A number that serde_json makes a float of: by its text it may well be a large integer.
+        // serde_json reads this number as a float, but its text may be a large integer.
         Some(value @ Value::Number(_)) if !is_exact(value) => {
             assert!(
                 matches!(
@@ -121,7 +121,7 @@ fn check_place(json: Option<&Value>, place: &str, by_pointer: &Found, by_path: &
         Some(Value::Object(_)) => Err(KeyError::WrongType { found: "an object" }),
     };
     assert_eq!(by_pointer, &expected, "the pointer {place}");
-    // An index of JMESPath is none of an object's members.
+    // JMESPath's index `a[0]` does not select a member of an object.
     let is_member = place == "/a/0" && json["a"].is_object();
     if !is_member {
         assert_eq!(by_path, &expected, "the path of {place}");

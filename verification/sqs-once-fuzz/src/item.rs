@@ -1,4 +1,4 @@
-//! What DynamoDB answers, and what the store makes of it.
+//! Checks what the store concludes from DynamoDB's answers.
 
 mod dynamodb;
 mod reference;
@@ -33,18 +33,18 @@ thread_local! {
     };
 }
 
-/// Holds the store to what it promises of any answers. The first line says what is asked (`claim`, `claims`,
-/// `complete`, `completes`, `read`, and `sorted` behind it for a table with a sort key and other names), each line
-/// after it is the answer to a request: a status, a space, and the body.
+/// Checks the promises of the store for any answers. The first line is the operation (`claim`, `claims`, `complete`,
+/// `completes`, `read`), followed by `sorted` for a table with a sort key and other names. Each later line is the
+/// answer to a request: a status, a space, and the body.
 ///
-/// - A claim is granted only by an answer that says so, with the fence that stands in it.
-/// - A settlement is written only where an answer shows what was written.
-/// - An item that is read, or that refuses, stands in an answer, attribute for attribute.
-/// - A key is free only where an answer says what was found, and nothing of it is left open.
-/// - An item in a state that nobody knows is nobody's to claim.
+/// - The store grants a claim only if an answer does, with the fence from that answer.
+/// - The store reports a settlement as written only if an answer shows the write.
+/// - An item that the store reads, or that refuses a claim, comes from an answer, with the same attributes.
+/// - A key is free only if an answer lists the found items completely, without the key.
+/// - No worker can claim an item with an unknown status.
 ///
 /// # Panics
-/// If one of these does not hold.
+/// If the store breaks a promise.
 pub fn item(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;
@@ -55,7 +55,7 @@ pub fn item(bytes: &[u8]) {
         .and_then(|line| line.split_once(' '))
         .unwrap_or_default();
     let answers: Vec<_> = lines.map_while(Answer::read).collect();
-    // The SDK reads some objects that are not quite JSON, and this reading does not.
+    // The SDK accepts some objects that are not quite JSON. The reference does not.
     if answers.iter().any(Answer::is_almost_json) {
         return;
     }
@@ -125,7 +125,7 @@ fn completion(id: ItemId) -> Settlement {
     Settlement::new(id, Owner::from_bits(7), Settling::complete(NOW, None))
 }
 
-/// What the answers say.
+/// The answers, for comparison with the store's results.
 struct Said<'a> {
     answers: &'a [Answer],
     names: &'a Names,
@@ -135,7 +135,7 @@ impl Said<'_> {
     fn claimed(&self, claim: &Claim, claimed: &Claimed) {
         match claimed {
             Claimed::Written { fence } => {
-                // New ones by an insert have the time for a fence, and their answer has no attributes.
+                // A new item inserted in a batch has the time as its fence, and its answer has no attributes.
                 let is_new = fence.get() == NOW.as_millis() && self.granted_in_a_batch();
                 let said = self.answers.iter().filter(|one| one.is_success());
                 let mut fences = said.filter_map(|one| {
@@ -188,7 +188,7 @@ impl Said<'_> {
             self.answers.first().is_some_and(says_what_it_found),
             "nobody says that the key is free"
         );
-        // What stands elsewhere in an answer is no item of the table.
+        // An item elsewhere in an answer does not belong to the table.
         let mut items = Vec::new();
         for json in self.answers.iter().filter_map(Answer::json) {
             let of_table = &json["Responses"][dynamodb::TABLE];
@@ -203,7 +203,7 @@ impl Said<'_> {
         assert!(is_there, "{item:?} stands in no answer");
     }
 
-    /// Whether an answer has two results, one at least without an error.
+    /// Whether an answer has two results, at least one of them without an error.
     fn granted_in_a_batch(&self) -> bool {
         let said = self.answers.iter().filter(|one| one.is_success());
         let mut results = said.filter_map(|one| one.json()?["Responses"].as_array().cloned());
@@ -213,7 +213,7 @@ impl Said<'_> {
         })
     }
 
-    /// The items that stand anywhere in the answers.
+    /// The items anywhere in the answers.
     fn items(&self) -> impl Iterator<Item = Item> {
         let mut found = Vec::new();
         for json in self.answers.iter().filter_map(Answer::json) {

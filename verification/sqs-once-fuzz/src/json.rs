@@ -1,4 +1,4 @@
-//! A second reading of JSON, which keeps what serde's derived readers hide: members that stand twice.
+//! A JSON reader that reports duplicate members, which serde's derived readers hide.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,11 +7,11 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-/// The members of an object in their order, those that stand twice included, each still as its text.
+/// The members of an object in order, including duplicates, each with its text.
 pub(crate) struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'a> Members<'a> {
-    /// None for anything but an object.
+    /// `None` for anything but an object.
     pub(crate) fn read(json: &'a str) -> Option<Self> {
         serde_json::from_str(json).ok()
     }
@@ -24,7 +24,7 @@ impl<'a> Members<'a> {
         self.iter().filter(|(other, _)| *other == name).count()
     }
 
-    /// Of a member that stands twice the last counts.
+    /// The last member with this name counts.
     pub(crate) fn get(&self, name: &str) -> Option<&'a str> {
         let named = self.iter().filter(|(other, _)| *other == name);
         named.last().map(|(_, value)| value)
@@ -45,7 +45,7 @@ impl<'a> Members<'a> {
 
 impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        /// By itself, serde borrows no `Cow` inside of a pair.
+        /// Without this attribute, serde does not borrow a `Cow` inside a pair.
         #[derive(Deserialize)]
         struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 

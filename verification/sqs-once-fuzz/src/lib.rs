@@ -1,17 +1,17 @@
-//! What fuzzing holds sqs-once to: promises about any input, each a plain function of bytes that panics where
+//! The fuzz targets of sqs-once. Each is a plain function of bytes that checks promises for any input, and panics if
 //! one is broken.
 //!
-//! `bash verification/fuzz/run event` runs one of them under libFuzzer; the test `corpus` runs all of them over the committed
-//! corpus, without it.
+//! `bash verification/fuzz/run event` runs one of them under libFuzzer. The test `corpus` runs all of them over the
+//! committed corpus without libFuzzer.
 //!
-//! | target | the bytes are | what is promised |
+//! | target | the bytes are | promise |
 //! |---|---|---|
-//! | [`event()`] | Lambda's event | nothing is acknowledged whose handler did not run; what can't be read fails alone |
-//! | [`envelope()`] | a message's body | each envelope holds what it says, byte for byte, or its record is terminal |
+//! | [`event()`] | Lambda's event | only records whose handler ran are acknowledged; an unreadable record fails alone |
+//! | [`envelope()`] | a message's body | each envelope yields its content, byte for byte, or its record is terminal |
 //! | [`key()`] | two lists of key parts | equal parts have equal ids, different parts different ones |
-//! | [`extraction()`] | an attribute, and a body | every extractor finds the same key in it, or none |
-//! | [`item()`] | what DynamoDB answers | no answer is taken for a granted claim or a free key that does not say so |
-//! | [`macros()`] | an attribute, and what it stands on | an expansion that parses, or a compile error |
+//! | [`extraction()`] | an attribute, and a body | every extractor finds the same key, or none |
+//! | [`item()`] | DynamoDB's answers | only an explicit answer grants a claim or frees a key |
+//! | [`macros()`] | an attribute, and its item | an expansion that parses, or a compile error |
 
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
@@ -26,7 +26,7 @@ mod log;
 mod parts;
 mod runtime;
 
-/// The macros as functions of tokens: their own crate exports nothing but macros.
+/// The macros as functions of tokens, because their own crate exports only macros.
 #[path = "../../../crates/sqs-once-macros/src"]
 mod implementation {
     pub(crate) mod derive;
@@ -45,10 +45,10 @@ pub use extraction::extraction;
 pub use item::item;
 pub use parts::key;
 
-/// A target by its name, which is that of its corpus.
+/// The name of a target and of its corpus, and its function.
 pub type Target = (&'static str, fn(&[u8]));
 
-/// All of them.
+/// Every target.
 pub const TARGETS: [Target; 6] = [
     ("event", event),
     ("envelope", envelope),

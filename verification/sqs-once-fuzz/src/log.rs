@@ -1,4 +1,4 @@
-//! What the library logs, kept for a look at it.
+//! Captures the library's log.
 
 use std::cell::RefCell;
 use std::fmt::{Debug, Write};
@@ -8,18 +8,18 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-/// Stands in bodies, receipt handles and keys, and so in no log.
+/// Appears in bodies, receipt handles and keys, and so must not appear in a log.
 pub(crate) const CANARY: &str = "c4n4ry";
 
 thread_local! {
     static LINES: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Keeps what `run` logs on this thread, on whatever level.
+/// Captures what `run` logs on this thread, on every level.
 pub(crate) fn of<T>(run: impl FnOnce() -> T) -> (T, String) {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // Nobody else sets one: without it nothing would be looked at.
+        // This must be the only subscriber: otherwise the checks would see no log.
         tracing::subscriber::set_global_default(Lines).expect("the first subscriber");
     });
     LINES.with_borrow_mut(String::clear);
@@ -27,7 +27,7 @@ pub(crate) fn of<T>(run: impl FnOnce() -> T) -> (T, String) {
     (result, LINES.with_borrow(String::clone))
 }
 
-/// The values of all fields of the library's own events and spans.
+/// Records the values of all fields of the library's own events and spans.
 struct Lines;
 
 impl Subscriber for Lines {
@@ -64,11 +64,11 @@ impl Visit for Values<'_> {
     }
 
     fn record_debug(&mut self, _: &Field, value: &dyn Debug) {
-        // A string takes whatever is written to it.
+        // Writing to a string cannot fail.
         let _ = writeln!(self.0, "{value:?}");
     }
 
-    // Numbers hold nothing secret, and formatting them is most of the work.
+    // Numbers contain no secrets, and formatting them takes most of the time.
     fn record_f64(&mut self, _: &Field, _: f64) {}
     fn record_u64(&mut self, _: &Field, _: u64) {}
     fn record_bool(&mut self, _: &Field, _: bool) {}

@@ -1,4 +1,4 @@
-//! Two lists of key parts, and whether they are one key.
+//! Compares the keys of two lists of parts.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -20,11 +20,11 @@ enum Part {
     Failed,
 }
 
-/// What two equal parts have in common, and two different ones never.
+/// The canonical form of a part: equal for equal parts, different for different parts.
 type Canonical = (char, Vec<u8>);
 
 impl Part {
-    /// The part as whatever type fits, which `variant` chooses: an equal part by any of them.
+    /// Writes the part as a type that fits, chosen by `variant`. Every choice writes an equal part.
     fn write(&self, variant: u8, key: &mut KeyWriter) -> Result<(), KeyError> {
         match (self, variant % 4) {
             (Self::Text(text), 0) => text.write(key),
@@ -74,7 +74,7 @@ impl Part {
     }
 }
 
-/// A key of these parts, each written by the type that its variant chooses.
+/// The parts of a key, each with the variant that chooses its type.
 #[derive(Debug)]
 struct Parts(Vec<(Part, u8)>);
 
@@ -93,7 +93,7 @@ impl Parts {
             .iter()
             .map(|(part, variant)| part.canonical(*variant));
         let parts: Vec<_> = parts.collect::<Result<_, _>>()?;
-        // The kind and the length stand before each.
+        // Each part has a prefix of its kind and its length.
         let len = parts.iter().map(|(_, bytes)| 9 + bytes.len()).sum();
         match len {
             0 => Err(KeyError::Empty),
@@ -102,25 +102,25 @@ impl Parts {
         }
     }
 
-    /// A list that a weaker encoding would take for this one.
+    /// A list that a weaker encoding would confuse with this one.
     fn lookalike(&self, how: u8, at: usize) -> Self {
         let mut parts = self.0.clone();
         let at = at % parts.len().max(1);
         let next = parts.get(at + 1).map(|(part, _)| part.clone());
         match (how % 8, parts.get_mut(at), next) {
-            // The same key, by other types.
+            // The same key with other types.
             (0, ..) => {
                 for (_, variant) in &mut parts {
                     *variant = variant.wrapping_add(1);
                 }
             }
-            // A byte moves over to the part before.
+            // Moves a character to the previous part.
             (1, Some((Part::Text(one), _)), Some(Part::Text(next))) => {
                 let mut rest = next.chars();
                 one.extend(rest.next());
                 parts[at + 1].0 = Part::Text(rest.collect());
             }
-            // Two parts become one.
+            // Merges two parts.
             (2, Some((Part::Text(one), _)), Some(Part::Text(next))) => {
                 one.push_str(&next);
                 parts.remove(at + 1);
@@ -157,7 +157,7 @@ impl Parts {
     }
 }
 
-/// Bytes, from the front; none left read as zeros.
+/// Reads bytes from the front, and zeros after the end.
 struct Input<'a>(&'a [u8]);
 
 impl<'a> Input<'a> {
@@ -171,7 +171,7 @@ impl<'a> Input<'a> {
         taken
     }
 
-    /// A length byte, and as many bytes; those from 248 on stand for what reaches the limit of a key.
+    /// A length byte followed by this many bytes. Lengths from 248 on represent lengths near the limit of a key.
     fn run(&mut self) -> Vec<u8> {
         match self.byte() {
             len @ 0..248 => self.take(len.into()).to_vec(),
@@ -214,21 +214,21 @@ impl<'a> Input<'a> {
     }
 }
 
-/// Holds keys and the ids made of them to what they promise:
+/// Checks the promises of keys and of their ids:
 ///
-/// - A list of parts is a key unless it is empty, or too long, or a part of it is missing, blank or an error; and
-///   then the error says which.
-/// - Two keys have one id, hashed or readable, exactly if their parts are equal, whatever types they were given as.
-/// - An id shows the namespace, and for logs never the key.
+/// - A list of parts is a key unless it is empty or too long, or a part is missing, blank or an error. The error names
+///   the reason.
+/// - Two keys have the same id, hashed or readable, exactly if their parts are equal, whatever types they had.
+/// - An id shows the namespace. Its short form for logs never shows the key.
 ///
 /// # Panics
-/// If one of these does not hold.
+/// If the library breaks a promise.
 pub fn key(bytes: &[u8]) {
     let mut input = Input(bytes);
     let how = input.byte();
     let one = input.parts();
     let other = match how {
-        // Something else entirely.
+        // An unrelated list.
         240.. => input.parts(),
         how => one.lookalike(how, usize::from(how / 8)),
     };
@@ -242,7 +242,7 @@ pub fn key(bytes: &[u8]) {
     }
 }
 
-/// Whether the keys of two lists have one id exactly if they are equal; the first one's id, if both are keys.
+/// Checks that two lists have the same id exactly if their keys are equal. Returns the first id if both are keys.
 fn compare(one: &Parts, other: &Parts, id: impl Fn(&BusinessKey) -> ItemId) -> Option<ItemId> {
     let (key, parts) = checked(one)?;
     let (other_key, other_parts) = checked(other)?;
@@ -283,7 +283,7 @@ fn check_id(id: &ItemId, parts: &Parts, readable: bool) {
     let is_digest = key.len() == 64 && is_hex(key);
     assert!(is_digest || readable, "{key}");
     assert!(id.as_str().len() <= ItemId::MAX_READABLE_LEN);
-    // Every key that has room is shown, and is nobody's digest.
+    // Every key that fits is shown, and no such key is a digest.
     let text = |part: &Part| match part {
         Part::Text(text) => Some(text.clone()),
         _ => None,

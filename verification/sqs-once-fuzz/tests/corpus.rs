@@ -1,4 +1,4 @@
-//! The committed corpus, input by input, without libFuzzer; and whether a target can fail at all.
+//! Runs every input of the committed corpus without libFuzzer, and tests that a target can fail.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use sqs_once_fuzz::TARGETS;
 
-/// The inputs that fuzzing has kept for a target.
+/// The inputs in a target's corpus.
 fn corpus(target: &str) -> Vec<(PathBuf, Vec<u8>)> {
     let corpus = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus");
     let inputs = fs::read_dir(corpus.join(target)).unwrap();

@@ -1,4 +1,4 @@
-//! What became of every order, in the words of Jepsen's checkers.
+//! What happened to every order, in the terms of Jepsen's checkers.
 
 #[cfg(test)]
 mod tests;
@@ -13,41 +13,42 @@ use crate::network::Fault;
 use crate::plan::{Plan, Way};
 use crate::report::story;
 
-/// Why an effect that is apart from its record happened once more: the windows that no library can close.
+/// A window in which an effect may be repeated, because it does not commit with its record. No library can close it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Window {
-    /// The process was killed before the effect was on record.
+    /// The process was killed before the effect was recorded.
     Killed,
     /// The process was killed at its timeout.
     TimedOut,
     /// The request that records the effect, or its answer, was lost or late.
     Unrecorded,
-    /// The deadline came before the effect was on record.
+    /// The deadline arrived before the effect was recorded.
     Deadline,
 }
 
-/// What is wrong with an order.
+/// A violation found for an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Wrong {
-    /// It was acknowledged, or left, without its effect; or is hopeless and not in the dead-letter queue.
+    /// The order was acknowledged or left in the queue without its effect, or it cannot be handled but is not in the
+    /// dead-letter queue.
     Lost,
-    /// It was acknowledged, and its key was not on record: its next copy would run again.
+    /// The order was acknowledged although its key was not recorded: its next copy would run again.
     Unrecorded,
-    /// An effect that nobody had asked for.
+    /// An effect that no delivery explains.
     Unexpected,
-    /// Its effect happened more than once, and nothing explains that.
+    /// Its effect happened more than once, outside of every window.
     Duplicated,
-    /// Two handlers had it at once.
+    /// Two handlers ran for it at once.
     Concurrent,
-    /// It is in the dead-letter queue and should not be.
+    /// The order is in the dead-letter queue but should not be.
     Misplaced,
     /// Its token changed, or its fence did not grow.
     Unfenced,
-    /// Its effect came before that of an order that was sent before it in its message group.
+    /// Its effect happened before that of an earlier order of its message group.
     Disordered,
 }
 
-/// The accounts of a run.
+/// The results of a run.
 #[derive(Debug)]
 pub struct Accounts {
     pub(crate) plan: Plan,
@@ -59,7 +60,7 @@ pub struct Accounts {
     pub(crate) effects: u64,
     /// Orders with an effect.
     pub(crate) done: usize,
-    /// Orders whose delivery was killed, timed out or went unanswered, and that were done.
+    /// Orders that succeeded although a delivery of them was killed, timed out or got no answer.
     pub(crate) recovered: usize,
     pub(crate) windows: BTreeMap<Window, usize>,
     pub(crate) dead_letters: usize,
@@ -72,40 +73,40 @@ pub struct Accounts {
     pub(crate) redriven: usize,
     pub(crate) failures: Vec<String>,
     pub(crate) wrong: BTreeMap<Wrong, usize>,
-    /// What happened to the first orders that something is wrong with.
+    /// The histories of the first orders with a violation.
     pub(crate) stories: Vec<String>,
 }
 
-/// How many stories are told.
+/// The maximum number of stories.
 const STORIES: usize = 5;
 
 impl Accounts {
-    /// Whether everything is as promised, and nothing happened that the run can't explain.
+    /// Whether no order has a violation and no invocation failed for an unknown reason.
     pub fn add_up(&self) -> bool {
         self.wrong.is_empty() && self.failures.is_empty()
     }
 
-    /// How many orders have this wrong with them.
+    /// The number of orders with this violation.
     pub fn wrong(&self, wrong: Wrong) -> usize {
         self.wrong.get(&wrong).copied().unwrap_or_default()
     }
 
-    /// How many processes were killed.
+    /// The number of killed processes.
     pub fn kills(&self) -> usize {
         self.kills.0 + self.kills.1
     }
 
-    /// How many orders were recovered after a kill, a timeout or a lost answer.
+    /// The number of orders that succeeded after a kill, a timeout or a lost answer.
     pub fn recovered(&self) -> usize {
         self.recovered
     }
 
-    /// How many effects there were.
+    /// The number of effects.
     pub fn effects(&self) -> u64 {
         self.effects
     }
 
-    /// How many orders there were, and how many of them could not be handled.
+    /// The number of orders, and how many of them cannot be handled.
     pub fn orders(&self) -> (usize, usize) {
         (self.orders, self.spoilt)
     }
@@ -118,7 +119,7 @@ impl Accounts {
     }
 }
 
-/// Goes through all that was noted.
+/// Checks the notes of a run.
 pub(crate) fn account(plan: &Plan, book: &Book, took: Duration) -> Accounts {
     let mut accounts = Accounts {
         plan: plan.clone(),
@@ -174,8 +175,8 @@ pub(crate) fn account(plan: &Plan, book: &Book, took: Duration) -> Accounts {
     accounts
 }
 
-/// The orders whose first effect came before that of an order before them in their message group, and that order.
-/// What was redriven has lost its place in its group, and counts for neither.
+/// The orders whose first effect came before that of an earlier order of their message group, each with that order.
+/// Redriven messages lose their place in the group, so their orders are ignored.
 fn disordered(book: &Book) -> Vec<(usize, usize)> {
     let (mut latest, mut disordered) = (BTreeMap::new(), Vec::new());
     for (number, order) in book.orders.iter().enumerate() {
@@ -201,7 +202,7 @@ fn disordered(book: &Book) -> Vec<(usize, usize)> {
     disordered
 }
 
-/// One order's account.
+/// The check of one order.
 struct Audit<'a> {
     plan: &'a Plan,
     book: &'a Book,
@@ -214,7 +215,7 @@ struct Audit<'a> {
 }
 
 struct Effect<'a> {
-    /// Which note it is.
+    /// The index of the note.
     at: usize,
     delivery: usize,
     fence: u64,
@@ -237,7 +238,7 @@ impl<'a> Audit<'a> {
         audit
     }
 
-    /// Follows the order through its notes.
+    /// Checks the order's notes one by one.
     fn follow(&mut self) {
         let (mut open, mut closed) = (HashSet::new(), HashSet::new());
         let mut counted = 0;
@@ -245,7 +246,7 @@ impl<'a> Audit<'a> {
             match &note.what {
                 What::Sent { .. } | What::Received { .. } | What::Fault { .. } => {}
                 What::Begun { delivery, .. } => {
-                    // What a process sent before it was killed may arrive after that.
+                    // A killed process's request may arrive after the kill.
                     if !closed.contains(delivery) {
                         if !open.is_empty() {
                             self.wrong
@@ -351,7 +352,7 @@ impl<'a> Audit<'a> {
         }
     }
 
-    /// The windows through which the effect came again.
+    /// The windows that explain the repeated effects.
     fn repeats(&mut self) -> Vec<Window> {
         let (mut windows, mut wrong) = (Vec::new(), Vec::new());
         for pair in self.effects.windows(2) {
@@ -371,7 +372,7 @@ impl<'a> Audit<'a> {
         windows
     }
 
-    /// Why the first effect was not on record when the second came.
+    /// Why the first effect was not recorded when the second one happened.
     fn window(&self, first: &Effect<'_>, second: &Effect<'_>) -> Result<Window, &'static str> {
         let delivery = &self.book.deliveries[first.delivery];
         let (outcome, reason) = match &delivery.line {

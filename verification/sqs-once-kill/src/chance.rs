@@ -1,4 +1,4 @@
-//! Chance from a seed.
+//! Random numbers from a seed.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// SplitMix64: whoever draws first gets the first number.
+/// SplitMix64. Concurrent callers draw from one sequence.
 #[derive(Debug)]
 pub(crate) struct Chance(AtomicU64);
 
@@ -15,7 +15,7 @@ impl Chance {
         Self(AtomicU64::new(seed))
     }
 
-    /// Chance of its own for one part of a run.
+    /// Returns an independent generator for one part of a run.
     pub(crate) fn part(&self) -> Self {
         Self::from_seed(self.next())
     }
@@ -27,7 +27,7 @@ impl Chance {
         bits ^ (bits >> 31)
     }
 
-    /// A number below `end`, or 0 if there is none.
+    /// A number below `end`, or 0 if `end` is 0.
     pub(crate) fn below(&self, end: usize) -> usize {
         let bits = self.next() % u64::try_from(end.max(1)).unwrap_or(u64::MAX);
         usize::try_from(bits).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! One execution environment: a process at a time, one batch at a time.
+//! One execution environment, which runs one process and one batch at a time.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -18,14 +18,14 @@ use crate::killer::Killer;
 use crate::plan::{Plan, Way};
 use crate::worker::{COUNTERS, PROCESS, namespace};
 
-/// How long an environment waits when the queue has nothing for it.
+/// How long an environment waits if the queue is empty.
 const IDLE: Duration = Duration::from_millis(20);
-/// A busy machine starts processes slowly, which is no failure of theirs.
+/// A busy machine starts processes slowly, which is not an error.
 const INIT_LIMIT: Duration = Duration::from_secs(60);
-/// How many of a thousand answers never come back to Lambda's poller.
+/// Of 1,000 answers, how many never reach Lambda's poller.
 const ANSWERS_LOST_IN_THOUSAND: usize = 10;
 
-/// What all environments share.
+/// The state that all environments share.
 pub(crate) struct Shared {
     pub(crate) plan: Plan,
     pub(crate) history: Arc<History>,
@@ -36,17 +36,17 @@ pub(crate) struct Shared {
 }
 
 pub(crate) struct Environment {
-    /// Which one it is.
+    /// The number of the environment.
     pub(crate) number: usize,
     pub(crate) shared: Arc<Shared>,
-    /// The variables of its processes.
+    /// The environment variables of its processes.
     pub(crate) variables: Vec<(&'static str, String)>,
     pub(crate) kills: mpsc::UnboundedReceiver<()>,
     pub(crate) chance: Chance,
 }
 
 impl Environment {
-    /// Runs process after process, until there is nothing left to do and nobody to kill.
+    /// Runs one process after another, until no message and no kill is left.
     pub(crate) async fn run(mut self) -> Result<(), RunError> {
         while !self.is_done() {
             let process = self.shared.history.process(self.number);
@@ -73,7 +73,7 @@ impl Environment {
         variables.fold(launch, |launch, (name, value)| launch.env(*name, value))
     }
 
-    /// Lets a process handle batches until it is to be killed, and gives what it had in hand then.
+    /// Lets a process handle batches until a kill or a failure. Returns the messages that it had in hand, if any.
     async fn live(
         &mut self,
         process: usize,
@@ -140,7 +140,7 @@ impl Environment {
         Ok(())
     }
 
-    /// Notes what the tables say of these orders now.
+    /// Notes whether the tables contain these orders now.
     fn look_up(&self, messages: &[Received]) -> Result<(), RunError> {
         let Shared {
             plan,
@@ -160,7 +160,7 @@ impl Environment {
     }
 }
 
-/// Whether an order's key is on record as completed, in the table of the library.
+/// Whether the library's table records the order's key as completed.
 fn is_recorded(way: Way, dynamodb: &LocalDynamoDb, order: usize) -> Result<bool, RunError> {
     let id = format!("{}#s:{}", namespace(way), name(order));
     let table = TableDescription::default().name;
@@ -168,7 +168,7 @@ fn is_recorded(way: Way, dynamodb: &LocalDynamoDb, order: usize) -> Result<bool,
     Ok(item.is_some_and(|item| item["status"]["S"] == "COMPLETED"))
 }
 
-/// How often the effect of an order has happened, as the table says.
+/// How often the effect of an order has happened, according to the table.
 pub(crate) fn counted(dynamodb: &LocalDynamoDb, order: usize) -> Result<u64, RunError> {
     let item = dynamodb.item(COUNTERS, json!({"id": {"S": name(order)}}))?;
     let times = item.as_ref().and_then(|item| item["times"]["N"].as_str());

@@ -9,20 +9,20 @@ use sqs_once_local::{Outcome, Received, RecordLine};
 use crate::network::Fault;
 use crate::worker::{Entry, Order};
 
-/// A run's notes. What is noted first happened first.
+/// The notes of a run, in order of time.
 pub(crate) struct History {
     since: Instant,
     book: Mutex<Book>,
 }
 
-/// All that was noted.
+/// Everything noted during a run.
 #[derive(Debug, Default)]
 pub(crate) struct Book {
     pub(crate) orders: Vec<OrderNotes>,
     pub(crate) deliveries: Vec<Delivery>,
-    /// Deliveries by what the function knows of them.
+    /// Deliveries by the values that the function knows: process, message id and receive count.
     known: HashMap<(usize, String, u32), usize>,
-    /// What came to the ledger for nothing that was delivered.
+    /// Ledger entries that match no delivery.
     pub(crate) strays: Vec<String>,
     pub(crate) kills: Kills,
     /// The environment of each process.
@@ -30,7 +30,7 @@ pub(crate) struct Book {
     pub(crate) faults: HashMap<Fault, usize>,
     pub(crate) requests: usize,
     pub(crate) redriven: usize,
-    /// Invocations that failed for no reason that the run knows of.
+    /// Invocations that failed for an unknown reason.
     pub(crate) failures: Vec<String>,
 }
 
@@ -39,24 +39,24 @@ pub(crate) struct Book {
 pub(crate) struct OrderNotes {
     pub(crate) is_spoilt: bool,
     pub(crate) notes: Vec<Note>,
-    /// What the table says in the end, where effects are counted there.
+    /// The counter in the table at the end, if the table counts effects.
     pub(crate) counted: Option<u64>,
-    /// How many messages the dead-letter queue has in the end.
+    /// How many of its messages are in the dead-letter queue at the end.
     pub(crate) dead_letters: usize,
 }
 
-/// One message, delivered once, to a process.
+/// One delivery of a message to a process.
 #[derive(Debug)]
 pub(crate) struct Delivery {
     pub(crate) process: usize,
     pub(crate) message_id: String,
     pub(crate) receive_count: u32,
-    /// What the process logged of it.
+    /// What the process logged about the delivery.
     pub(crate) line: Option<(Outcome, Option<String>)>,
     pub(crate) close: Option<Close>,
 }
 
-/// What the ids of redriven messages begin with.
+/// The prefix of the ids of redriven messages.
 pub(crate) const REDRIVEN: &str = "r-";
 
 impl Delivery {
@@ -68,17 +68,17 @@ impl Delivery {
 /// How a delivery ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Close {
-    /// It was acknowledged and deleted.
+    /// The message was acknowledged and deleted.
     Deleted,
-    /// It was acknowledged after it had become visible and was received again.
+    /// The message was acknowledged after it had become visible and was received again.
     DeletedLate,
-    /// The function reported it, or the answer could not be read.
+    /// The function reported the message as failed, or its answer could not be read.
     Returned,
-    /// The function's answer never came.
+    /// The function's answer was lost.
     AnswerLost,
     Killed,
     TimedOut,
-    /// The process ended by itself, or failed as a whole.
+    /// The process ended by itself, or its invocation failed.
     Failed,
 }
 
@@ -105,9 +105,9 @@ pub(crate) enum What {
         fence: u64,
         token: String,
     },
-    /// The library's table said that the order was handled.
+    /// The library's table recorded the order as handled.
     Recorded,
-    /// What the table of the effects said.
+    /// The value in the table of the effects.
     Counted {
         times: u64,
     },
@@ -161,14 +161,14 @@ impl History {
         self.note(&mut book, order, What::Sent { message_id });
     }
 
-    /// The number of a process that an environment is about to start.
+    /// Assigns a number to a process that an environment is about to start.
     pub(crate) fn process(&self, environment: usize) -> usize {
         let mut book = self.book();
         book.processes.push(environment);
         book.processes.len() - 1
     }
 
-    /// Which environment a process is in.
+    /// The environment of a process.
     pub(crate) fn environment(&self, process: usize) -> Option<usize> {
         self.book().processes.get(process).copied()
     }
@@ -223,7 +223,7 @@ impl History {
         }
     }
 
-    /// What a process has logged, now that it has ended.
+    /// Adds the log of a process that has ended.
     pub(crate) fn logged(&self, process: usize, lines: Vec<RecordLine>) {
         let mut book = self.book();
         for line in lines {
@@ -260,12 +260,12 @@ impl History {
         }
     }
 
-    /// A request was sent on its way, and nothing happened to it.
+    /// Counts a request that met no fault.
     pub(crate) fn requested(&self) {
         self.book().requests += 1;
     }
 
-    /// A request about these orders went wrong.
+    /// Notes a fault of a request about these orders.
     pub(crate) fn fault(&self, fault: Fault, operation: &str, orders: &[usize]) {
         let mut book = self.book();
         *book.faults.entry(fault).or_default() += 1;

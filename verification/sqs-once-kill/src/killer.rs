@@ -1,4 +1,4 @@
-//! Who is killed, and when.
+//! Chooses which processes are killed, and when.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -9,22 +9,22 @@ use tokio::time::sleep;
 use crate::chance::Chance;
 use crate::plan::{Plan, Way};
 
-/// How long after its moment a kill comes.
+/// The delay between a kill's moment and the kill.
 const LATER_MS: std::ops::Range<u64> = 0..50;
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Kills whichever process an environment has. A third of the kills come at any time; a third wait for the next
-/// effect, and a third for the next request that is carried out: its process dies before it hears of that.
+/// Kills the current process of an environment. A third of the kills happen at any time. A third wait for the next
+/// effect, and a third for the next request that is carried out: the process dies before it gets the answer.
 pub(crate) struct Killer {
     victims: Vec<mpsc::UnboundedSender<()>>,
     wait_for_effect: AtomicUsize,
     wait_for_request: AtomicUsize,
-    /// How many messages were acknowledged so far; none is to come when all of them were.
+    /// The number of messages acknowledged so far.
     acknowledged: watch::Sender<usize>,
 }
 
 impl Killer {
-    /// Of so many environments; what each gets when its process is to be killed.
+    /// Returns a killer for this many environments, and the receiver of each environment's kills.
     pub(crate) fn new(environments: usize) -> (Self, Vec<mpsc::UnboundedReceiver<()>>) {
         let channels = (0..environments).map(|_| mpsc::unbounded_channel());
         let (victims, kills) = channels.unzip();
@@ -45,12 +45,12 @@ impl Killer {
         *self.acknowledged.borrow()
     }
 
-    /// An effect has happened in an environment: whether its process is killed for that.
+    /// An effect has happened in an environment. Returns whether its process is killed for it.
     pub(crate) fn on_effect(&self, environment: usize) -> bool {
         self.strike_for(&self.wait_for_effect, environment)
     }
 
-    /// A request from an environment was carried out: whether its process is killed for that.
+    /// A request from an environment was carried out. Returns whether its process is killed for it.
     pub(crate) fn on_request(&self, environment: usize) -> bool {
         self.strike_for(&self.wait_for_request, environment)
     }
@@ -68,13 +68,13 @@ impl Killer {
 
     fn strike(&self, environment: usize) {
         if let Some(victim) = self.victims.get(environment) {
-            // A receiver that is gone belongs to an environment that has failed, which the run will say.
+            // The receiver is gone only if its environment failed, which the run reports.
             let _ = victim.send(());
         }
     }
 
-    /// Kills as often as the plan says, spread over the messages; who is left when `drained` says that there is
-    /// nothing more to do dies idle.
+    /// Kills as often as the plan requires, spread over the messages. Once `drained` is true, the remaining kills hit
+    /// idle processes.
     pub(crate) async fn work(&self, plan: &Plan, chance: &Chance, drained: watch::Receiver<bool>) {
         let moments = (0..plan.kills).map(|_| chance.below(plan.messages));
         let mut moments: Vec<_> = moments.collect();
@@ -87,7 +87,7 @@ impl Killer {
             let waiting = match chance.below(3) {
                 _ if *drained.borrow() => None,
                 0 => Some(&self.wait_for_request),
-                // Where the effect is such a request itself.
+                // Here the effect itself is such a request.
                 1 if plan.way == Way::Transactional => Some(&self.wait_for_request),
                 1 => Some(&self.wait_for_effect),
                 _ => None,
@@ -102,7 +102,7 @@ impl Killer {
                 }
             }
         }
-        // It fails when the run is gone, and nobody is left to be killed.
+        // This fails only if the run has ended and no process is left.
         let _ = drained.wait_for(|drained| *drained).await;
         for waiting in [&self.wait_for_effect, &self.wait_for_request] {
             for _ in 0..waiting.swap(0, Ordering::Relaxed) {

@@ -1,4 +1,4 @@
-//! Where effects go that are apart from their record: somebody else's system, which notes whatever it is told.
+//! The ledger: another service, which receives the effects that do not commit with their record, and notes all of them.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -39,7 +39,7 @@ impl Ledger {
             .route("/effect", post(effect))
             .with_state(desk);
         let server = tokio::spawn(async move {
-            // It never returns: it tries failed accepts again.
+            // `serve` never returns, because it retries failed accepts.
             let _ = axum::serve(listener, service).await;
         });
         Ok(Self { url, server })
@@ -52,7 +52,7 @@ impl Drop for Ledger {
     }
 }
 
-/// How many of a thousand handlers are told to come back later.
+/// Of 1,000 handlers, how many the ledger tells to retry later.
 const BUSY_IN_THOUSAND: usize = 20;
 
 struct Desk {
@@ -63,7 +63,7 @@ struct Desk {
 
 async fn begun(State(desk): State<Arc<Desk>>, Json(entry): Json<Entry>) -> StatusCode {
     if desk.chance.in_thousand(BUSY_IN_THOUSAND) {
-        // The handler ends there, and its order is anybody's.
+        // The handler fails, and any worker may take the order.
         return StatusCode::SERVICE_UNAVAILABLE;
     }
     desk.history.begun(entry);
@@ -77,7 +77,7 @@ async fn effect(State(desk): State<Arc<Desk>>, Json(entry): Json<Entry>) {
     let environment = history.environment(entry.process);
     history.effect(entry);
     if environment.is_some_and(|environment| killer.on_effect(environment)) {
-        // Nobody is there any more who would hear of it.
+        // The killed process can no longer receive the answer.
         std::future::pending().await
     }
 }

@@ -1,13 +1,13 @@
-//! The kill test: real processes, real HTTP, a queue with visibility and redrive, and one DynamoDB. Processes
-//! are killed at random, requests and answers get lost and come late, messages come twice; in the end every order
-//! has its account.
+//! The kill test: real processes, real HTTP, a queue with visibility timeouts and redrive, and one DynamoDB. The test
+//! kills processes at random, loses and delays requests and answers, and delivers messages twice. In the end it checks
+//! every order.
 //!
 //! ```sh
 //! cargo run --release -p sqs-once-kill -- --messages 100000 --kills 1000 --seed 1
 //! ```
 //!
-//! The seed decides what is sent, which requests go wrong and how, and after how many messages somebody is
-//! killed. It does not decide how the processes interleave: they are real.
+//! The seed determines which messages are sent, which requests fail and how, and after how many messages a process is
+//! killed. It does not determine how the processes interleave: they are real.
 
 mod accounts;
 mod chance;

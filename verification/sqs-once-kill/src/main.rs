@@ -10,28 +10,28 @@ use clap::Parser;
 use sqs_once::Error;
 use sqs_once_kill::{Plan, Way, run, worker};
 
-/// Kills processes of a consumer at random, and accounts for every order.
+/// Kills processes of a consumer at random, and checks every order.
 ///
-/// Where it finds Lambda's Runtime API in its environment, it is such a process itself.
+/// If the environment has Lambda's Runtime API, this program runs as such a process.
 #[derive(Parser)]
 struct Args {
-    /// How the consumer works: claim-first, fifo, transactional, record-after or unprotected. May be
-    /// repeated. The first three keep their promise; the others do not, and show that the accounts would say so.
+    /// How the consumer works: claim-first, fifo, transactional, record-after or unprotected. May be repeated. The
+    /// first three keep their promise; the others do not, which tests that the checks find violations.
     #[arg(long = "way", default_values_t = [Way::ClaimFirst, Way::Fifo, Way::Transactional])]
     ways: Vec<Way>,
-    /// How many messages are sent in all; every sixth is a copy.
+    /// The total number of messages; every sixth is a copy.
     #[arg(long, default_value_t = 100_000)]
     messages: usize,
-    /// How many processes are killed in all.
+    /// The total number of kills.
     #[arg(long, default_value_t = 1000)]
     kills: usize,
-    /// How many execution environments there are.
+    /// The number of execution environments.
     #[arg(long, default_value_t = 6)]
     environments: usize,
-    /// How many of a thousand requests to DynamoDB and SQS go wrong.
+    /// Of 1,000 requests to DynamoDB and SQS, how many fail.
     #[arg(long, default_value_t = 20)]
     faults: usize,
-    /// What decides what is sent, what goes wrong, and who is killed.
+    /// The seed that determines the messages, the faults and the kills.
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }

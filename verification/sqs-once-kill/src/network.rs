@@ -1,4 +1,4 @@
-//! What lies between the function and AWS: requests and answers get lost, and come late.
+//! The network between the function and AWS, which loses and delays requests and answers.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -21,22 +21,22 @@ use crate::chance::Chance;
 use crate::history::History;
 use crate::killer::Killer;
 
-/// What goes wrong with a request.
+/// A fault that a request meets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Fault {
-    /// The connection breaks before it arrives.
+    /// The connection breaks before the request arrives.
     RequestLost,
-    /// It is carried out, and the connection breaks before its answer.
+    /// The request is carried out, and the connection breaks before the answer.
     AnswerLost,
-    /// It is carried out, and the answer is an internal error.
+    /// The request is carried out, but the answer is an internal error.
     AnswerSpoilt,
-    /// It is carried out a while after the client has given up.
+    /// The request is carried out after the client has stopped waiting.
     RequestLate,
-    /// It is carried out at once, and answered after the client has given up.
+    /// The request is carried out immediately, but its answer comes after the client has stopped waiting.
     AnswerLate,
-    /// It is slow, and nothing else.
+    /// The request is slow but succeeds.
     Slow,
-    /// It is lost, and so are the next ones, or their answers, for a while.
+    /// The request is lost, and for a while so are the next ones, or their answers.
     Outage,
 }
 
@@ -66,23 +66,23 @@ impl Fault {
     }
 }
 
-/// Longer than the client waits for an attempt (2 s), up to longer than a lease.
+/// From longer than the client waits for an attempt (2 s) to longer than a lease.
 const LATE_MS: std::ops::Range<u64> = 2_200..7_000;
 const SLOW_MS: std::ops::Range<u64> = 10..300;
-/// Some are shorter than the client's attempts take together, and some longer than a function may run.
+/// Some outages are shorter than all of the client's attempts together, others longer than the function's timeout.
 const OUTAGE_MS: std::ops::Range<u64> = 100..5_000;
 
-/// All requests of a run.
+/// The requests of a run.
 pub(crate) struct Traffic {
     client: Client<HttpConnector, Full<Bytes>>,
     faults_in_thousand: usize,
     history: Arc<History>,
     killer: Arc<Killer>,
-    /// How many requests are yet to be carried out.
+    /// The number of requests that still have to be carried out.
     under_way: watch::Sender<usize>,
 }
 
-/// The way from one environment to one service.
+/// The connection from one environment to one service.
 pub(crate) struct Network {
     pub(crate) url: String,
     server: JoinHandle<()>,
@@ -92,12 +92,12 @@ struct Way {
     environment: usize,
     to: String,
     chance: Chance,
-    /// Until when nothing gets through whole.
+    /// The end of the current outage.
     outage: Mutex<Instant>,
     traffic: Arc<Traffic>,
 }
 
-/// The connection is to break.
+/// Makes the connection break.
 #[derive(Debug, thiserror::Error)]
 #[error("the connection breaks")]
 struct Broken;
@@ -117,14 +117,14 @@ impl Traffic {
         })
     }
 
-    /// Waits until the last request was carried out.
+    /// Waits until the last request is carried out.
     pub(crate) async fn ended(&self) {
         let mut under_way = self.under_way.subscribe();
-        // It fails when the sender is gone, and `self` has it.
+        // This fails only without a sender, and `self` has one.
         let _ = under_way.wait_for(|count| *count == 0).await;
     }
 
-    /// A way from an environment to the service at `to`.
+    /// Connects an environment to the service at `to`.
     pub(crate) async fn way(
         self: &Arc<Self>,
         environment: usize,
@@ -142,14 +142,14 @@ impl Traffic {
         });
         let server = tokio::spawn(async move {
             loop {
-                // A failed accept is one connection less.
+                // A failed accept loses only one connection.
                 let Ok((stream, _)) = listener.accept().await else {
                     continue;
                 };
                 let way = Arc::clone(&way);
                 tokio::spawn(async move {
                     let pass = service_fn(|request| Arc::clone(&way).pass(request));
-                    // An error is a connection that broke, as it should.
+                    // An error means that the connection broke, as intended.
                     let _ = http1::Builder::new()
                         .serve_connection(TokioIo::new(stream), pass)
                         .await;
@@ -167,7 +167,7 @@ impl Drop for Network {
 }
 
 impl Way {
-    /// What is to go wrong with the next request.
+    /// Chooses the fault of the next request.
     fn fault(&self) -> Option<Fault> {
         let mut outage = self.outage.lock().unwrap_or_else(PoisonError::into_inner);
         let faults = match Instant::now() < *outage {
@@ -201,7 +201,7 @@ impl Way {
         }
         let late = self.chance.millis(LATE_MS);
         let slow = self.chance.millis(SLOW_MS);
-        // Whatever becomes of the client, what was sent is carried out.
+        // A request that was sent is carried out even if its client dies.
         let carry_out = |after: Duration| {
             let way = Arc::clone(&self);
             let request = Request::from_parts(head, Full::new(body));
@@ -218,7 +218,7 @@ impl Way {
             None => {
                 let carried_out = carry_out(Duration::ZERO).await;
                 if self.traffic.killer.on_request(self.environment) {
-                    // Nobody is there any more who would hear of it.
+                    // The killed process can no longer receive the answer.
                     std::future::pending().await
                 }
                 answer(carried_out)
@@ -226,7 +226,7 @@ impl Way {
             Some(Fault::Slow) => answer(carry_out(slow).await),
             Some(Fault::RequestLost | Fault::Outage) => Err(Broken),
             Some(Fault::AnswerLost) => {
-                // Lost, whatever it says.
+                // The client never gets this answer.
                 let _ = carry_out(Duration::ZERO).await;
                 Err(Broken)
             }
@@ -267,7 +267,7 @@ impl Way {
     }
 }
 
-/// The orders that a request names.
+/// The orders in a request's body.
 fn orders_in(body: &[u8]) -> Vec<usize> {
     let text = String::from_utf8_lossy(body);
     let mut orders: Vec<usize> = text

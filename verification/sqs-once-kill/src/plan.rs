@@ -1,4 +1,4 @@
-//! What a run is to be.
+//! The plan of a run.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,15 +8,15 @@ use std::time::Duration;
 /// How the function works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// It claims the key first; its effect is elsewhere, in a ledger.
+    /// Claims the key first. Its effect goes to another service, the ledger.
     ClaimFirst,
-    /// The same behind a FIFO queue: a message group's orders are handled in their order.
+    /// Like `ClaimFirst`, behind a FIFO queue: the orders of a message group are handled in order.
     Fifo,
-    /// Its effect commits with the record of the key.
+    /// Commits its effect with the record of the key.
     Transactional,
-    /// It works and then records: what it promises is less.
+    /// Does its work, then records it, which promises less.
     RecordAfter,
-    /// It records nothing: as if there were no such library.
+    /// Records nothing, as if the library were missing.
     Unprotected,
 }
 
@@ -36,13 +36,13 @@ impl fmt::Display for Way {
 }
 
 impl Way {
-    /// Whether a key is claimed before its handler runs, so that fences grow and no two handlers have it at once.
+    /// Whether a key is claimed before its handler runs, so that fences grow and at most one handler runs for it.
     pub(crate) fn claims(self) -> bool {
         matches!(self, Self::ClaimFirst | Self::Fifo)
     }
 }
 
-/// A name that is none of a way.
+/// The name of an unknown way.
 #[derive(Debug, thiserror::Error)]
 #[error("there are the ways claim-first, fifo, transactional, record-after and unprotected")]
 pub struct NoWay;
@@ -56,50 +56,51 @@ impl FromStr for Way {
     }
 }
 
-/// A run.
+/// A run of the kill test.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// How the function works.
     pub way: Way,
-    /// The executable whose `main` calls [`worker::run`](crate::worker::run) where it finds a Runtime API.
+    /// The executable whose `main` calls [`worker::run`](crate::worker::run) if it finds a Runtime API.
     pub function: PathBuf,
-    /// How many messages are sent; every sixth is a copy of an order that is sent anyway.
+    /// The number of messages; every sixth is a copy of another order's message.
     pub messages: usize,
-    /// How many processes are killed.
+    /// The number of kills.
     pub kills: usize,
-    /// How many execution environments there are.
+    /// The number of execution environments.
     pub environments: usize,
-    /// How many of a thousand requests of the function go wrong on their way.
+    /// Of 1,000 requests of the function, how many meet a fault.
     pub faults_in_thousand: usize,
-    /// What decides what goes wrong and when, as far as the run decides it.
+    /// The seed of the run's random decisions.
     pub seed: u64,
-    /// How long nothing may happen before the run is given up.
+    /// How long the run may make no progress before it is aborted.
     pub patience: Duration,
 }
 
 impl Plan {
-    /// The function's timeout, which a process does not survive.
+    /// The function's timeout, at which its process is killed.
     pub(crate) const TIMEOUT: Duration = Duration::from_secs(3);
-    /// The queue's visibility timeout: longer than a lease, so that a delivery after a kill finds it lapsed.
+    /// The queue's visibility timeout: longer than a lease, so the lease has lapsed when a message is redelivered after
+    /// a kill.
     pub(crate) const VISIBILITY: Duration = Duration::from_secs(5);
     /// `SQS_ONCE_LEASE_MARGIN`.
     pub(crate) const LEASE_MARGIN: &str = "1s";
     pub(crate) const MAX_RECEIVE_COUNT: u32 = 5;
     pub(crate) const BATCH_SIZE: usize = 10;
-    /// One order in so many can't be handled.
+    /// One order in this many cannot be handled.
     pub(crate) const SPOILT: usize = 100;
 
-    /// How many message groups there are in a FIFO queue.
+    /// The number of message groups in a FIFO queue.
     const GROUPS: usize = 37;
-    /// How many orders of a message group are sent one after the other, so that a batch has several of them.
+    /// How many orders of a message group are sent in a row, so that a batch has several of them.
     const RUN: usize = 5;
 
-    /// An order's message group. In a group the orders are sent by their numbers.
+    /// An order's message group. The orders of a group are sent in the order of their numbers.
     pub(crate) fn group(order: usize) -> usize {
         order / Self::RUN % Self::GROUPS
     }
 
-    /// The names of the queue and its dead-letter queue.
+    /// The names of the queue and of its dead-letter queue.
     pub(crate) fn queues(&self) -> (&'static str, &'static str) {
         match self.way {
             Way::Fifo => ("orders.fifo", "orders-dead-letters.fifo"),
@@ -107,7 +108,7 @@ impl Plan {
         }
     }
 
-    /// How many orders the messages are.
+    /// The number of different orders.
     pub(crate) fn orders(&self) -> usize {
         self.messages - self.messages / 6
     }

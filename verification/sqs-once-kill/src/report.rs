@@ -1,4 +1,4 @@
-//! The accounts in Markdown, and the story of an order.
+//! The results in Markdown, and the history of an order.
 
 use std::fmt::{self, Write};
 
@@ -171,7 +171,7 @@ fn in_words(close: Close) -> &'static str {
     }
 }
 
-/// What happened to an order, a line a note.
+/// The history of an order, with one line per note.
 pub(crate) fn story(number: usize, why: &str, book: &Book) -> String {
     let mut story = format!("{}: {why}", name(number));
     let delivery = |at: usize| {
@@ -211,7 +211,7 @@ pub(crate) fn story(number: usize, why: &str, book: &Book) -> String {
             }
             What::Fault { fault, operation } => format!("{operation}: {}", fault.in_words()),
         };
-        // Writing to a String can't fail.
+        // Writing to a String cannot fail.
         let _ = write!(story, "\n  {:9.3} s  {said}", note.at.as_secs_f64());
     }
     story

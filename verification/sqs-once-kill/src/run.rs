@@ -1,4 +1,4 @@
-//! A run from its first message to its last.
+//! Runs a plan from its first message to its last.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -22,18 +22,18 @@ use crate::plan::{Plan, Way};
 use crate::report::story;
 use crate::worker::{COUNTERS, LEDGER_URL, Order, WAY};
 
-/// How often the dead-letter queue is redriven before what is left in it counts as undone.
+/// How often the dead-letter queue is redriven before its messages count as undone.
 const REDRIVES: usize = 10;
-/// How often the run looks whether anything is left to do.
+/// How often the run checks whether work is left.
 const LOOK: Duration = Duration::from_millis(100);
-/// After how long it says how far it is.
+/// The interval between progress messages.
 const SAY: Duration = Duration::from_secs(5);
 
-/// A run that could not be made.
+/// A run that could not be completed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// No loopback port could be had.
+    /// No loopback port is available.
     #[error("no port on 127.0.0.1 could be had")]
     Listen(#[from] std::io::Error),
     /// The embedded DynamoDB failed.
@@ -51,22 +51,22 @@ pub enum RunError {
     /// A part of the run panicked.
     #[error("a part of the run panicked")]
     Panicked(#[from] tokio::task::JoinError),
-    /// For too long nothing was delivered or acknowledged.
+    /// No message was delivered or acknowledged for too long.
     #[error("nothing happened for {after:?}, and {left} messages are left in the queue; {story}")]
     Stalled {
         /// How long nothing happened.
         after: Duration,
-        /// How many messages are left.
+        /// The number of messages left in the queue.
         left: usize,
-        /// What happened to the first of them.
+        /// The history of the first of them.
         story: String,
     },
 }
 
-/// Runs the plan, and accounts for every order. Now and then it says how far it is.
+/// Runs the plan and checks every order. Calls `say` with its progress periodically.
 ///
 /// # Errors
-/// [`RunError`]; an account that does not add up is none, but says so itself.
+/// [`RunError`]. Violations are part of the [`Accounts`], not an error.
 pub async fn run(plan: Plan, say: impl Fn(&str)) -> Result<Accounts, RunError> {
     let chance = Chance::from_seed(plan.seed);
     let history = Arc::new(History::new());
@@ -104,7 +104,7 @@ pub async fn run(plan: Plan, say: impl Fn(&str)) -> Result<Accounts, RunError> {
     }
     let (drained, is_drained) = watch::channel(false);
     let chance = chance.part();
-    // Whichever fails first ends the run, and dropping the environments kills their processes.
+    // The first failure ends the run. Dropping the environments kills their processes.
     tokio::try_join!(
         async {
             killer.work(&plan, &chance, is_drained).await;
@@ -165,8 +165,8 @@ async fn database() -> Result<LocalDynamoDb, DynamoDbError> {
     Ok(dynamodb)
 }
 
-/// Every order is sent, and every fifth once more: soon after, or much later; under the same message id, as
-/// when SQS delivers twice, or under another, as when the producer sends twice.
+/// Sends every order, and one copy for every five orders: soon after the original or much later. A copy has the same
+/// message id, as when SQS delivers twice, or another one, as when the producer sends twice.
 fn send(plan: &Plan, sqs: &LocalSqs, history: &History, chance: &Chance) -> Result<(), RunError> {
     let orders = plan.orders();
     let mut sends: Vec<_> = (0..orders).map(|order| (order, order, order)).collect();
@@ -198,7 +198,7 @@ fn send(plan: &Plan, sqs: &LocalSqs, history: &History, chance: &Chance) -> Resu
         };
         let mut message = NewMessage::new(format!("m-{id}"), serde_json::to_string(&body)?);
         if plan.way == Way::Fifo {
-            // Every copy is one that the queue does not recognise, as after five minutes.
+            // The queue recognises no copy, as after its five-minute deduplication interval.
             let group = format!("group-{}", Plan::group(order));
             message = message.in_group(group, format!("copy-{copy}"));
         }
@@ -230,7 +230,7 @@ fn variables(
     variables
 }
 
-/// Waits until everything is done that can be done. What died of too many kills is redriven.
+/// Waits until every possible order is done. Redrives messages that are dead letters because of too many kills.
 async fn drain(
     shared: &Shared,
     sqs: &LocalSqs,
@@ -289,7 +289,7 @@ async fn drain(
     }
 }
 
-/// What happened to the first order that is still in the queue.
+/// The history of the first order that is still in the queue.
 fn story_of_first(shared: &Shared, sqs: &LocalSqs, queue: &str) -> Result<String, RunError> {
     let queues = sqs.queues();
     let Some(first) = queues.messages(queue)?.next() else {

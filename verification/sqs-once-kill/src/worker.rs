@@ -1,4 +1,4 @@
-//! The function: a process that the run starts, and kills.
+//! The function: a process that the run starts and kills.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -17,16 +17,16 @@ use thiserror::Error;
 
 use crate::plan::Way;
 
-/// The table of the transactional way's effects.
+/// The table of the effects of [`Way::Transactional`].
 pub(crate) const COUNTERS: &str = "counters";
-/// Where the other ways' effects go.
+/// The URL of the ledger, which receives the effects of the other ways.
 pub(crate) const LEDGER_URL: &str = "KILL_LEDGER_URL";
-/// Which process this is, for the ledger.
+/// The number of this process, for the ledger.
 pub(crate) const PROCESS: &str = "KILL_PROCESS";
-/// Which way it works.
+/// The way in which the function works.
 pub(crate) const WAY: &str = "KILL_WAY";
 
-/// Under which names keys are on record: those of the handlers below.
+/// The namespace of the keys, which the handlers below set.
 pub(crate) fn namespace(way: Way) -> &'static str {
     match way {
         Way::Transactional => "count",
@@ -34,18 +34,18 @@ pub(crate) fn namespace(way: Way) -> &'static str {
     }
 }
 
-/// What is in a message.
+/// The body of a message.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Order {
     /// The business key: `order-` and a number.
     pub(crate) order_id: String,
-    /// How long it takes.
+    /// How long the handler works.
     pub(crate) work_ms: u64,
-    /// Nothing can be done about it.
+    /// Whether the order always fails.
     pub(crate) is_spoilt: bool,
 }
 
-/// What the ledger is told: a handler has begun, or its effect.
+/// The body of a request to the ledger: a handler has started, or its effect happens.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Entry {
     pub(crate) order_id: String,
@@ -56,7 +56,7 @@ pub(crate) struct Entry {
     pub(crate) token: String,
 }
 
-/// The order is one of those that never succeed.
+/// The error of an order that always fails.
 #[derive(Debug, Error)]
 #[error("the order is spoilt")]
 struct Spoilt;
@@ -65,7 +65,7 @@ struct Spoilt;
 #[error("the ledger answered {0}")]
 struct LedgerAnswered(hyper::StatusCode);
 
-/// The variables that the run gives to its processes.
+/// A missing or malformed variable, which the run should have set.
 #[derive(Debug, Error)]
 #[error("{0} is not set as the run sets it")]
 struct Setting(&'static str);
@@ -75,7 +75,7 @@ fn setting<T: FromStr>(name: &'static str) -> Result<T, Setting> {
     value.parse().map_err(|_| Setting(name))
 }
 
-/// The way to the ledger.
+/// A client of the ledger.
 #[derive(Clone)]
 struct Ledger {
     client: Client<HttpConnector, Full<Bytes>>,
@@ -104,7 +104,7 @@ impl Ledger {
     }
 }
 
-/// An effect that is apart from its record.
+/// A handler whose effect does not commit with its record.
 #[sqs_once::handler(key = order.order_id, namespace = "charge")]
 async fn charge(
     order: Order,
@@ -129,7 +129,7 @@ async fn charge(
     ledger.enter("effect", &entry).await
 }
 
-/// An effect that commits with its record.
+/// A handler whose effect commits with its record.
 #[sqs_once::handler(key = order.order_id, namespace = "count")]
 async fn count(order: Order) -> Result<Writes, HandlerError> {
     if order.is_spoilt {
@@ -147,12 +147,12 @@ async fn count(order: Order) -> Result<Writes, HandlerError> {
 /// Runs the function until it is killed.
 ///
 /// # Errors
-/// If the environment is not the run's, and whatever the Runtime API fails with.
+/// If a variable that the run sets is missing or malformed, or the Runtime API fails.
 pub async fn run() -> Result<(), Error> {
     match setting(WAY)? {
         Way::Transactional => sqs_once::run(count::consumer().readable_keys(true)).await,
         Way::RecordAfter => sqs_once::run(charging()?.mode(Mode::RecordAfter)).await,
-        // Nothing is recorded where the run sets `SQS_ONCE_DISABLED`.
+        // With `SQS_ONCE_DISABLED`, which the run sets for `Unprotected`, nothing is recorded.
         Way::ClaimFirst | Way::Fifo | Way::Unprotected => sqs_once::run(charging()?).await,
     }
 }

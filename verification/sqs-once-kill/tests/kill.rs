@@ -1,4 +1,4 @@
-//! Short runs of the kill test. The long one is the binary's own.
+//! Short runs of the kill test. The binary runs the long ones.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 #![allow(clippy::print_stdout, reason = "a run's accounts are worth seeing")]
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use sqs_once_kill::{Accounts, Plan, Way, Wrong, run};
 
-/// `KILL_SEED`, or always the same.
+/// The seed from `KILL_SEED`, or a constant.
 fn seed() -> u64 {
     let given = std::env::var("KILL_SEED").ok();
     given.map_or(1, |seed| seed.parse().unwrap())

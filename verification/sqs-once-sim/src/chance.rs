@@ -1,4 +1,4 @@
-//! Chance from a seed: the same in every run.
+//! Deterministic random numbers from a seed.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use sqs_once::random::Random;
 
-/// SplitMix64. Clones draw from one sequence.
+/// SplitMix64. All clones draw from one sequence.
 #[derive(Clone, Debug)]
 pub(crate) struct Chance(Arc<AtomicU64>);
 
 impl Chance {
-    /// Neighbouring seeds have nothing in common.
+    /// Adjacent seeds give unrelated sequences.
     pub(crate) fn from_seed(seed: u64) -> Self {
         Self(Arc::new(AtomicU64::new(mixed(seed))))
     }
@@ -22,22 +22,22 @@ impl Chance {
         mixed(self.0.fetch_add(STEP, Ordering::Relaxed))
     }
 
-    /// Below `end`, which is not zero.
+    /// A number below `end`, which must not be zero.
     pub(crate) fn below(&self, end: u64) -> u64 {
         self.next() % end
     }
 
-    /// A place in something of this length, which is not zero.
+    /// An index into a collection of this length, which must not be zero.
     pub(crate) fn index(&self, len: usize) -> usize {
         (self.next() % len as u64) as usize
     }
 
-    /// Once in `n` times.
+    /// True with probability 1/`n`.
     pub(crate) fn once_in(&self, n: u64) -> bool {
         self.below(n) == 0
     }
 
-    /// One of these.
+    /// Picks one element.
     pub(crate) fn pick<T: Copy>(&self, of: &[T]) -> T {
         of[self.index(of.len())]
     }

@@ -1,12 +1,12 @@
-//! The protocol of sqs-once, checked: every state that a small system can get into is visited ([`model`]), and whole
-//! consumers run in simulated time among everything that can fail them ([`simulation`]).
+//! Verifies the protocol of sqs-once in two ways. [`model`] visits every state that a small system can reach.
+//! [`simulation`] runs whole consumers in simulated time, with failing processes, clocks, queues and networks.
 //!
 //! ```sh
 //! cargo run --release -p sqs-once-sim -- model              # every configuration
 //! cargo run --release -p sqs-once-sim -- model --config claim-first-crash --threads 2
-//! cargo run --release -p sqs-once-sim -- --seeds 100000     # simulated schedules, one a seed
-//! cargo run --release -p sqs-once-sim -- --seed 42          # one of them, line by line
-//! cargo run --release -p sqs-once-sim -- mutants            # every guard switched off, and the seed that shows it
+//! cargo run --release -p sqs-once-sim -- --seeds 100000     # simulated schedules, one per seed
+//! cargo run --release -p sqs-once-sim -- --seed 42          # the timeline of one schedule
+//! cargo run --release -p sqs-once-sim -- mutants            # switches each guard off, and finds a seed that shows it
 //! cargo test -p sqs-once-sim                                # a short run of all of this
 //! ```
 //!
@@ -20,51 +20,53 @@
 //! assert!(verdict.is_as_expected(), "{verdict}");
 //! ```
 //!
-//! ## What is the library's, and what is the model's
+//! ## The library's part and the model's part
 //!
-//! What a write needs to be allowed, what it leaves, and what its sender makes of the answer is asked of the library's
-//! own functions: `Claim::admitted_by` and `write`, `Settlement::admitted_by` and `write`, `on_claimed`, `on_refused`,
-//! `on_found`, `on_completed` and `on_committed`. What is around them is modelled after the library's batches: when a worker
-//! asks, runs, settles, gives up and answers.
+//! The library's own functions make the protocol's decisions: whether a write is admitted, what it writes, and what its
+//! answer means to the sender. The model calls `Claim::admitted_by` and `write`, `Settlement::admitted_by` and `write`,
+//! `on_claimed`, `on_refused`, `on_found`, `on_completed` and `on_committed`. The model itself decides when a worker
+//! sends a request, runs a handler, settles a record, stops waiting, and answers. It does so as the library's batches do.
 //!
-//! ## What is modelled
+//! ## In the model
 //!
 //! - Three workers with clocks that differ, deliveries, visibility timeouts, redrive to a dead-letter queue after some
-//!   deliveries, and deliveries of what is out or deleted already. Two messages may have one key.
-//! - Requests that are carried out at any later time, or never. A worker that hears no answer sends again, as
-//!   the SDK does (the same bytes) or as the consumer does (at the clock's new time), or gives up; what it sent
-//!   before stays on its way. A lost answer is a request that is carried out right after its sender has given up
-//!   on it, and a request that is lost is one that is never carried out; neither needs a step of its own.
-//! - Fences, as far as claims compare them: what a claim on its way has seen is what its key still has, or is not.
+//!   deliveries, and redelivery of messages that are in flight or already deleted. Two messages may have one key.
+//! - Requests that the store carries out at any later time, or never. A worker that gets no answer sends again, as
+//!   the SDK does (the same bytes) or as the consumer does (with the clock's new time), or stops waiting; its earlier
+//!   requests stay in flight. A lost answer is a request that is carried out right after its sender stopped waiting.
+//!   A lost request is one that is never carried out. Neither needs a step of its own.
+//! - Fences, as far as claims compare them: the fence that a claim in flight has seen is still the key's fence, or not.
 //! - A crash at every step. A worker that dies before it sends is one whose request is never carried out.
-//! - Deadlines: work is left alone there ([`Trouble::cancels`](model::Trouble::cancels)), or goes on past it as in a
-//!   process that was frozen ([`Trouble::overruns`](model::Trouble::overruns)).
+//! - Deadlines: the worker stops its work there ([`Trouble::cancels`](model::Trouble::cancels)), or continues after it,
+//!   like a process that was frozen ([`Trouble::overruns`](model::Trouble::overruns)).
 //!
-//! Time is counted in ticks: an invocation takes one, its lease outlives it by one, a message comes back after two.
-//! Trouble is limited by kind, so the search ends; within the limit it comes at every moment and in every order.
+//! Time is counted in ticks: an invocation takes one, its lease outlives it by one, and the visibility timeout is two.
+//! Each kind of trouble is limited, so the search ends. Within its limit, trouble happens at every moment and in every
+//! order.
 //!
-//! ## What is not
+//! ## Not in the model
 //!
 //! - Retention that ends before a message does, items that the table's time to live deletes, unknown statuses, payload
 //!   fingerprints and the cache of completed keys.
-//! - What never touches the protocol: envelopes, keys, hooks, batch handlers, terminal errors. A batch of a standard
-//!   queue is one record, for its records share nothing but the answer.
-//! - DynamoDB's `ClientRequestToken`: a transaction that is sent again is judged by its condition alone, as it is after
-//!   the token's ten minutes.
-//! - Effects that go on by themselves after their handler was cancelled.
+//! - Anything outside the protocol: envelopes, keys, hooks, batch handlers, terminal errors. A batch of a standard
+//!   queue is one record, because its records share only the answer.
+//! - DynamoDB's `ClientRequestToken`: only the condition decides about a transaction that is sent again, as after the
+//!   token's ten minutes.
+//! - Effects that continue after their handler was cancelled.
 //!
 //! ## Reading a trace
 //!
-//! A property that does not hold is printed with the steps that lead there. `m0#2` is the second delivery of message 0;
-//! workers have no names, since nothing depends on which it is. A step is followed by what stands for the keys (`k0`)
-//! and by where the messages are, where that has changed. All times are in ticks from that moment, by the true clock.
+//! For a property that does not hold, the report shows the steps that lead to the violation. `m0#2` is the second
+//! delivery of message 0. Workers have no names, because they are interchangeable. After each step, the trace shows the
+//! items of the keys (`k0`) and the places of the messages if they changed. All times are in ticks from that moment, by
+//! the true clock.
 //!
 //! ## Progress
 //!
-//! "In the end" is shown in two parts. No state is without a way on: unless every message is acknowledged or a dead
-//! letter, a step is possible that needs neither trouble nor a request that nobody waits for. And there is no way
-//! round and round: every step uses up a delivery, a request, a handler's run, trouble, or a tick that somebody waits
-//! for, and deliveries are limited.
+//! The model shows in two parts that every message ends. First, no state is a dead end: unless every message is
+//! acknowledged or a dead letter, some step is possible that needs neither trouble nor a request without a waiting
+//! sender. Second, there are no endless cycles: every step uses up a delivery, a request, a handler's run, trouble, or a
+//! tick that a worker or message waits for, and deliveries are limited.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]

@@ -25,33 +25,33 @@ struct Cli {
 enum Command {
     /// Searches every state of the protocol's model.
     Model {
-        /// One configuration; all of them by default.
+        /// Searches only this configuration; by default all of them.
         #[arg(long)]
         config: Option<String>,
-        /// Prints the configurations' names only.
+        /// Prints only the names of the configurations.
         #[arg(long)]
         list: bool,
-        /// How many threads search.
+        /// The number of threads.
         #[arg(long, default_value_t = 1)]
         threads: usize,
-        /// Prints the figures of each configuration as a line of JSON.
+        /// Prints the figures of each configuration as one line of JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Runs whole consumers on simulated time, under trouble; the default.
+    /// Runs whole consumers in simulated time with faults; the default.
     Simulate(Simulate),
-    /// Switches off one guard after the other, and looks for the first seed that shows it.
+    /// Switches off each guard in turn, and searches for the first seed that shows its absence.
     Mutants {
-        /// How many seeds each of them gets.
+        /// The number of seeds per guard.
         #[arg(long, default_value_t = 100_000)]
         seeds: u64,
-        /// Where the store is cut off.
+        /// Where the simulation replaces the real store.
         #[arg(long, default_value = "trait")]
         depth: Depth,
-        /// How many threads run schedules.
+        /// The number of threads.
         #[arg(long, default_value_t = 1)]
         threads: usize,
-        /// Prints each guard's seed as a line of JSON.
+        /// Prints each guard's seed as one line of JSON.
         #[arg(long)]
         json: bool,
     },
@@ -59,34 +59,34 @@ enum Command {
 
 #[derive(Args)]
 struct Simulate {
-    /// How many schedules to run.
+    /// The number of schedules.
     #[arg(long, default_value_t = 10_000)]
     seeds: u64,
     /// The first seed.
     #[arg(long, default_value_t = 0)]
     first: u64,
-    /// One seed only: prints its timeline.
+    /// Runs only this seed, and prints its timeline.
     #[arg(long, conflicts_with_all = ["seeds", "first"])]
     seed: Option<u64>,
-    /// Where the store is cut off.
+    /// Where the simulation replaces the real store.
     #[arg(long, default_value = "trait")]
     depth: Depth,
     /// How effects are recorded; by default each seed decides.
     #[arg(long)]
     mode: Option<Way>,
-    /// A guard that is switched off.
+    /// Switches off this guard.
     #[arg(long)]
     mutant: Option<Mutant>,
-    /// Clocks and kills that are off by more than leases allow for.
+    /// Lets clocks and kills be off by more than leases allow for.
     #[arg(long)]
     hostile: bool,
     /// Which versions share the table, at the `Store` trait: `new`, `mixed`, `upgrade` or `rollback`.
     #[arg(long, default_value = "new")]
     versions: Versions,
-    /// How many threads run schedules.
+    /// The number of threads.
     #[arg(long, default_value_t = 1)]
     threads: usize,
-    /// Prints the counts as a line of JSON, unless a property is violated.
+    /// Prints the counts as one line of JSON, unless a property is violated.
     #[arg(long)]
     json: bool,
 }
@@ -196,7 +196,7 @@ impl Simulate {
             true => println!(
                 "{}",
                 json!({
-                    // In the order of the report, which a map would lose.
+                    // A list, because a map would lose the order of the report.
                     "counts": campaign.counts.named().collect::<Vec<_>>(),
                     "seconds": campaign.took.as_secs_f64(),
                 })
@@ -207,7 +207,7 @@ impl Simulate {
     }
 }
 
-/// Whether each mutant breaks what it must.
+/// Runs every mutant, and returns whether each one breaks its property.
 fn mutants(seeds: u64, depth: Depth, threads: usize, json: bool) -> bool {
     if !json {
         println!("| guard that is missing | first seed | what breaks |\n|---|---:|---|");

@@ -1,23 +1,23 @@
-//! A handler of a library, and how a function of this package tells what namespaces its handlers have.
+//! A handler in a library, and functions that print the namespaces of handlers.
 
 use sqs_once::extract::Key;
 use sqs_once::testing::{Bench, Event};
 use sqs_once::{Consumer, MemoryStore};
 
-/// A handler in the root of the library, which has the binary's name.
+/// A handler in the root of the library, which has the same name as the binary.
 #[sqs_once::handler(key = order["id"].as_str())]
 pub async fn handle(order: serde_json::Value, key: Key) {
     drop(order);
     tell(&key);
 }
 
-/// Prints where the table keeps a key.
+/// Prints the item id of a key.
 #[allow(clippy::print_stdout, reason = "its test reads it")]
 pub fn tell(key: &Key) {
     println!("id {}", key.item_id().as_str());
 }
 
-/// Prints where a consumer's keys are on a bench, and then whether it starts without a bench.
+/// Prints the item id of a consumer's key on a bench, then whether the consumer starts without a bench.
 #[allow(clippy::print_stdout, reason = "its test reads it")]
 pub async fn describe(consumer: Consumer) {
     let event = Event::new([&serde_json::json!({ "id": "o-1" })]);

@@ -1,4 +1,4 @@
-//! The function that has its package's name, with handlers in several places.
+//! The function with the package's name. It has handlers in several modules.
 
 use sqs_once::extract::Key;
 use two_functions::{describe, tell};

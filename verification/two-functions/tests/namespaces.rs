@@ -1,4 +1,4 @@
-//! Handlers of one name, in one package: which of them start without a namespace, and that no two share their keys.
+//! Handlers with the same name in one package: which of them start without a namespace, and that no two share keys.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -8,7 +8,7 @@ use std::process::Command;
 const MAIN: &str = env!("CARGO_BIN_EXE_two-functions");
 const REFUNDS: &str = env!("CARGO_BIN_EXE_refunds");
 
-/// The handlers of a function: the namespace on a bench, and what a start comes to.
+/// The handlers of a function: each one's namespace on a bench, and the result of its start.
 fn handlers(function: &str) -> Vec<(String, String)> {
     let output = Command::new(function)
         .env_remove("SQS_ONCE_NAMESPACE")

@@ -1,4 +1,4 @@
-//! The server, as the tests of other crates use it.
+//! Tests the server as other crates use it.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 

@@ -1,4 +1,4 @@
-//! A server starts, forgets nothing when it is killed, and leaves nothing behind.
+//! A server starts, keeps its data when it is killed, and cleans up.
 
 use postgres_for_tests::Server;
 use std::io::{BufRead, BufReader, Read};
@@ -19,12 +19,12 @@ async fn text(client: &Client, query: &str) -> String {
     client.query_one(query, &[]).await.unwrap().get(0)
 }
 
-/// What a server is made of.
+/// The resources of a server.
 #[derive(Debug)]
 struct Parts {
     processes: Vec<Pid>,
     data: PathBuf,
-    /// The piece of System V memory that says that somebody uses the data.
+    /// The System V shared memory that marks the data as in use.
     memory: String,
     port: u16,
 }
@@ -53,7 +53,7 @@ impl Parts {
         }
     }
 
-    /// A process that has ended may wait for a while until the system's first process takes note.
+    /// A process that has ended may remain a zombie until the init process waits for it.
     fn running(&self) -> Vec<&Pid> {
         let system = System::new_all();
         let runs = |process: &&Pid| {
@@ -142,7 +142,7 @@ async fn a_kill_ends_every_process_and_a_restart_takes_the_same_port() {
     assert_eq!((after.port, &after.data), (before.port, &before.data));
 }
 
-/// Only one that waits for something notices by itself that the server is gone.
+/// Only a backend that waits for something notices that the server has died.
 #[tokio::test]
 async fn a_kill_ends_a_query_that_computes() {
     let server = Server::start();
@@ -213,7 +213,7 @@ async fn a_killed_test_process_leaves_nothing() {
     process.kill().unwrap();
 
     process.wait().unwrap();
-    // The guardian holds the standard error as well, and ends last.
+    // The guardian also has this standard error open, and ends last.
     let mut stderr = String::new();
     process
         .stderr

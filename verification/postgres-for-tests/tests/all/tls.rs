@@ -1,4 +1,4 @@
-//! A server that speaks TLS, and nothing else.
+//! A server that requires TLS.
 
 use postgres_for_tests::Server;
 use rustls::pki_types::CertificateDer;
@@ -9,7 +9,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::{Config, Error, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-/// Connects with TLS, trusting `authority`, and asks the server whether it sees TLS.
+/// Connects with TLS, trusting `authority`, and asks the server whether the connection uses TLS.
 async fn is_encrypted(config: &Config, authority: &Server) -> Result<bool, Error> {
     let mut roots = RootCertStore::empty();
     let path = authority.authority().unwrap();

@@ -1,5 +1,5 @@
-//! The limit: the same requests from a plain HTTP client, without the SDK and without Lambda's
-//! runtime, in one thread. Nothing is signed, and no TLS is set up.
+//! The limit: the same requests from a plain HTTP client, without the SDK and without Lambda's runtime, in one thread.
+//! It signs no requests and uses no TLS.
 
 mod batched;
 
@@ -17,7 +17,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use sqs_once_bench::contract::{self, Work};
 
-/// As long as a signature, so that as much goes over the wire.
+/// A header as long as a signature, so the same number of bytes is sent.
 const AUTHORIZATION: &str = "AWS4-HMAC-SHA256 Credential=local/20260101/eu-central-1/dynamodb/aws4_request, SignedHeaders=content-type;host;x-amz-date;x-amz-target;x-amz-user-agent, Signature=0000000000000000000000000000000000000000000000000000000000000000";
 
 type Http = Client<HttpConnector, Full<Bytes>>;
@@ -71,7 +71,7 @@ async fn main() -> Result<(), Error> {
         endpoint: env::var("AWS_ENDPOINT_URL_DYNAMODB")?,
         table: env::var(contract::TABLE)?,
     };
-    // During init, as long as nobody waits: the first batch finds its connection open.
+    // Opens the connection during init, so the first batch does not wait for it.
     bare.completed(&[batched::NO_ITEM.to_owned()]).await?;
     let (claims, work) = (batched::claims_in_flight()?, Work::from_env());
     let runtime = format!(
@@ -143,7 +143,7 @@ impl Wire for Bare {
             body.extend([comma, r#"{"Statement":"#, &statement, r#","Parameters":["#]);
             for (index, parameter) in parameters.iter().enumerate() {
                 let comma = if index == 0 { "" } else { "," };
-                // None of the texts needs escaping: they are digits, hexadecimal or the status.
+                // These texts need no escaping: they are digits, hexadecimal or the status.
                 match parameter {
                     Parameter::S(text) => body.extend([comma, r#"{"S":""#, text, r#""}"#]),
                     Parameter::N(number) => {

@@ -1,9 +1,8 @@
-//! Claims and completions in batches of 25, without a framework: what the prototype sends through
-//! the SDK, and the bare client without one. The statements are those of sqs-once.
+//! Claims and completions in batches of 25, without a framework. The prototype sends them through the SDK, the bare
+//! client without it. The statements are the same as sqs-once's.
 //!
-//! `$BENCH_CONCURRENCY` claims and eight completions may be under way at once; in sqs-once it is eight of
-//! each. Keys that have an item already are read together, up to 100 a request, which is the least that
-//! duplicates take.
+//! Up to `$BENCH_CONCURRENCY` claims and eight completions are in flight at once; sqs-once allows eight of each. Keys
+//! with an existing item are read together, up to 100 per request, which is the minimum for duplicates.
 
 use std::collections::HashSet;
 use std::env;
@@ -20,7 +19,7 @@ const STATEMENTS: usize = 25;
 const COMPLETIONS_IN_FLIGHT: usize = 8;
 const READS: usize = 100;
 
-/// The key of no item.
+/// A key without an item.
 pub(crate) const NO_ITEM: &str = "bench#";
 
 /// A parameter of a statement.
@@ -29,7 +28,7 @@ pub(crate) enum Parameter {
     N(u64),
 }
 
-/// What one statement came to.
+/// The result of one statement.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Done,
@@ -37,7 +36,7 @@ pub(crate) enum Outcome {
     Refused,
 }
 
-/// The way to the table.
+/// A connection to the table.
 pub(crate) trait Wire {
     /// Runs up to 25 statements of the same text.
     fn execute(
@@ -56,14 +55,14 @@ pub(crate) struct Message {
     pub(crate) body: String,
 }
 
-/// A message on its way.
+/// A message that is being handled.
 struct Record {
     message_id: String,
     item: String,
     owner: String,
 }
 
-/// How many claims may be under way at once.
+/// How many claims may be in flight at once.
 pub(crate) fn claims_in_flight() -> Result<usize, Error> {
     Ok(env::var(contract::CONCURRENCY)?.parse()?)
 }

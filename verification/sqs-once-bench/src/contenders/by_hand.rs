@@ -1,5 +1,5 @@
-//! Rust by hand: the SDK, one conditional write for each claim and one for each completion, and
-//! `$BENCH_CONCURRENCY` records at a time.
+//! Handwritten Rust: the SDK, one conditional write per claim and one per completion, with `$BENCH_CONCURRENCY` records
+//! at a time.
 
 mod sdk;
 

@@ -1,4 +1,4 @@
-//! sqs-once: a consumer as its users write it.
+//! sqs-once: a consumer as users write it.
 
 use std::env;
 

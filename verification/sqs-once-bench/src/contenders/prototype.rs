@@ -32,7 +32,7 @@ async fn main() -> Result<(), Error> {
         claims_in_flight: batched::claims_in_flight()?,
         work: Work::from_env(),
     });
-    // During init, as long as nobody waits: the first batch finds its connection open.
+    // Opens the connection during init, so the first batch does not wait for it.
     sdk.completed(&[batched::NO_ITEM.to_owned()]).await?;
     lambda_runtime::run(service_fn(move |event| handle(Arc::clone(&sdk), event))).await
 }

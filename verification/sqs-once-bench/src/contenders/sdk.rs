@@ -1,4 +1,4 @@
-//! The SDK's client, with TLS and without stalled stream protection, as sqs-once sets up its own.
+//! The SDK's client, configured as in sqs-once: with TLS and without stalled stream protection.
 
 use aws_config::BehaviorVersion;
 use aws_config::stalled_stream_protection::StalledStreamProtectionConfig;

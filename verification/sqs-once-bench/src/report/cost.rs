@@ -1,4 +1,4 @@
-//! What a million messages cost: request units and Lambda's time, at the prices of us-east-1.
+//! The cost of a million messages: request units and Lambda's time, at the prices of us-east-1.
 
 use serde::Serialize;
 
@@ -16,19 +16,18 @@ pub(super) const READS: f64 = 0.125;
 pub(super) const GB_SECOND: f64 = 0.000_013_333_4;
 /// Dollars for a million invocations; from the same page.
 pub(super) const INVOCATIONS: f64 = 0.20;
-/// When these pages' prices were last compared with the constants.
+/// When the constants were last compared with these pages.
 pub(super) const PRICES_OF: &str = "November 2026";
-/// The memory with which Lambda gives a function one whole virtual CPU, in MB.
+/// The memory, in MB, at which Lambda gives a function one whole virtual CPU.
 pub(super) const MEMORY_MB: f64 = 1769.0;
 
-/// The batches whose cost is told, by their names.
+/// The names of the batches whose cost is reported.
 pub(super) const BATCHES: [&str; 2] = ["10 new", "100 new"];
 
-/// What a kind of record consumes with Powertools, by what becomes of it. From its code, the Python one's
-/// and the TypeScript one's alike: `_put_record` is one conditional `PutItem` that shows the item which
-/// refused it, `_update_record` one `UpdateItem`, `_delete_record` (after an error) one `DeleteItem`.
-/// A key in its cache asks for nothing, and so does an event without one. A second copy in the batch
-/// is one more refused `PutItem`. There is no recording after the work.
+/// What each kind of record consumes with Powertools, from its Python and TypeScript code. `_put_record` is one
+/// conditional `PutItem`, which returns the conflicting item. `_update_record` is one `UpdateItem`. `_delete_record`
+/// (after an error) is one `DeleteItem`. A cached key sends no request, and neither does an event without a key. A
+/// second copy in the batch is one more refused `PutItem`. Powertools cannot record after the work.
 const POWERTOOLS: [(&str, f64); 9] = [
     ("new key", 2.0),
     ("new key, alone in its batch", 2.0),
@@ -41,20 +40,20 @@ const POWERTOOLS: [(&str, f64); 9] = [
     ("no key, unprotected", 0.0),
 ];
 
-/// What a kind of record costs.
+/// The cost of a kind of record.
 #[derive(Debug, Serialize)]
 pub(super) struct RecordCost {
     pub(super) record: &'static str,
     pub(super) ours: Units,
-    /// Dollars for a million of them.
+    /// Dollars for a million records.
     pub(super) ours_dollars: f64,
-    /// Write units with Powertools, which reads nothing; `None` where it has no such thing.
+    /// Write units with Powertools, which reads nothing; `None` if it has no such kind of record.
     pub(super) powertools_writes: Option<f64>,
-    /// Dollars for a million of them.
+    /// Dollars for a million records.
     pub(super) powertools_dollars: Option<f64>,
 }
 
-/// What a million messages with new keys cost with one contender.
+/// The cost of a million messages with new keys for one contender.
 #[derive(Debug, Serialize)]
 pub(super) struct MessageCost {
     pub(super) contender: &'static str,
@@ -62,11 +61,11 @@ pub(super) struct MessageCost {
     pub(super) title: &'static str,
     /// Dollars for its request units.
     pub(super) table: f64,
-    /// Dollars for Lambda's time and invocations, for each of [`BATCHES`] that was measured.
+    /// Dollars for Lambda's time and invocations, for each measured batch of [`BATCHES`].
     pub(super) lambda: [Option<f64>; BATCHES.len()],
 }
 
-/// What a kind of record costs, for every kind.
+/// The cost of every kind of record.
 pub(super) fn record_costs(results: &Results) -> Vec<RecordCost> {
     let costs = results.consumptions.iter().map(|consumption| {
         let mut powertools = POWERTOOLS.iter();
@@ -83,7 +82,7 @@ pub(super) fn record_costs(results: &Results) -> Vec<RecordCost> {
     costs.collect()
 }
 
-/// What a million messages cost, for every contender that was measured.
+/// The cost of a million messages for every measured contender.
 pub(super) fn message_costs(results: &Results) -> Vec<MessageCost> {
     let costs = Contender::all().into_iter().filter_map(|contender| {
         let cells = BATCHES.map(|shape| results.cell(contender.name, shape));
@@ -103,7 +102,7 @@ fn of_units(units: Units) -> f64 {
     units.write * WRITES + units.read * READS
 }
 
-/// Dollars for a million records in batches such as these. Lambda counts whole milliseconds.
+/// Dollars for a million records in batches of this size. Lambda bills whole milliseconds.
 fn of_time(cell: &Cell) -> f64 {
     let batches = 1e6 / cell.records as f64;
     let gb_seconds = cell.latency_ms.median.ceil() / 1000.0 * MEMORY_MB / 1024.0;
@@ -143,7 +142,7 @@ mod tests {
             .iter()
             .map(|cost| (cost.ours_dollars, cost.powertools_dollars))
             .collect();
-        // 2 × 0.625, with both; 0.625 + 0.125, and 0.625 with Powertools.
+        // 2 × 0.625 for both; 0.625 + 0.125 for sqs-once, and 0.625 for Powertools.
         assert_eq!(dollars, [(1.25, Some(1.25)), (0.75, Some(0.625))]);
     }
 

@@ -10,10 +10,10 @@ use crate::contender::Contender;
 use crate::measure::Cell;
 use crate::shape::{Part, Shape, WITH_STATEMENTS};
 
-/// All that goes between the page's markers.
+/// The text between the page's markers.
 pub(super) fn figures(results: &Results) -> String {
     let mut text = String::new();
-    // Writing to a string can't fail.
+    // Writing to a string cannot fail.
     let _ = write_figures(results, &mut text);
     text
 }
@@ -126,7 +126,7 @@ fn write_cold_starts(results: &Results, text: &mut String) -> Result {
     Ok(())
 }
 
-/// One row a contender; for every size a column a latency of statements.
+/// One row per contender. For every size, one column per latency of statements.
 fn write_statements(results: &Results, text: &mut String) -> Result {
     let shapes = Shape::all();
     let slow = shapes.iter().filter(|shape| shape.part == Part::Statements);

@@ -1,4 +1,4 @@
-//! What sqs-once aims at, beside what was measured.
+//! The goals of sqs-once, with the measured figures.
 
 use std::fmt;
 
@@ -9,20 +9,20 @@ use crate::contender::{BY_HAND_10, LIMIT, OURS, PROTOTYPE};
 use crate::measure::Cell;
 use crate::shape::Shape;
 
-/// One aim.
+/// One goal.
 #[derive(Debug, Serialize)]
 pub(super) struct Goal {
     pub(super) text: String,
     #[serde(skip)]
     bound: Bound,
     pub(super) measured: Option<f64>,
-    /// `None` where it was not measured.
+    /// `None` if it was not measured.
     pub(super) holds: Option<bool>,
-    /// What else the measurement says of it.
+    /// A remark about the measurement.
     pub(super) note: String,
 }
 
-/// What a figure must be.
+/// The condition for a figure.
 #[derive(Clone, Copy, Debug)]
 enum Bound {
     AtMost(f64),
@@ -58,7 +58,7 @@ impl Goal {
         }
     }
 
-    /// What was measured, with as many digits as show on which side of the aim it is.
+    /// The measured figure, with enough digits to show whether it meets the goal.
     pub(super) fn figure(&self) -> Option<String> {
         let measured = self.measured?;
         let agrees = |text: &String| {
@@ -70,7 +70,7 @@ impl Goal {
     }
 }
 
-/// The batches whose latency is held against the limit's.
+/// The batches whose latency is compared with the limit's.
 const TO_THE_LIMIT: [&str; 6] = [
     "10 new",
     "100 new",
@@ -80,7 +80,7 @@ const TO_THE_LIMIT: [&str; 6] = [
     "1000, half duplicates",
 ];
 
-/// How many times faster than these sqs-once should be.
+/// How many times faster than these contenders sqs-once should be.
 const FASTER: [(&str, f64); 4] = [
     ("python-1", 100.0),
     ("python-6", 100.0),
@@ -88,7 +88,7 @@ const FASTER: [(&str, f64); 4] = [
     (BY_HAND_10, 5.0),
 ];
 
-/// The aims, whether their figures were measured or not.
+/// Every goal, whether its figure was measured or not.
 pub(super) fn goals(results: &Results) -> Vec<Goal> {
     let of = Measured(results);
     let mut goals = Vec::new();
@@ -163,7 +163,7 @@ fn ratio(left: Option<f64>, right: Option<f64>) -> Option<f64> {
     Some(left? / right?)
 }
 
-/// Where the limit itself is not that much faster, nothing that makes its requests can be.
+/// If the limit itself is not fast enough, the note says so: no contender with the same requests can be faster.
 fn faster(of: &Measured<'_>, contender: &str, least: f64) -> Goal {
     let theirs = of.latency(contender, "100 new");
     let limit = ratio(theirs, of.latency(LIMIT, "100 new")).filter(|limit| *limit < least);
@@ -175,7 +175,7 @@ fn faster(of: &Measured<'_>, contender: &str, least: f64) -> Goal {
     )
 }
 
-/// A key costs its claim and its completion, however many copies of it a batch holds.
+/// A key costs its claim and its completion, regardless of its number of copies in a batch.
 fn second_copies(of: &Measured<'_>) -> Option<Goal> {
     let shapes = Shape::all();
     let shape = shapes.iter().find(|shape| shape.copies == 2)?;

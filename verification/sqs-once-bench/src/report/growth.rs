@@ -1,4 +1,4 @@
-//! How latency and CPU grow with the batch: the line that fits them best.
+//! How latency and CPU time grow with the batch size, as a fitted line.
 
 use serde::Serialize;
 
@@ -10,15 +10,15 @@ use crate::shape::{GROWING, Shape};
 /// `base + each × records`, in milliseconds.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Line {
-    /// What a batch takes however small it is.
+    /// The time of a batch regardless of its size.
     pub(super) base: f64,
-    /// What every record adds.
+    /// The additional time of each record.
     pub(super) each: f64,
-    /// By how much of itself the measurement that fits worst differs: 0.1 is a tenth.
+    /// The largest relative error of a measurement: 0.1 is a tenth.
     pub(super) off: f64,
 }
 
-/// How one contender grows.
+/// The growth of one contender.
 #[derive(Debug, Serialize)]
 pub(super) struct Growth {
     pub(super) contender: &'static str,
@@ -28,7 +28,7 @@ pub(super) struct Growth {
     pub(super) cpu_ms: Line,
 }
 
-/// Those of [`GROWING`] that were measured at three sizes or more.
+/// The growth of the [`GROWING`] contenders that were measured at three sizes or more.
 pub(super) fn growth(results: &Results) -> Vec<Growth> {
     let contenders = Contender::all().into_iter();
     let growing = contenders.filter(|contender| GROWING.contains(&contender.name));
@@ -54,7 +54,7 @@ pub(super) fn cpu_ms(cell: &Cell) -> f64 {
     cell.cpu_us.median * cell.records as f64 / 1000.0
 }
 
-/// A contender's values for batches of new keys, by their size.
+/// A contender's values for batches of new keys, by size.
 pub(super) fn points(
     results: &Results,
     contender: &str,
@@ -67,8 +67,7 @@ pub(super) fn points(
     cells.collect()
 }
 
-/// The least squares of the relative errors: by those of the absolute ones the largest batch would
-/// decide alone.
+/// Minimises the squares of the relative errors. With absolute errors, the largest batch would dominate the result.
 fn fit(points: &[(f64, f64)]) -> Option<Line> {
     if points.len() < 3 || points.iter().any(|(_, y)| *y <= 0.0) {
         return None;

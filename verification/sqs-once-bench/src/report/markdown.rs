@@ -1,4 +1,5 @@
-//! The results in `docs/performance.md`, between its markers, and the plots and the JSON beside it.
+//! Writes the results into `docs/performance.md`, between its markers, with the plots and the JSON file in the same
+//! directory.
 
 use std::fs;
 use std::io;
@@ -14,40 +15,40 @@ use crate::shape::GROWING;
 const BEGIN: &str = "<!-- measured: begin -->";
 const END: &str = "<!-- measured: end -->";
 
-/// The page was not written.
+/// The page could not be written.
 #[derive(Debug, Error)]
 pub enum DocsError {
     /// A file could not be read or written.
     #[error("{path:?} can't be read or written")]
     File {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         source: io::Error,
     },
-    /// The page has lost its markers.
+    /// The page does not contain the markers.
     #[error("{path:?} lacks the lines {BEGIN:?} and {END:?}, between which the figures go")]
     Markers {
-        /// Which.
+        /// The page.
         path: PathBuf,
     },
-    /// A contender or a batch has no figures. Nothing was written.
+    /// A contender or a batch has no figures. No file was written.
     #[error(
         "the page shows all contenders and batches, and stays as it is: these were not measured: {}",
         missing.join("; ")
     )]
     Incomplete {
-        /// Which, and why where that is known.
+        /// The missing contenders and batches, with the reason if known.
         missing: Vec<String>,
     },
-    /// A name or a number can't be written as JSON.
+    /// A name or a number cannot be written as JSON.
     #[error("the results can't be written as JSON")]
     Json(#[from] serde_json::Error),
 }
 
-/// Writes the figures into `performance.md` in the directory `docs`, and beside it `performance.svg` with
-/// all contenders, `performance-growth.svg` with those that were measured at every size, and
-/// `performance.json` with all of the results.
+/// Writes the figures into `performance.md` in the directory `docs`. Also writes `performance.svg` with all contenders,
+/// `performance-growth.svg` with the contenders that were measured at every size, and `performance.json` with all
+/// results.
 ///
 /// # Errors
 /// [`DocsError`].

@@ -1,4 +1,4 @@
-//! The results, and the forms in which they are shown.
+//! The results and their formats.
 
 mod cost;
 mod figures;
@@ -24,50 +24,50 @@ use crate::measure::{Cell, MeasureError, Options, Spread};
 use crate::shape::Shape;
 use crate::units::Consumption;
 
-/// The most load of a core at which the machine counts as quiet.
+/// The highest load per core at which the machine counts as idle.
 const MOST_LOAD: f64 = 0.3;
 
-/// All that was measured, and on what.
+/// All results, and the machine.
 #[derive(Debug, Serialize)]
 pub struct Results {
-    /// The processors.
+    /// The name of the processors.
     pub machine: String,
-    /// How many there are.
+    /// The number of processors.
     pub cores: usize,
-    /// When, in seconds since the Unix epoch.
+    /// The time of the measurement, in seconds since the Unix epoch.
     pub at: u64,
-    /// How many processes wanted a CPU over the minute before the benchmark was started.
+    /// The average number of processes that wanted a CPU during the minute before the benchmark.
     pub load_before: Option<f64>,
-    /// The same over the last minute of the measurement, the benchmark included.
+    /// The same for the last minute of the measurement, including the benchmark itself.
     pub load_after: Option<f64>,
     /// The stand-in's latency for each request, in microseconds.
     pub request_latency_us: u128,
     /// Its latency for each statement, in microseconds.
     pub statement_latency_us: u128,
-    /// How often every contender had its turn.
+    /// How many turns each contender had.
     pub rounds: usize,
     /// The results.
     pub cells: Vec<Cell>,
-    /// From a process's start to its first answer for 10 new keys, in milliseconds.
+    /// The time from a process's start to its first answer for 10 new keys, in milliseconds.
     pub cold_ms: BTreeMap<&'static str, Spread>,
-    /// The CPU time of the process by then, in milliseconds.
+    /// The CPU time of the process until that answer, in milliseconds.
     pub cold_cpu_ms: BTreeMap<&'static str, Spread>,
     /// What each kind of record consumes with sqs-once.
     pub consumptions: Vec<Consumption>,
-    /// What was left out because it would take too long.
+    /// Measurements that were skipped because they would take too long.
     pub skipped: Vec<Skipped>,
-    /// What should have been measured and could not.
+    /// Measurements that failed.
     pub failures: Vec<String>,
 }
 
 /// A batch that would take too long.
 #[derive(Debug, Serialize)]
 pub struct Skipped {
-    /// Whose.
+    /// The contender.
     pub contender: &'static str,
-    /// Which.
+    /// The batch.
     pub shape: &'static str,
-    /// How long it would take, in seconds.
+    /// How long the batch would take, in seconds.
     pub expected_s: f64,
 }
 
@@ -105,7 +105,7 @@ impl Results {
             .push(format!("{}, {}: {error}", contender.title, shape.name));
     }
 
-    /// Notes a contender that can't be run at all.
+    /// Notes a contender that cannot be run.
     pub fn missing(&mut self, contender: &Contender, error: &dyn Error) {
         let mut failure = format!("MISSING: {}: {error}", contender.title);
         let mut cause = error.source();
@@ -125,7 +125,7 @@ impl Results {
         day.unwrap_or_else(|| "an unknown day".to_owned())
     }
 
-    /// What was neither measured nor left out for its time.
+    /// Measurements that are missing and were not skipped for their duration.
     fn gaps(&self) -> Vec<String> {
         if !self.failures.is_empty() {
             return self.failures.clone();
@@ -144,7 +144,7 @@ impl Results {
             .collect()
     }
 
-    /// Whether other things ran on the machine, so that times are longer than they need be.
+    /// Whether the machine had other load, so times are longer than necessary.
     fn is_busy(&self) -> bool {
         self.load_before
             .is_some_and(|load| load > MOST_LOAD * self.cores as f64)
@@ -155,7 +155,7 @@ impl Results {
         cells.find(|cell| cell.contender == contender && cell.shape == shape)
     }
 
-    /// What was measured of a shape, in the contenders' order, each with its title.
+    /// The results of a shape, in the contenders' order, each with its title.
     fn cells_of(&self, shape: &Shape) -> Vec<(&'static str, &Cell)> {
         let contenders = Contender::all().into_iter();
         contenders
@@ -163,7 +163,7 @@ impl Results {
             .collect()
     }
 
-    /// How many times the latency of `other` a cell's latency is.
+    /// The ratio of a cell's latency to the latency of `other`.
     fn latency_ratio(&self, cell: &Cell, other: &str) -> Option<f64> {
         let other = self.cell(other, cell.shape)?;
         Some(cell.latency_ms.median / other.latency_ms.median)
@@ -174,10 +174,10 @@ impl Results {
     }
 }
 
-/// All of it as JSON, with what follows from it.
+/// All results as JSON, with the figures derived from them.
 ///
 /// # Errors
-/// When a name or a number can't be written so.
+/// If a name or a number cannot be written as JSON.
 pub fn json(results: &Results) -> serde_json::Result<String> {
     #[derive(Serialize)]
     struct All<'a> {
@@ -199,18 +199,18 @@ pub fn json(results: &Results) -> serde_json::Result<String> {
     })
 }
 
-/// A contender's name for people.
+/// A contender's name in reports.
 fn title(name: &str) -> &'static str {
     let mut all = Contender::all().into_iter();
     all.find(|one| one.name == name).map_or("", |one| one.title)
 }
 
-/// A number with three digits that count, or all of those before its point.
+/// A number with three significant digits, or with all digits before its decimal point.
 fn short(number: f64) -> String {
     digits(number, 3)
 }
 
-/// A number with so many digits that count, or all of those before its point.
+/// A number with this many significant digits, or with all digits before its decimal point.
 fn digits(number: f64, count: i32) -> String {
     if number == 0.0 {
         return "0".to_owned();
@@ -219,7 +219,7 @@ fn digits(number: f64, count: i32) -> String {
     let after_point = (count - 1 - before_point).clamp(0, 9) as usize;
     let text = format!("{number:.after_point$}");
     if number.abs() < 1.0 {
-        // The zeros behind a small number say nothing: 0.08 requests.
+        // Trailing zeros of a small number carry no information: 0.08 requests.
         return text.trim_end_matches('0').trim_end_matches('.').to_owned();
     }
     text

@@ -1,4 +1,4 @@
-//! The plots: latency and CPU of a batch against its size, both axes logarithmic.
+//! The plots: latency and CPU time of a batch by its size, both axes logarithmic.
 
 use std::fmt::{Result, Write};
 
@@ -12,29 +12,29 @@ const WIDTH: f64 = 470.0;
 const HEIGHT: f64 = 300.0;
 const LEFT: f64 = 70.0;
 const TOP: f64 = 40.0;
-/// What is below a panel: the sizes and what they are.
+/// The height below a panel, for the sizes and the axis title.
 const BELOW: f64 = 60.0;
-/// What is right of a panel: the lines' names.
+/// The width to the right of a panel, for the lines' names.
 const RIGHT: f64 = 270.0;
-/// How far apart names are at least.
+/// The minimum distance between names.
 const LINE: f64 = 16.0;
-/// One for each contender; all of them can be told from white and from nearly black.
+/// One colour per contender. Each is visible on white and on nearly black.
 const COLOURS: [&str; 11] = [
     "#808891", "#c0569a", "#8a63d2", "#e5484d", "#2f7fd6", "#3ba0b5", "#6f8fae", "#b58900",
     "#2f9e57", "#7aa83b", "#d9730d",
 ];
-/// A page in the dark shows a dark plot.
+/// A page in dark mode shows a dark plot.
 const STYLE: &str = "<style>text{fill:#1f2328}.page{fill:#ffffff}.grid{stroke:#d8dee4}\
     @media(prefers-color-scheme:dark){text{fill:#e6edf3}.page{fill:#0d1117}.grid{stroke:#30363d}}</style>";
 
-/// What one panel shows.
+/// One panel.
 struct Panel {
     title: &'static str,
     value: fn(&Cell) -> f64,
     top: f64,
 }
 
-/// A contender's line in a panel: where its points are, by the panel's scales.
+/// A contender's line in a panel, with its points in the panel's coordinates.
 struct Line {
     title: &'static str,
     colour: &'static str,
@@ -44,7 +44,7 @@ struct Line {
 /// The plot of these contenders as an SVG file.
 pub(super) fn svg(results: &Results, is_shown: fn(&Contender) -> bool) -> String {
     let mut svg = String::new();
-    // Writing to a string can't fail.
+    // Writing to a string cannot fail.
     let _ = write_svg(results, is_shown, &mut svg);
     svg
 }
@@ -193,11 +193,11 @@ fn write_line(line: &Line, svg: &mut String) -> Result {
     Ok(())
 }
 
-/// The lines' names at their ends, as far apart as they must be to be read.
+/// Writes the lines' names at their ends, far enough apart to be readable.
 fn write_names(lines: &mut [Line], panel: &Panel, svg: &mut String) -> Result {
     let end = |line: &Line| line.points.last().copied().unwrap_or_default();
     lines.sort_by(|left, right| end(left).1.total_cmp(&end(right).1));
-    // Those that stand too low for all that follow them are moved up first.
+    // Names move up first if the names below them would not fit.
     let lowest = panel.top + HEIGHT - LINE * (lines.len().saturating_sub(1)) as f64;
     let mut at = f64::NEG_INFINITY;
     for (index, line) in lines.iter().enumerate() {

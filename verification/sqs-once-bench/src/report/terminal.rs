@@ -10,7 +10,7 @@ use crate::shape::Shape;
 /// The results as a table for each shape.
 pub fn text(results: &Results) -> String {
     let mut text = String::new();
-    // Writing to a string can't fail, here and below.
+    // Writing to a string cannot fail, here and below.
     let _ = write_all(results, &mut text);
     text
 }
@@ -97,7 +97,7 @@ fn write_all(results: &Results, text: &mut String) -> std::fmt::Result {
     Ok(())
 }
 
-/// What the stand-in really gave, and what it cost.
+/// The stand-in's actual latency and cost.
 fn write_stand_in(results: &Results, text: &mut String) -> std::fmt::Result {
     let load = |load: Option<f64>| load.map_or_else(|| "unknown".to_owned(), short);
     writeln!(

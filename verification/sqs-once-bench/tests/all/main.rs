@@ -1,4 +1,5 @@
-//! The benchmark's own tests. `allocations` and `peak` count what their whole process allocates, so each is a program.
+//! The benchmark's own tests. `allocations` and `peak` count the allocations of their whole process, so each is a
+//! separate program.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 

@@ -1,4 +1,4 @@
-//! What becomes of the results.
+//! The formats of the results.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -35,7 +35,7 @@ fn cell(contender: &Contender, shape: &Shape, latency_ms: f64) -> Cell {
     }
 }
 
-/// Results in which sqs-once takes so many times as long as the limit.
+/// Results in which sqs-once takes this many times as long as the limit.
 fn results(to_limit: f64) -> Results {
     let contenders = Contender::all();
     let shapes = Shape::all();
@@ -206,7 +206,7 @@ fn growth_is_the_line_through_what_was_measured() {
     fs::write(&page, "<!-- measured: begin --><!-- measured: end -->").unwrap();
     report::write_docs(&results(1.5), docs.path()).unwrap();
     let page = fs::read_to_string(&page).unwrap();
-    // 1.5 × (4 + records ÷ 50) ms, and 30 µs of CPU a record.
+    // 1.5 × (4 + records ÷ 50) ms, and 30 µs of CPU per record.
     assert!(
         page.contains("| sqs-once | 6.00 ms + 30.0 µs × records | "),
         "{page}"
@@ -258,7 +258,7 @@ fn the_page_says_when_it_was_measured_and_links_all_of_it() {
     let page = docs.path().join("performance.md");
     fs::write(&page, "<!-- measured: begin --><!-- measured: end -->").unwrap();
     let mut results = results(1.0);
-    // 29 February 2024, a second before midnight.
+    // 29 February 2024, one second before midnight.
     results.at = 1_709_251_199;
     report::write_docs(&results, docs.path()).unwrap();
     let page = fs::read_to_string(&page).unwrap();

@@ -1,4 +1,4 @@
-//! How many requests a batch takes: at most so many, and as many as the limit and the prototype send.
+//! The number of requests per batch: no more than a limit, and the same as the bare client and the prototype send.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,14 +9,14 @@ use sqs_once_bench::process::{Orders, Process};
 use sqs_once_bench::shape::Shape;
 use sqs_once_bench::table::{Latency, Table};
 
-/// A batch, and the most requests that it may take.
+/// A batch, and the maximum number of its requests.
 struct Case {
     name: &'static str,
     duplicates: usize,
     fresh: usize,
-    /// How often each record stands in the batch.
+    /// The number of copies of each record in the batch.
     copies: usize,
-    /// Whether completed keys are remembered in the process.
+    /// Whether the process caches completed keys.
     cached: bool,
     at_most: u64,
 }
@@ -42,7 +42,7 @@ const CASES: [Case; 9] = [
     },
 ];
 
-/// Those of [`CASES`] that must take as many requests as the limit and the prototype send.
+/// The [`CASES`] that must take as many requests as the bare client and the prototype send.
 const COMPARED: [&str; 3] = ["10 new keys", "100 new keys", "1000 new keys"];
 
 impl Case {
@@ -65,15 +65,15 @@ impl Case {
     }
 }
 
-/// How often each batch is handled at most; the fewest requests count. On a busy machine a completion may be late for
-/// its group, and travel alone.
+/// The maximum number of attempts per batch; the fewest requests count. On a busy machine a completion may miss its
+/// group and be sent alone.
 const TIMES: usize = 50;
 
-/// The contender of that name, running.
+/// Starts the contender with this name.
 fn start(name: &str, shape: &Shape, table: &Table) -> Process {
     let contenders = Contender::all();
     let contender = contenders.iter().find(|one| one.name == name).unwrap();
-    // Cargo builds it with the tests.
+    // Cargo builds the contender with the tests.
     let program = contender.prepare().unwrap();
     Process::start(contender, &program, shape, &table.endpoint()).unwrap()
 }
@@ -117,14 +117,14 @@ fn a_batch_takes_no_more_requests_than_the_limit() {
     }
 }
 
-/// The fewest requests that a batch takes, and those of the last batch by operation.
+/// The fewest requests that a batch takes, and the last batch's requests by operation.
 fn requests(
     table: &Table,
     process: &mut Process,
     orders: &mut Orders,
     case: &Case,
 ) -> (u64, BTreeMap<String, u64>) {
-    // What a process asks for before its first event belongs to no batch.
+    // Requests before the first event belong to no batch.
     process.wait_until_idle().unwrap();
     let (event, known) = orders.event(&[], case.duplicates);
     if case.duplicates > 0 {

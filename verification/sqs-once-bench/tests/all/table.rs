@@ -1,4 +1,4 @@
-//! The stand-in for DynamoDB decides as DynamoDB does: it passes what every store must.
+//! The stand-in for DynamoDB decides like DynamoDB: it passes the tests that every store must pass.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -138,7 +138,7 @@ async fn the_stand_in_passes_the_conformance_suite() {
 #[tokio::test]
 async fn a_peer_s_claim_over_an_item_is_refused_with_it_until_it_has_expired() {
     let stand_in = StandIn::start(AT_ONCE);
-    // What Powertools sends, with its time in seconds as a fraction.
+    // The request of Powertools, with its time as a fraction of seconds.
     let claim = async |now: &str| {
         let number = |number: &str| AttributeValue::N(number.to_owned());
         let put = stand_in.client.put_item().table_name(TABLE);
@@ -195,7 +195,7 @@ async fn what_the_stand_in_does_not_understand_is_an_error_and_changes_nothing()
     assert_eq!(found.item, None);
 }
 
-/// Inserts so many orders by one request.
+/// Inserts this many orders in one request.
 async fn insert(stand_in: &StandIn, orders: usize) {
     let statements = (0..orders).map(|order| {
         aws_sdk_dynamodb::types::BatchStatementRequest::builder()
@@ -256,16 +256,16 @@ async fn a_write_consumes_a_unit_refused_or_not_and_a_read_one_or_half_of_it() {
     get(false).await;
     assert_eq!(consumed().read, 1.5);
 
-    // A batch is read consistently, an item a key that has none included.
+    // A batch read is consistent and costs one item per key, including keys without an item.
     let ids = ["order-1", "order-2"].map(ItemId::from_stored);
-    // The items lack all that sqs-once would have written.
+    // Ignores the result, because the items lack sqs-once's attributes.
     let _ = stand_in.store.read(&ids).await;
     assert_eq!(consumed().read, 3.5);
     assert_eq!(consumed().write, 2.0);
 }
 
-/// In real time: the stand-in sleeps in threads of its own. A sleep is never too short, so that this
-/// fails on no machine for its load.
+/// This test runs in real time, because the stand-in sleeps in threads of its own. A sleep is never too short, so the
+/// machine's load cannot make this test fail.
 #[tokio::test]
 async fn no_answer_comes_before_its_latency() {
     let stand_in = StandIn::start(AT_ONCE);

@@ -1,4 +1,4 @@
-//! What a record costs, counted: the figures that the documentation gives.
+//! The request units per record, as the documentation states them.
 
 use sqs_once_bench::table::Units;
 use sqs_once_bench::units::consumptions;

@@ -1,13 +1,13 @@
-//! Bodies opened a second time, without the library.
+//! Opens bodies independently of the library.
 
 use crate::json::Members;
 
-/// What a body holds.
+/// The content of a body.
 pub(super) enum Inside {
     Payload(Box<Payload>),
-    /// It is no such envelope, or a broken one.
+    /// A missing or broken envelope.
     Wrong,
-    /// No event, and nothing wrong.
+    /// An envelope that contains no event, and is valid.
     Nothing,
 }
 
@@ -32,7 +32,7 @@ impl Inside {
         Self::Payload(Box::new(payload))
     }
 
-    /// The inner envelope in the outer one, whose metadata stays.
+    /// Opens the inner envelope and keeps the outer one's metadata.
     pub(super) fn then(self, inner: fn(&str) -> Self) -> Self {
         let Self::Payload(outer) = self else {
             return self;
@@ -117,7 +117,7 @@ pub(super) fn s3(body: &str) -> Inside {
     }
 }
 
-/// Bucket and key of an S3 record.
+/// The bucket and key of an S3 record.
 fn object(record: &str) -> Option<(String, String)> {
     let s3 = Members::read(record)?.object("s3")?;
     let bucket = s3.object("bucket")?.text("name")?;
@@ -125,7 +125,7 @@ fn object(record: &str) -> Option<(String, String)> {
     Some((bucket, decoded(&key)?))
 }
 
-/// URL decoding, byte by byte.
+/// Decodes a URL, byte by byte.
 fn decoded(key: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(key.len());
     let mut rest = key.as_bytes();
@@ -143,7 +143,7 @@ fn decoded(key: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// Whatever envelope there is, one in another up to four deep.
+/// Opens any known envelope, up to four nested ones.
 pub(super) fn auto(body: &str) -> Inside {
     let mut inside = Inside::of(Inside::content(body));
     for _ in 0..4 {
@@ -185,14 +185,14 @@ fn recognised(content: &str) -> Option<fn(&str) -> Inside> {
     None
 }
 
-/// What the envelopes in a body have for an id.
+/// The ids of the envelopes in a body.
 pub(super) fn ids(body: &str) -> String {
     let mut ids = String::new();
     let mut content = Some(body.to_owned());
     for _ in 0..4 {
         let Some(text) = content.take() else { break };
         let Some(members) = Members::read(&text) else {
-            // Behind an envelope of the user's own.
+            // The content of a user's own envelope.
             content = text.split_once('|').map(|(_, payload)| payload.to_owned());
             continue;
         };

@@ -1,4 +1,4 @@
-//! An event read a second time, without the library: what each record must come to.
+//! Reads an event independently of the library, to predict the fate of each record.
 
 use serde_json::Value;
 use sqs_once::BusinessKey;
@@ -6,7 +6,7 @@ use sqs_once::BusinessKey;
 use crate::json::Members;
 use crate::log::CANARY;
 
-/// What the payload's member `then` makes of the handler.
+/// Values of the payload's member `then`, which decide the handler's result.
 pub(super) const RETRY: &str = "retry";
 pub(super) const TERMINAL: &str = "terminal";
 pub(super) const PANIC: &str = "panic";
@@ -15,31 +15,31 @@ pub(super) fn fails(then: &str) -> bool {
     [RETRY, TERMINAL, PANIC].contains(&then)
 }
 
-/// The kind and the length that a key's part begins with.
+/// The length of the kind and the length prefix of a key's part.
 const PREFIX: usize = 9;
 
 pub(super) enum Reading {
     NoEvent,
-    /// An array for an object, which serde's derived readers take, member by member, and nobody sends.
+    /// The event has an array in place of an object. serde's derived readers accept it, but SQS does not send it.
     Unclear,
     Records(Vec<Record>),
 }
 
 pub(super) struct Record {
-    /// None where it can't be reported.
+    /// `None` if the record cannot be reported.
     pub(super) id: Option<String>,
     pub(super) fate: Fate,
     pub(super) is_fifo: bool,
-    /// Whether what a log may show of it has the canary in it, or may have.
+    /// Whether the values of the record that a log may show contain the canary, or may contain it.
     pub(super) may_show_canary: bool,
 }
 
 pub(super) enum Fate {
-    /// Its handler runs, unless another record of its key does.
+    /// Its handler runs, unless another record with its key runs.
     Runs { key: String, fails: bool },
-    /// It never runs.
+    /// Its handler never runs.
     Terminal,
-    /// A shape that SQS does not send, of which this reading can't say.
+    /// A shape that SQS does not send. The expected fate is unknown.
     Unclear,
 }
 
@@ -75,7 +75,7 @@ impl Record {
                 may_show_canary: false,
             };
         };
-        // A second one makes it unclear which record this is, or where it belongs.
+        // A duplicate member makes the record's identity or its queue ambiguous.
         let identity = ["messageId", "eventSourceARN", "attributes"];
         let is_named = identity.iter().all(|name| members.count(name) <= 1);
         let id = members
@@ -94,7 +94,7 @@ impl Record {
         }
     }
 
-    /// Of a record in an event that was answered.
+    /// The id of a record in an event that was answered.
     pub(super) fn id(&self) -> &str {
         let id = self.id.as_deref();
         id.expect("an event with an unnamed record is never answered")
@@ -126,7 +126,7 @@ fn is_key(key: &str) -> bool {
     !key.trim().is_empty() && PREFIX + key.len() <= BusinessKey::MAX_LEN
 }
 
-/// Whether everything besides the body has the shape that SQS gives it.
+/// Whether everything except the body has the shape that SQS sends.
 fn is_as_sent(members: &Members<'_>) -> bool {
     let once = |name| members.count(name) <= 1;
     let is_text =

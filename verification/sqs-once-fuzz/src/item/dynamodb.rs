@@ -1,4 +1,4 @@
-//! A DynamoDB that answers what it is told to.
+//! A DynamoDB with prepared answers.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -16,7 +16,7 @@ use serde_json::Value;
 
 pub(super) const TABLE: &str = "t";
 
-/// An answer to one request.
+/// The answer to a request.
 #[derive(Clone, Debug)]
 pub(super) struct Answer {
     status: u16,
@@ -24,7 +24,7 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// A status, a space and the body; None for a status that HTTP does not have.
+    /// Reads a status, a space and the body. `None` if HTTP does not have the status.
     pub(super) fn read(line: &str) -> Option<Self> {
         let (status, body) = line.split_once(' ')?;
         let status = status
@@ -54,12 +54,12 @@ thread_local! {
     static ANSWERS: RefCell<VecDeque<Answer>> = const { RefCell::new(VecDeque::new()) };
 }
 
-/// The answers of the requests to come. Those after them fail.
+/// Sets the answers of the next requests. Later requests fail.
 pub(super) fn answer_with(answers: &[Answer]) {
     ANSWERS.set(answers.iter().cloned().collect());
 }
 
-/// A client that asks nobody.
+/// A client without a network.
 pub(super) fn client() -> Client {
     let connector = SharedHttpConnector::new(Answers);
     let config = Config::builder()

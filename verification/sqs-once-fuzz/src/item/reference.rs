@@ -1,11 +1,11 @@
-//! Items read a second time, without the library.
+//! Reads items independently of the library.
 
 use serde_json::Value;
 use sqs_once::key::{Fingerprint, ItemId};
 use sqs_once::store::{Fence, Item, Owner, Status};
 use sqs_once::time::Timestamp;
 
-/// The names that differ between the layouts.
+/// The attribute names, which depend on the layout.
 pub(super) struct Names {
     pub(super) id: &'static str,
     pub(super) status: &'static str,
@@ -22,7 +22,7 @@ impl Default for Names {
     }
 }
 
-/// Every object in `json` that is an item.
+/// Collects every object in `json` that is an item.
 pub(super) fn collect(json: &Value, names: &Names, found: &mut Vec<Item>) {
     found.extend(item(json, names));
     match json {
@@ -32,7 +32,7 @@ pub(super) fn collect(json: &Value, names: &Names, found: &mut Vec<Item>) {
     }
 }
 
-/// An attribute: absent, or what it holds.
+/// An attribute, which may be absent.
 enum Attribute<'a> {
     Absent,
     Text(&'a str),
@@ -52,7 +52,7 @@ fn attribute<'a>(item: &'a Value, name: &str) -> Attribute<'a> {
     }
 }
 
-/// None for what no item of the protocol looks like.
+/// `None` if no item of the protocol looks like this.
 fn item(json: &Value, names: &Names) -> Option<Item> {
     let text = |name| match attribute(json, name) {
         Attribute::Absent => Some(None),
@@ -89,7 +89,7 @@ fn item(json: &Value, names: &Names) -> Option<Item> {
     })
 }
 
-/// 32 hexadecimal digits.
+/// Parses 32 hexadecimal digits.
 fn owner(text: &str) -> Option<Owner> {
     let digits = text.chars().map(|char| char.to_digit(16));
     let digits: Vec<_> = digits.collect::<Option<_>>()?;

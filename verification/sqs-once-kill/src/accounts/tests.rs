@@ -1,4 +1,4 @@
-//! Accounts of short histories, each with one thing wrong, or nothing.
+//! Short histories, each with at most one violation.
 
 use std::time::{Duration, SystemTime};
 
@@ -40,7 +40,7 @@ impl Tale {
         Self { history, is_spoilt }
     }
 
-    /// Every process gets the message once: its receive count is the process's number.
+    /// Each process gets the message once: its receive count is the process's number.
     fn message(&self, process: usize) -> [Received; 1] {
         let order = Order {
             order_id: name(0),
@@ -251,7 +251,7 @@ fn nothing_explains_the_repetition_of_what_was_on_record_logged_or_acknowledged(
 fn two_handlers_at_once_are_seen_and_one_after_a_dead_one_is_none() {
     let both = Tale::new().received(0).received(1).begun(0).begun(1);
     both.effect(0).done(2).assert_wrong(Wrong::Concurrent);
-    // What the dead one had sent arrives late.
+    // A request of the killed process arrives late.
     let dead = Tale::new().received(0).closed(0, Close::Killed).begun(0);
     dead.done(1).assert_adds_up();
 }

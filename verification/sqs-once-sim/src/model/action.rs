@@ -1,73 +1,73 @@
-//! What may happen next.
+//! The steps that are possible in a state.
 
 use std::fmt;
 
 use super::config::{Config, Flow};
 use super::state::{Ask, Delivery, Place, Stage, Worker, World};
 
-/// One step of the model. Workers have no names: a step names the delivery they are at.
+/// One step of the model. Workers have no names: a step names the delivery that the worker is handling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Time passes. Workers that are at their deadline overrun it.
+    /// Time passes. A worker at its deadline overruns it.
     Tick,
-    /// SQS delivers `count` messages from this one on to an idle worker whose clock is `skew` ahead.
+    /// SQS delivers `count` messages, starting with this one, to an idle worker whose clock is `skew` ticks ahead.
     Deliver {
         /// The first message.
         message: u8,
-        /// How many of its group.
+        /// How many messages of its group SQS delivers.
         count: u8,
-        /// Whose clock.
+        /// How many ticks the worker's clock is ahead.
         skew: i8,
     },
-    /// SQS delivers a message that is out, or deleted, once more.
+    /// SQS redelivers a message that is in flight or already deleted.
     DeliverAgain {
         /// The message.
         message: u8,
-        /// To whom.
+        /// How many ticks the worker's clock is ahead.
         skew: i8,
     },
-    /// The store carries out a request, and answers if anybody waits for that.
+    /// The store carries out a request, and answers if the sender still waits.
     CarryOut {
-        /// Whose request.
+        /// The delivery that sent the request.
         owner: Delivery,
-        /// What it asks for.
+        /// The operation.
         ask: Ask,
-        /// Whether it is answered.
+        /// Whether the sender still waits for the answer.
         awaited: bool,
     },
-    /// PostgreSQL ends a transaction whose client is gone.
+    /// PostgreSQL rolls back a transaction whose client is gone.
     RollBack {
-        /// The key that it holds.
+        /// The key that the transaction holds.
         key: u8,
     },
     /// The worker sends its request again.
     Resend {
-        /// For which record.
+        /// The record that the request belongs to.
         delivery: Delivery,
-        /// As the consumer does, which looks at the clock again, or as the SDK does, which does not.
+        /// `true` for a retry by the consumer, which reads the clock again; `false` for one by the SDK, which does not.
         fresh: bool,
     },
-    /// The worker takes an unanswered request for failed.
+    /// The worker stops waiting for an answer and treats the request as failed.
     GiveUp {
-        /// For which record.
+        /// The record that the request belongs to.
         delivery: Delivery,
     },
-    /// The handler has its effect, and its end is sent off.
+    /// The handler's effect happens, and the worker sends the settlement.
     Succeed {
-        /// For which record.
+        /// The record.
         delivery: Delivery,
     },
     /// The handler fails without an effect.
     Fail {
-        /// For which record.
+        /// The record.
         delivery: Delivery,
     },
-    /// The deadline is there: what is under way fails, the rest is not started.
+    /// The deadline arrives. The record in progress fails, and the rest of the batch does not start.
     Cancel {
-        /// The record under way.
+        /// The record in progress.
         delivery: Delivery,
     },
-    /// Lambda hears which records failed, and deletes the others.
+    /// Lambda learns which records failed, and deletes the others.
     Answer {
         /// The batch's first record.
         delivery: Delivery,
@@ -128,7 +128,7 @@ impl fmt::Display for Action {
     }
 }
 
-/// All that may happen in a state.
+/// Adds every action that is possible in this state.
 pub(super) fn possible(config: &Config, world: &World, actions: &mut Vec<Action>) {
     deliveries(config, world, actions);
     carried_out(config, world, actions);
@@ -206,8 +206,8 @@ fn deliveries(config: &Config, world: &World, actions: &mut Vec<Action>) {
     }
 }
 
-/// Of a FIFO group, nothing is delivered behind a message that is out. Of messages that can't be told apart,
-/// the first is delivered first.
+/// A FIFO queue delivers no message while an earlier one of its group is still open. On a standard queue, messages with
+/// the same key are interchangeable, so the first of them is delivered first.
 fn is_next(config: &Config, world: &World, number: u8) -> bool {
     let number = usize::from(number);
     let mut before = world.messages.iter().zip(&config.keys).take(number);
@@ -240,7 +240,7 @@ fn carried_out(config: &Config, world: &World, actions: &mut Vec<Action>) {
     }
 }
 
-/// Whether a worker is at work in the transaction of a delivery.
+/// Whether a worker still works in this delivery's transaction.
 fn is_served(world: &World, owner: Delivery) -> bool {
     let worker = world.worker_at(owner).map(|index| world.workers[index]);
     worker.is_some_and(|worker| worker.is_at_work())
@@ -281,7 +281,8 @@ fn unanswered(config: &Config, world: &World, delivery: Delivery, actions: &mut 
     }
 }
 
-/// Time is of interest while somebody waits for it. Beyond a deadline it passes as often as trouble allows.
+/// Time matters only while a message is hidden or a worker is before its deadline. `Trouble::overruns` limits how many
+/// workers may pass their deadline.
 fn time_may_pass(world: &World) -> bool {
     let busy = || world.workers.iter().filter(|one| one.stage != Stage::Idle);
     let away = |place| matches!(place, Place::Away(_));

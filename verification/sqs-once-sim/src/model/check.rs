@@ -1,4 +1,4 @@
-//! Searches a model to the end, and tells what came of it.
+//! Searches a model exhaustively and reports the result.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -9,40 +9,40 @@ use super::config::Config;
 use super::state::{Place, World};
 use super::{Action, Protocol};
 
-/// A search that has ended.
+/// The result of a search.
 #[derive(Debug)]
 pub struct Verdict {
-    /// What was searched.
+    /// The configuration that was searched.
     pub config: Config,
-    /// Different states that were reached.
+    /// The number of distinct states that were reached.
     pub states: usize,
-    /// Steps that were taken from them.
+    /// The number of steps that were taken from these states.
     pub steps: usize,
-    /// The most steps from the start.
+    /// The largest number of steps from the initial state.
     pub depth: usize,
-    /// How long it took.
+    /// The duration of the search.
     pub time: Duration,
-    /// Every property, with what was found against it; or for it, where it only has to be possible.
+    /// The result for every property.
     pub found: Vec<Found>,
 }
 
-/// What a search found of one property.
+/// The result for one property.
 #[derive(Debug)]
 pub struct Found {
     /// The property.
     pub property: &'static str,
-    /// Whether it has to hold always; it has to be possible otherwise.
+    /// `true` if the property must hold in every state, `false` if it must hold in at least one.
     pub always: bool,
-    /// A way to a state where it does not hold; or does, where it only has to be possible.
+    /// A path to a state that violates the property. If it must hold in one state only, a path to such a state.
     pub trace: Option<Vec<(World, Option<Action>)>>,
 }
 
-/// Searches all states. `threads` at a time.
+/// Searches all states with `threads` threads.
 pub fn check(config: &Config, threads: usize) -> Verdict {
     run(config, threads, HasDiscoveries::All)
 }
 
-/// Searches, breadth first, until a property breaks: by few steps, if not always the fewest.
+/// Searches breadth first until a property breaks. The path found is short, but not always the shortest.
 pub fn until_broken(config: &Config) -> Verdict {
     run(config, 1, HasDiscoveries::AnyFailures)
 }
@@ -78,7 +78,7 @@ impl Verdict {
         broken.map(|found| found.property).collect()
     }
 
-    /// Whether it is as the configuration says: nothing is broken, or what it breaks on purpose.
+    /// Whether the search found what the configuration expects: no broken property, or only the one in `breaks`.
     pub fn is_as_expected(&self) -> bool {
         let broken = self.broken();
         match self.config.breaks {
@@ -89,7 +89,7 @@ impl Verdict {
 }
 
 impl Found {
-    /// Whether the property does not hold.
+    /// Whether the property is broken.
     pub fn is_broken(&self) -> bool {
         self.always == self.trace.is_some()
     }
@@ -132,7 +132,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// One line a step: what happens, and what stands for the keys after it.
+/// Writes one line per step, followed by the keys and messages if they changed.
 fn write_trace(f: &mut fmt::Formatter<'_>, trace: &[(World, Option<Action>)]) -> fmt::Result {
     let mut last = None;
     for (number, pair) in trace.windows(2).enumerate() {

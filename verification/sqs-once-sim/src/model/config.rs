@@ -1,19 +1,19 @@
-//! How large a model is, and how much may go wrong in it.
+//! The size of a model, and how much may go wrong in it.
 
 use super::mutant::Mutant;
 use super::properties;
 use super::state::Delivery;
 
-/// How the handler's effect and its record come about.
+/// How the handler's effect and its record are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
     /// Claim, effect, completion.
     ClaimFirst,
-    /// Look up, effect, record.
+    /// Lookup, effect, record.
     RecordAfter,
     /// Effect and record in one conditional transaction, without a claim.
     Writes,
-    /// The same, after a claim.
+    /// A claim, then effect and record in one conditional transaction.
     ClaimedWrites,
     /// The claim, the effect and the completion in one transaction that locks the key (PostgreSQL).
     Transaction,
@@ -25,38 +25,39 @@ impl Flow {
         matches!(self, Self::Writes | Self::ClaimedWrites | Self::Transaction)
     }
 
-    /// Whether the claim is there before the handler runs, for everybody to see.
+    /// Whether a claim that every worker can see is written before the handler runs.
     pub fn claims_before(self) -> bool {
         matches!(self, Self::ClaimFirst | Self::ClaimedWrites)
     }
 
-    /// Whether only one worker at a time runs a key's handler.
+    /// Whether at most one worker at a time runs a key's handler.
     pub fn is_exclusive(self) -> bool {
         self.claims_before() || self == Self::Transaction
     }
 }
 
-/// How often each kind of trouble may come in one run. It comes at any moment, and in any order.
+/// How often each kind of trouble may happen in one run, at any moment and in any order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Trouble {
     /// A worker dies.
     pub crashes: u8,
-    /// No answer comes, and the worker sends the same request again. The one before stays on its way.
+    /// No answer arrives, and the worker sends the same request again. The first one stays in flight.
     pub resends: u8,
-    /// No answer comes, and the worker gives up. The request stays on its way.
+    /// No answer arrives, and the worker stops waiting. The request stays in flight.
     pub silences: u8,
     /// A handler fails.
     pub failures: u8,
-    /// SQS delivers a message once more, while it is out or after it was deleted.
+    /// SQS redelivers a message that is in flight or already deleted.
     pub duplicates: u8,
-    /// A worker's deadline comes before its work is done: what is under way is left alone.
+    /// A worker's deadline arrives before its work is done. The record in progress fails, and its claim is not
+    /// released.
     pub cancels: u8,
-    /// A worker goes on past its invocation's deadline by one tick.
+    /// A worker continues for one tick after its invocation's deadline.
     pub overruns: u8,
 }
 
 impl Trouble {
-    /// All goes well.
+    /// No trouble.
     pub const NONE: Self = Self {
         crashes: 0,
         resends: 0,
@@ -71,30 +72,30 @@ impl Trouble {
 /// A model to check.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// What the command line calls it.
+    /// Its name on the command line.
     pub name: &'static str,
-    /// How effect and record come about.
+    /// How effect and record are written.
     pub flow: Flow,
-    /// Whether the messages are one FIFO group, delivered two at a time.
+    /// Whether the messages form one FIFO group, which SQS delivers up to two at a time.
     pub fifo: bool,
     /// The key of each message.
     pub keys: Vec<u8>,
     /// How many ticks each worker's clock is ahead.
     pub skews: [i8; 3],
-    /// Deliveries after which a message goes to the dead-letter queue.
+    /// The number of deliveries after which a message moves to the dead-letter queue.
     pub receives: u8,
     /// What may go wrong.
     pub trouble: Trouble,
-    /// The guard that is switched off, if one is.
+    /// The guard that is switched off, if any.
     pub mutant: Option<Mutant>,
-    /// The property that this configuration breaks on purpose, with every guard in place.
+    /// The property that this configuration is expected to break although every guard is in place.
     pub breaks: Option<&'static str>,
 }
 
 impl Config {
     /// Ticks from an invocation's start to its deadline.
     pub const INVOCATION: i8 = 1;
-    /// Ticks from a delivery to the next.
+    /// The visibility timeout, in ticks.
     pub const VISIBILITY: u8 = 2;
 
     /// Ticks by which a lease outlives its invocation.
@@ -119,14 +120,14 @@ impl Config {
         self
     }
 
-    /// Every configuration that the command line knows, by size.
+    /// Every configuration that the command line knows, smallest first.
     pub fn all() -> Vec<Self> {
         let mut all = Self::small();
         all.extend(Self::large());
         all
     }
 
-    /// Those that are checked in seconds, each with a part of the trouble.
+    /// Configurations that take seconds, each with some of the trouble.
     pub fn small() -> Vec<Self> {
         let crash = Trouble {
             crashes: 1,
@@ -182,7 +183,7 @@ impl Config {
         ]
     }
 
-    /// Those for which a release build is needed: `writes-large` has 14 million states, the others up to 7.
+    /// Configurations that need a release build: `writes-large` has 14 million states, the others up to 7 million.
     fn large() -> Vec<Self> {
         let most = Trouble {
             crashes: 1,
@@ -214,7 +215,7 @@ impl Config {
         ]
     }
 
-    /// On a FIFO queue, which delivers nothing a second time that is out.
+    /// Uses a FIFO queue, which does not redeliver a message that is in flight.
     fn in_order(mut self) -> Self {
         self.fifo = true;
         self.trouble.duplicates = 0;

@@ -1,4 +1,4 @@
-//! The protocol's own decisions, asked with the model's small items. Mutants override them here and nowhere else.
+//! Applies the library's protocol decisions to the model's small items. Only this module overrides them for mutants.
 
 use std::time::Duration;
 
@@ -16,39 +16,39 @@ use super::config::Config;
 use super::mutant::Mutant;
 use super::state::{Delivery, Item, Saw};
 
-/// What tick 0 is; a released lease, which is the epoch, lies far before it.
+/// The time of tick 0. A released lease is the epoch, which is far earlier.
 const NOW: u64 = 1_000_000;
-/// Longer than any message of the model lives.
+/// Longer than any message in the model lives.
 const RETENTION: Duration = Duration::from_secs(1_000_000);
-/// Every item's fence: only whether the next is larger matters.
+/// The fence of every item. The model only checks whether the next fence is larger.
 const FENCE: u64 = 7;
 
-/// What a record comes to by an answer.
+/// What an answer means for a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Its handler may run.
+    /// The handler may run.
     Run,
-    /// Its key is free, and the claim is sent again over the item that was shown.
+    /// The key is free; the worker claims it again, over the item in the refusal.
     Again,
-    /// Its effect is done, or was before.
+    /// The effect happened, now or before.
     Done,
-    /// Somebody has its key, until then.
+    /// Another worker holds the key until this tick.
     Busy(Option<i8>),
-    /// Not done, and nothing to wait for.
+    /// The record failed, without a lease to wait for.
     Failed,
 }
 
-/// What a conditional write left, and what its sender makes of the answer.
+/// The result of a conditional write, and what its answer means to the sender.
 pub(super) struct Written {
-    /// What stands there now.
+    /// The key's item after the request.
     pub(super) item: Option<Item>,
-    /// Whether it was written.
+    /// Whether the write was admitted.
     pub(super) written: bool,
     pub(super) verdict: Verdict,
 }
 
-/// A claim of `owner` at `now`, until `lease`, on what stands there. One in a transaction that locks the key has seen
-/// what it finds.
+/// A claim by `owner` at `now`, with a lease until `lease`, on the item `standing`. Without `seen` the claim runs in a
+/// transaction that locks the key, so it has seen the current item.
 pub(super) fn claim(
     config: &Config,
     (owner, now, lease): (Delivery, i8, i8),
@@ -123,13 +123,13 @@ pub(super) fn claim(
     (written, stood)
 }
 
-/// What looking a key up comes to.
+/// What a lookup of a key means for the record.
 pub(super) fn found((owner, now): (Delivery, i8), standing: Option<Item>) -> Verdict {
     let existing = standing.map(decode);
     admission(on_found(&as_claim(owner, now, now), existing.as_ref()))
 }
 
-/// What becomes of an attempt.
+/// How an attempt settles its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
     Complete,
@@ -138,7 +138,7 @@ pub(super) enum Ending {
     Commit(i8),
 }
 
-/// A settlement of `owner` on what stands there.
+/// A settlement by `owner` on the item `standing`.
 pub(super) fn settle(
     config: &Config,
     owner: Delivery,
@@ -246,7 +246,7 @@ fn as_owner(delivery: Delivery) -> Owner {
     Owner::from_bits(u128::from(delivery.message) * 256 + u128::from(delivery.receive))
 }
 
-/// Each decision is about one key: all may have the same id.
+/// Each decision concerns one key, so all keys can share one id.
 fn id() -> ItemId {
     thread_local!(static ID: ItemId = ItemId::from_stored("model#key"));
     ID.with(Clone::clone)
@@ -256,7 +256,7 @@ fn at(tick: i8) -> Timestamp {
     Timestamp::from_secs(NOW.saturating_add_signed(i64::from(tick)))
 }
 
-/// None for the epoch, which is a released claim's lease.
+/// `None` for the epoch, which is the lease of a released claim.
 fn ticks(at: Timestamp) -> Option<i8> {
     let tick = i128::from(at.as_secs()) - i128::from(NOW);
     i8::try_from(tick).ok()
@@ -277,7 +277,7 @@ fn decode(item: Item) -> store::Item {
     new
 }
 
-/// The item's owner is the one who wrote, or who stood there.
+/// The item's owner is either the writer or the owner of the item before the write.
 fn encode(item: &store::Item, writer: Delivery, standing: Option<Item>) -> Item {
     let completed = item.status == Status::Completed;
     let lease = item.lease_until.filter(|_| !completed);

@@ -1,4 +1,4 @@
-//! The protocol as a state machine that is searched to the end.
+//! The protocol as a state machine, searched exhaustively.
 
 mod action;
 mod check;

@@ -2,40 +2,40 @@
 
 use std::fmt;
 
-/// A guard that is switched off. The properties are worth something only if each of these breaks one.
+/// A guard that is switched off. Each of these must break a property: this shows that the properties detect errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutant {
-    /// A completion is written over anybody's item.
+    /// A completion overwrites the item of any owner.
     CompleteByAnyone,
-    /// A release is written over anybody's claim.
+    /// A release overwrites the claim of any owner.
     ReleaseByAnyone,
-    /// A claim looks at the lease alone, and not at whether the key is completed.
+    /// A claim checks only the lease, and not whether the key is completed.
     ClaimOverCompletion,
-    /// A claim is written over its own release.
+    /// A claim overwrites its own release.
     ClaimOverOwnRelease,
-    /// A claim over an item looks at its fence alone.
+    /// A claim over an item checks only its fence.
     ClaimByFenceAlone,
-    /// A claim over an item looks at its status and lease alone.
+    /// A claim over an item checks only its status and lease.
     ClaimByStateAlone,
-    /// A claim that was sent again does not recognise its own first copy.
+    /// A claim that was sent twice does not recognise its own first copy.
     NoSelfRecognition,
     /// A lease ends with its invocation, without a margin for clocks that differ.
     NoLeaseMargin,
     /// A release deletes the item.
     ReleaseDeletes,
-    /// A record whose key another worker has is acknowledged.
+    /// A record whose key another worker holds is acknowledged.
     BusyIsDone,
-    /// A record whose request nobody answered is acknowledged.
+    /// A record whose request got no answer is acknowledged.
     UnknownIsDone,
-    /// A claim keeps the fence that stands there.
+    /// A claim keeps the item's fence.
     FenceStands,
-    /// A commit is written over its own completion.
+    /// A commit overwrites its own completion.
     CommitOverOwnCompletion,
-    /// The effect is written apart from its record, before it.
+    /// The effect is written before its record, in a separate write.
     EffectApart,
-    /// A message group goes on after one of its records has failed.
+    /// A message group continues after one of its records has failed.
     GroupGoesOn,
-    /// What others ship: completion and deletion without any condition.
+    /// Unconditional completion and deletion, as in other libraries.
     Unconditional,
 }
 

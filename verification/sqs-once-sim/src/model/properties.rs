@@ -1,4 +1,4 @@
-//! What must hold in every state.
+//! Properties that must hold in every state.
 
 use stateright::{Model, Property};
 
@@ -6,34 +6,34 @@ use super::Protocol;
 use super::action::Action;
 use super::state::{Message, Place, Stage, World};
 
-/// No message is acknowledged before its key's effect has happened and is on record.
+/// A message is acknowledged only after its key's effect has happened and is recorded.
 pub const ACKNOWLEDGED_IS_COMMITTED: &str = "what is acknowledged is committed";
-/// Never do two live workers run one key, where it is claimed before.
+/// At most one live worker runs a key's handler, in flows that are exclusive.
 pub const ONE_LIVE_OWNER: &str = "a key has one live owner at most";
 /// No completion or release changes the item of another owner.
 pub const STALE_OWNERS_CHANGE_NOTHING: &str = "a stale owner changes nothing";
-/// No late copy of a claim takes up again what was given up.
+/// No late copy of a claim takes a key again after the claim was settled.
 pub const NO_CLAIM_COMES_BACK: &str = "a claim that was given up does not come back";
-/// A claim that is sent again is granted as its first copy was.
+/// A claim that is sent again is granted if its first copy was.
 pub const NO_CLAIM_REFUSES_ITSELF: &str = "no claim is refused by its own copy";
 /// Every claim has a larger fence than the one before.
 pub const FENCES_GROW: &str = "every claim's fence is larger than the last";
-/// No handler starts for a key that was recorded before.
+/// No handler starts for a key that was already recorded.
 pub const RECORDED_IS_NOT_REPEATED: &str = "no handler starts once its key is recorded";
 /// An effect that commits with its record happens once.
 pub const EXACTLY_ONCE: &str = "an effect that commits with its record happens once";
-/// An effect apart from its record happens once more only after somebody died between the two.
+/// An effect that does not commit with its record is repeated only after a worker stopped between the two.
 pub const ONCE_BUT_FOR_WINDOWS: &str = "an effect is repeated for a counted crash window only";
-/// The effects of a message group's messages come in order.
+/// The effects of a message group happen in the order of its messages.
 pub const ORDER_IS_KEPT: &str = "a message group keeps its order";
-/// There is always something that can happen next, until every message is acknowledged or a dead letter, even
-/// if nothing that was lost ever arrives. Every path ends: so every message does.
+/// Until every message is acknowledged or a dead letter, another step is always possible, even if no lost request ever
+/// arrives. Every path ends, so every message reaches one of the two.
 pub const ALWAYS_A_WAY_ON: &str = "every message is acknowledged or a dead letter in the end";
 /// Without trouble no message is a dead letter.
 pub const NO_DEAD_LETTER_WITHOUT_TROUBLE: &str = "nothing is a dead letter without trouble";
-/// Not vacuous: every message may be acknowledged.
+/// Guards against vacuous results: in some state, every message is acknowledged.
 pub const ALL_ACKNOWLEDGED: &str = "all may be acknowledged";
-/// Not vacuous: every trouble may come up in one run.
+/// Guards against vacuous results: some run uses all its trouble.
 pub const ALL_TROUBLE: &str = "all trouble may be used up";
 
 pub(super) fn properties() -> Vec<Property<Protocol>> {
@@ -94,7 +94,7 @@ fn one_live_owner(model: &Protocol, world: &World) -> bool {
         return true;
     }
     let mut live = [0; super::state::KEYS];
-    // Beyond its deadline a worker is none that Lambda lets live.
+    // Lambda ends a process at its deadline, so a worker after its deadline is not live.
     for worker in world.workers.iter().filter(|one| one.left >= 0) {
         if let Some(delivery) = worker.current().filter(|_| worker.is_at_work()) {
             live[model.config.key_of(delivery)] += 1;
@@ -103,7 +103,7 @@ fn one_live_owner(model: &Protocol, world: &World) -> bool {
     live.iter().all(|workers| *workers <= 1)
 }
 
-/// A worker that has overrun its deadline between effect and record has left the window behind already.
+/// A worker that overran its deadline between effect and record counts as a window before it stops.
 fn once_but_for_windows(model: &Protocol, world: &World) -> bool {
     if model.config.flow != super::Flow::ClaimFirst {
         return true;
@@ -125,7 +125,7 @@ fn always_a_way_on(model: &Protocol, world: &World) -> bool {
     }
     let mut actions = Vec::new();
     model.actions(world, &mut actions);
-    // Trouble is nothing to rely on, and neither is a request that may be lost.
+    // Progress must not depend on trouble, or on a request that may be lost.
     actions.iter().any(|action| match action {
         Action::CarryOut { awaited, .. } => *awaited,
         Action::DeliverAgain { .. }

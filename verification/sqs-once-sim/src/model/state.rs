@@ -1,100 +1,100 @@
-//! A state of the model: the table, the queue, the workers, and what is on its way between them.
+//! A state of the model: the table, the queue, the workers, and the requests in flight.
 //!
-//! Times are ticks from now, so that states that differ in their age alone are one.
+//! All times are in ticks from now, so states that differ only in age are equal.
 
 use std::fmt;
 
 use super::config::{Config, Trouble};
 
-/// How many keys there are at most.
+/// The maximum number of keys.
 pub const KEYS: usize = 2;
 
-/// The `receive`th delivery of a message; the protocol's owner, too.
+/// The `receive`th delivery of a message. It is also the owner of the delivery's claims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Delivery {
-    /// Which message.
+    /// The message's number.
     pub message: u8,
     /// 1 for its first delivery.
     pub receive: u8,
 }
 
 impl Delivery {
-    /// One of its own among all deliveries of a model.
+    /// A bit that is unique among all deliveries of a model.
     pub fn bit(self) -> u32 {
         1 << (self.message * 8 + self.receive)
     }
 }
 
-/// A key's item, but for what is the same in all of them.
+/// The item of a key, without the attributes that are the same in every item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Item {
-    /// Whether its effect is recorded.
+    /// Whether the effect is recorded.
     pub completed: bool,
-    /// Until when its owner may work; `None` for a claim that was released, and once it is completed.
+    /// When the owner's lease ends; `None` after a release or a completion.
     pub lease: Option<i8>,
-    /// Whose it is.
+    /// The delivery that owns the item.
     pub owner: Delivery,
 }
 
-/// What a claim on its way has seen of its key.
+/// The fence that a claim in flight has seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Saw {
     /// No item.
     Nothing,
-    /// An item with the fence that the key still has.
+    /// An item whose fence is still the key's fence.
     Current,
-    /// An item with a fence that the key has no more.
+    /// An item whose fence has been replaced.
     Stale,
 }
 
-/// What a worker asks of the store.
+/// A request to the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Ask {
-    /// Claim the key, by the worker's clock.
+    /// Claims the key, by the worker's clock.
     Claim {
         /// The time of the claim.
         now: i8,
-        /// Until when it holds.
+        /// When its lease ends.
         lease: i8,
-        /// What it takes the place of.
+        /// What the claim replaces.
         seen: Saw,
     },
-    /// Look the key up, by the worker's clock.
+    /// Looks the key up, by the worker's clock.
     Read {
-        /// The time of the look-up.
+        /// The time of the lookup.
         now: i8,
     },
-    /// Open a transaction with the claim in it.
+    /// Opens a transaction that contains the claim.
     Begin {
         /// The time of the claim.
         now: i8,
-        /// Until when it holds.
+        /// When its lease ends.
         lease: i8,
     },
-    /// The effect is done.
+    /// Completes the claim after the effect.
     Complete,
-    /// The claim is given up.
+    /// Releases the claim.
     Release,
-    /// The effect is done, without a claim.
+    /// Records the effect without a claim.
     Record {
         /// The time of the recording.
         now: i8,
     },
-    /// Effect and record, at once.
+    /// Commits effect and record together.
     Commit {
         /// The time of the recording.
         now: i8,
     },
-    /// Complete the claim in the open transaction, and commit all of it.
+    /// Completes the claim in the open transaction, and commits the transaction.
     CommitTransaction,
 }
 
-/// A request on its way. It is carried out at some time, or never.
+/// A request in flight. The store carries it out at any later time, or never.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Request {
-    /// Whose.
+    /// The delivery that sent it.
     pub owner: Delivery,
-    /// What it asks for.
+    /// The operation.
     pub ask: Ask,
     /// Whether its sender still waits for the answer.
     pub awaited: bool,
@@ -103,9 +103,9 @@ pub struct Request {
 /// Where a message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Place {
-    /// In the queue, to be delivered.
+    /// Visible in the queue.
     Visible,
-    /// Delivered, or kept away; comes back in as many ticks.
+    /// Hidden for this many ticks.
     Away(u8),
     /// Acknowledged and deleted.
     Acknowledged,
@@ -113,63 +113,63 @@ pub enum Place {
     Dead,
 }
 
-/// A message.
+/// A message in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Message {
     /// Where it is.
     pub place: Place,
-    /// How often it was delivered.
+    /// How often SQS delivered it.
     pub receives: u8,
 }
 
 impl Message {
-    /// Whether nothing has to happen to it any more.
+    /// Whether the message is acknowledged or a dead letter.
     pub fn is_over(&self) -> bool {
         matches!(self.place, Place::Acknowledged | Place::Dead)
     }
 }
 
-/// How a record of a batch ended.
+/// The result of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum End {
-    /// It has not.
+    /// Not ended yet.
     Open,
-    /// It will be acknowledged.
+    /// Will be acknowledged.
     Done,
-    /// It goes back to the queue, and stays away for as many ticks.
+    /// Failed: the message becomes visible again after this many ticks.
     Failed(u8),
 }
 
-/// What a worker is at.
+/// The current work of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Stage {
-    /// Nothing.
+    /// Waiting for a batch.
     Idle,
-    /// It waits to hear whether its first open record may run.
+    /// Waiting for the answer that decides whether its first open record may run.
     Asking,
-    /// That record's handler runs.
+    /// Running that record's handler.
     Running,
-    /// It waits to hear whether the record's end is recorded.
+    /// Waiting for the answer to the record's settlement.
     Settling,
-    /// Every record has ended, and Lambda doesn't know yet.
+    /// Every record has ended, but Lambda has no answer yet.
     Answering,
 }
 
 /// A worker and its batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Worker {
-    /// How many ticks its clock is ahead.
+    /// How many ticks the worker's clock is ahead.
     pub skew: i8,
-    /// What it is at.
+    /// The worker's current work.
     pub stage: Stage,
-    /// Ticks to its invocation's deadline; negative beyond it.
+    /// Ticks until the invocation's deadline; negative after it.
     pub left: i8,
-    /// The records, in order.
+    /// The records, in order, each with its result.
     pub batch: [Option<(Delivery, End)>; 2],
 }
 
 impl Worker {
-    /// One that waits for a batch.
+    /// A worker that waits for a batch.
     pub fn idle(skew: i8) -> Self {
         Self {
             skew,
@@ -179,69 +179,69 @@ impl Worker {
         }
     }
 
-    /// The record that it is at.
+    /// The record that the worker is handling: the first open one.
     pub fn current(&self) -> Option<Delivery> {
         let mut records = self.batch.iter().flatten();
         records.find_map(|(delivery, end)| (*end == End::Open).then_some(*delivery))
     }
 
-    /// Whether a handler runs, or has run and that is not recorded.
+    /// Whether the worker runs a handler or settles its record.
     pub fn is_at_work(&self) -> bool {
         matches!(self.stage, Stage::Running | Stage::Settling)
     }
 }
 
-/// What happened to a key, as nobody in the system can know it.
+/// The true history of a key, which no worker can see.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Account {
-    /// How often its effect happened.
+    /// How often the effect happened.
     pub effects: u8,
-    /// How often a worker ended between an effect and its record.
+    /// How often a worker stopped between an effect and its record.
     pub windows: u8,
-    /// Whose claims were written while copies of them are on their way: a bit for each delivery.
+    /// The deliveries whose claim was written while a copy of it is in flight, one bit each.
     pub claimed: u32,
 }
 
-/// What must never happen, seen at the step at which it does.
+/// Events that must never happen, noted in the step that causes them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Seen {
     /// A completion or a release changed another owner's item.
     pub stale_write: bool,
-    /// A claim that was given up is written once more.
+    /// A claim was written again after its owner had settled it.
     pub claim_came_back: bool,
     /// A claim was refused by its own copy.
     pub refused_by_itself: bool,
-    /// A claim did not get a larger fence than the one before.
+    /// A claim did not raise the fence.
     pub fence_stood: bool,
-    /// A handler started for a key that was recorded before it asked.
+    /// A handler started for a key that was recorded before the handler's worker asked.
     pub started_after_record: bool,
-    /// A message's effect came before that of one before it in its group.
+    /// A message's effect came before the effect of an earlier message of its group.
     pub out_of_order: bool,
 }
 
-/// All of it.
+/// The whole state.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct World {
-    /// The table.
+    /// The table: the item of each key.
     pub items: [Option<Item>; KEYS],
-    /// What stands for a key in its open transaction, and locks it.
+    /// The item of each key in the open transaction that locks the key.
     pub open: [Option<Item>; KEYS],
     /// The queue.
     pub messages: Vec<Message>,
-    /// The workers, in a canonical order: nothing else knows their numbers.
+    /// The workers, in canonical order. Their numbers mean nothing.
     pub workers: [Worker; 3],
-    /// What is on its way to the store, sorted.
+    /// The requests in flight, sorted.
     pub requests: Vec<Request>,
     /// What happened to each key.
     pub accounts: [Account; KEYS],
-    /// What happened that must not.
+    /// The forbidden events so far.
     pub seen: Seen,
-    /// What may still go wrong.
+    /// The trouble that may still happen.
     pub trouble: Trouble,
 }
 
 impl World {
-    /// Before the first delivery.
+    /// The state before the first delivery.
     pub fn new(config: &Config) -> Self {
         let message = Message {
             place: Place::Visible,
@@ -261,7 +261,7 @@ impl World {
         world
     }
 
-    /// Gives states that can't be told apart from within one form.
+    /// Maps states that no worker can distinguish to one form.
     pub fn canonicalize(&mut self) {
         self.workers.sort_unstable();
         self.requests.sort_unstable();
@@ -273,7 +273,7 @@ impl World {
         for account in &mut self.accounts {
             account.claimed &= on_their_way;
         }
-        // A lease that lapsed before every moment at which somebody may compare it has merely lapsed.
+        // A lease that ended before every time that a claim may compare is simply over: how long ago does not matter.
         let moments = requests.iter().filter_map(|one| one.ask.earliest());
         let earliest = moments.chain(self.workers.iter().map(|one| one.skew)).min();
         let lapsed = earliest.unwrap_or(0) - 1;
@@ -282,7 +282,7 @@ impl World {
         }
     }
 
-    /// The worker that is at a delivery.
+    /// The index of the worker that handles this delivery.
     pub fn worker_at(&self, delivery: Delivery) -> Option<usize> {
         let at = |worker: &Worker| worker.current() == Some(delivery);
         self.workers.iter().position(at)
@@ -290,7 +290,7 @@ impl World {
 }
 
 impl Ask {
-    /// The earliest moment that the request carries.
+    /// The earliest time that the request contains.
     fn earliest(&self) -> Option<i8> {
         match *self {
             Self::Claim { now, lease, .. } | Self::Begin { now, lease } => Some(now.min(lease)),
@@ -299,7 +299,7 @@ impl Ask {
         }
     }
 
-    /// The same request a tick later.
+    /// The same request one tick later.
     #[must_use]
     pub fn a_tick_later(self) -> Self {
         match self {

@@ -1,4 +1,4 @@
-//! What an action does. Workers behave as the consumer's batches do.
+//! The effect of each action. Workers behave as the consumer's batches do.
 
 use super::action::Action;
 use super::config::{Config, Flow};
@@ -6,7 +6,7 @@ use super::decisions::{self, Ending, Verdict, Written};
 use super::mutant::Mutant;
 use super::state::{Ask, Delivery, End, Item, Message, Place, Request, Saw, Stage, Worker, World};
 
-/// The state after an action.
+/// Returns the state after an action.
 pub(super) fn after(config: &Config, world: &World, action: Action) -> World {
     let mut step = Step {
         config,
@@ -17,7 +17,7 @@ pub(super) fn after(config: &Config, world: &World, action: Action) -> World {
     step.world
 }
 
-/// The same request as the worker would send it now.
+/// The request as the worker would send it now.
 pub(super) fn ask_for(config: &Config, world: &World, delivery: Delivery, ask: Ask) -> Ask {
     let Some(index) = world.worker_at(delivery) else {
         return ask;
@@ -32,12 +32,12 @@ pub(super) fn ask_for(config: &Config, world: &World, delivery: Delivery, ask: A
         },
         Ask::Begin { .. } => Ask::Begin { now, lease },
         Ask::Read { .. } => Ask::Read { now },
-        // Settlements are sent again as they were.
+        // Retries of settlements are identical.
         settlement => settlement,
     }
 }
 
-/// Until when a worker's claims hold: its own clock's reading of its deadline, and the margin.
+/// When a worker's claims end: the deadline on the worker's own clock, plus the margin.
 fn lease_of(config: &Config, worker: &Worker) -> i8 {
     worker.left + worker.skew + config.lease_margin()
 }
@@ -127,7 +127,7 @@ impl Step<'_> {
         }
     }
 
-    /// A message is back in the queue, or stays away for a while.
+    /// Makes a message visible again, keeps it hidden for `left` more ticks, or moves it to the dead-letter queue.
     fn come_back(&mut self, number: usize, left: u8) {
         let message = &mut self.world.messages[number];
         message.place = match left {
@@ -163,7 +163,7 @@ impl Step<'_> {
         }
     }
 
-    /// Takes a record up.
+    /// Starts the next record of a batch.
     fn start(&mut self, delivery: Delivery) {
         let flow = self.config.flow;
         let Some(worker) = self.worker_of(delivery) else {
@@ -211,17 +211,17 @@ impl Step<'_> {
         self.send(delivery, again, true);
     }
 
-    /// From now on nobody hears the answers of a delivery's requests.
+    /// The worker stops waiting for answers to this delivery's requests.
     fn stop_waiting(&mut self, owner: Delivery) {
         let requests = &mut self.world.requests;
-        // What only asks, and nobody hears the answer of, may as well not be asked.
+        // A read that has no waiting sender changes nothing, so it can be dropped.
         requests.retain(|one| one.owner != owner || !matches!(one.ask, Ask::Read { .. }));
         for request in requests.iter_mut().filter(|one| one.owner == owner) {
             request.awaited = false;
         }
     }
 
-    /// A commit that is on its way goes down with its connection.
+    /// Rolls a transaction back, together with its commit in flight.
     fn roll_back(&mut self, key: usize) {
         if let Some(open) = self.world.open[key].take() {
             let requests = &mut self.world.requests;
@@ -237,7 +237,7 @@ impl Step<'_> {
         let (now, is_late) = (worker.skew, worker.left < 0);
         let key = self.config.key_of(delivery);
         if !self.config.flow.is_atomic() {
-            // Beyond the deadline nothing keeps another worker from the key.
+            // After the deadline, another worker may take the key at any time.
             self.world.accounts[key].windows += u8::from(is_late);
             self.effect(delivery);
         } else if self.config.has(Mutant::EffectApart) {
@@ -273,7 +273,7 @@ impl Step<'_> {
         self.end(delivery, end);
     }
 
-    /// Somebody stops between an effect and its record.
+    /// Counts a worker that stops between an effect and its record.
     fn count_window(&mut self, delivery: Delivery) {
         let key = self.config.key_of(delivery);
         let is_own = |item: Item| item.completed && item.owner == delivery;
@@ -286,7 +286,7 @@ impl Step<'_> {
         }
     }
 
-    /// Enters a record's end, and goes on with the next of its batch where its group goes on.
+    /// Stores a record's result, then starts the next record of the batch if the group continues.
     fn end(&mut self, delivery: Delivery, end: End) {
         let group_goes_on = end == End::Done || self.config.has(Mutant::GroupGoesOn);
         let Some(worker) = self.worker_of(delivery) else {
@@ -318,7 +318,7 @@ impl Step<'_> {
             let is_away = matches!(message.place, Place::Away(_));
             match end {
                 End::Done if message.place == Place::Dead => {}
-                // A FIFO queue deletes nothing by an old receipt.
+                // A FIFO queue ignores deletions with an old receipt handle.
                 End::Done if is_latest || !self.config.fifo => {
                     message.place = Place::Acknowledged;
                 }
@@ -342,7 +342,7 @@ impl Step<'_> {
         }
     }
 
-    /// The store's side of a request, and what its sender makes of the answer.
+    /// Carries a request out in the store, and hands the answer to its sender.
     fn carry_out(&mut self, request: Request) {
         let Request {
             owner,
@@ -359,7 +359,7 @@ impl Step<'_> {
                 self.world.items[key] = written.item;
                 if written.written {
                     let claimed = &mut self.world.accounts[key].claimed;
-                    // One whose sender still waits may have lost the key meanwhile, and get it again.
+                    // A claim whose sender still waits may have lost the key meanwhile, and get it again.
                     self.world.seen.claim_came_back |= *claimed & owner.bit() != 0 && !awaited;
                     *claimed |= owner.bit();
                     self.raise_fence(key);
@@ -392,7 +392,7 @@ impl Step<'_> {
         }
     }
 
-    /// What claims on their way have seen of a key, it is no more.
+    /// Claims in flight have now seen an outdated item of this key.
     fn raise_fence(&mut self, key: usize) {
         if self.config.has(Mutant::FenceStands) {
             return;
@@ -408,7 +408,7 @@ impl Step<'_> {
         }
     }
 
-    /// A claim must not be refused by itself.
+    /// Notes a claim that its own copy refused.
     fn look(
         &mut self,
         claimed: &Written,
@@ -468,15 +468,15 @@ impl Step<'_> {
                 worker.stage = Stage::Running;
                 self.world.seen.started_after_record |= was_recorded;
             }
-            // Its next request is on its way.
+            // The next request is already in flight.
             Verdict::Again => {}
             Verdict::Done => {
-                // The record may be another's, who did the same.
+                // The record may belong to another worker that did the same work.
                 self.count_window(delivery);
                 self.end(delivery, End::Done);
             }
             Verdict::Busy(_) if busy_is_done => self.end(delivery, End::Done),
-            // It stays away until that lease has lapsed, by its own clock.
+            // The message stays hidden until that lease ends, by this worker's clock.
             Verdict::Busy(lease) => {
                 let left = lease.map_or(-1, |lease| lease - skew) + 1;
                 self.end(delivery, End::Failed(u8::try_from(left).unwrap_or(0)));
@@ -492,7 +492,7 @@ impl Step<'_> {
     }
 }
 
-/// What is behind a failed record goes back with it.
+/// Fails the records after a failed one.
 fn fail_rest(worker: &mut Worker, wait: u8) {
     for (_, end) in worker.batch.iter_mut().flatten() {
         if *end == End::Open {

@@ -1,4 +1,4 @@
-//! Many schedules, on all threads that there are for it.
+//! Runs many schedules on several threads.
 
 use std::fmt;
 use std::ops::Range;
@@ -12,27 +12,27 @@ use super::{Counts, Options, Told, replay, run};
 const SLICE: u64 = 64;
 const PROGRESS: Duration = Duration::from_secs(2);
 
-/// What many schedules came to.
+/// The result of many schedules.
 #[derive(Clone, Debug)]
 pub struct Campaign {
-    /// Which seeds were to be run.
+    /// The seeds to run.
     pub seeds: Range<u64>,
-    /// What is simulated.
+    /// The options of the simulation.
     pub options: Options,
-    /// What happened in all of them.
+    /// The events and faults of all schedules.
     pub counts: Counts,
-    /// The schedule with the smallest seed of those that violate a property, with its timeline.
+    /// The schedule with the smallest seed that violates a property, with its timeline.
     pub failure: Option<Told>,
-    /// How long it took.
+    /// The duration of the campaign.
     pub took: Duration,
 }
 
 impl Campaign {
-    /// Runs the schedules of these seeds, until one violates a property. `progress` is told now and then how many
-    /// are done.
+    /// Runs the schedules of these seeds until one violates a property. Calls `progress` periodically with the number
+    /// of finished schedules and the time so far.
     ///
     /// # Panics
-    /// If a violation is not the same when its seed runs again: then seeds show nothing.
+    /// If a second run of a seed does not show the same violation: a seed must reproduce its schedule.
     pub fn run(
         seeds: Range<u64>,
         options: Options,
@@ -78,7 +78,7 @@ impl Campaign {
         });
         let (mut counts, mut first) = (Counts::default(), None::<u64>);
         for part in parts {
-            // A panic of the simulation itself is no result.
+            // A panic of the simulation itself is not a violation.
             let (more, failure) = part.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             counts += &more;
             first = first.into_iter().chain(failure).min();
@@ -100,7 +100,7 @@ impl Campaign {
     }
 }
 
-/// A report in Markdown, with the timeline of what failed.
+/// A Markdown report, with the timeline of the failed schedule.
 impl fmt::Display for Campaign {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {

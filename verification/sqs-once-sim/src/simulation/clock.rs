@@ -1,4 +1,4 @@
-//! The clocks of processes, which are wrong.
+//! The clocks of processes, which may be wrong.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -7,15 +7,15 @@ use std::time::Duration;
 use sqs_once::time::{Clock, Timestamp};
 use tokio::time::Instant;
 
-/// When every schedule begins, by the true clock.
+/// The true time at which every schedule begins.
 const BEGINNING: Duration = Duration::from_secs(4_102_444_800);
 
-/// The true time.
+/// The true time now.
 pub(crate) fn true_time(started: Instant) -> Timestamp {
     Timestamp::default() + BEGINNING + started.elapsed()
 }
 
-/// The time of a process. Clones are one clock.
+/// The clock of a process. All clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct ProcessClock {
     started: Instant,

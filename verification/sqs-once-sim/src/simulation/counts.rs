@@ -1,11 +1,11 @@
-//! How often what happened, so that "never" has something to be measured by.
+//! Counts of events, which show that a schedule without violations was not trivial.
 
 use std::fmt;
 use std::ops::AddAssign;
 
 use super::network::{Fault, FaultCounts};
 
-/// Something that is counted.
+/// An event or state that is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Count {
     Schedules,
@@ -60,7 +60,7 @@ pub(crate) enum Count {
 }
 
 impl Count {
-    /// All of them, in the order of the report, each with what it says there.
+    /// Every count in the order of the report, with its name there.
     const ALL: [(Self, &'static str); 49] = [
         (Self::Schedules, "schedules"),
         (Self::Invocations, "invocations"),
@@ -159,7 +159,7 @@ impl Count {
     ];
 }
 
-/// What was counted, in one schedule or in many.
+/// The counts of one schedule or of many.
 #[derive(Clone, Debug)]
 pub struct Counts {
     counts: [u64; Count::ALL.len()],
@@ -190,7 +190,7 @@ impl Counts {
         }
     }
 
-    /// Whatever was counted, with its name in the report: events first, then faults.
+    /// Every count with its name in the report: events first, then faults.
     pub fn named(&self) -> impl Iterator<Item = (String, u64)> {
         let events = Count::ALL.map(|(count, name)| (name.to_owned(), self.counts[count as usize]));
         let faults = Fault::ALL.iter().zip(self.faults);
@@ -199,7 +199,7 @@ impl Counts {
             .chain(faults.map(|(fault, count)| (format!("fault: {fault}"), count)))
     }
 
-    /// How many schedules ran.
+    /// The number of schedules that ran.
     pub fn schedules(&self) -> u64 {
         self.counts[Count::Schedules as usize]
     }
@@ -214,7 +214,7 @@ impl AddAssign<&Self> for Counts {
     }
 }
 
-/// A table in Markdown.
+/// A Markdown table.
 impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "| what | how often |\n|---|---:|")?;

@@ -1,4 +1,4 @@
-//! Handlers: they take their time, fail, panic, hang, and have one effect.
+//! Handlers, which may be slow, fail, panic or hang. Each has one effect.
 
 use std::fmt::from_fn;
 use std::sync::Arc;
@@ -17,17 +17,17 @@ use super::transaction::Transaction;
 use super::witness::End;
 use super::world::World;
 
-/// How long a handler waits for the answer to its effect's own request.
+/// How long a handler waits for the answer to its effect's request.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The payload.
+/// The payload of a message.
 #[derive(Deserialize)]
 pub(crate) struct Order {
     pub(crate) key: String,
 }
 
 impl Order {
-    /// The body of a message about this key.
+    /// The body of a message with this key.
     pub(crate) fn body(key: usize) -> String {
         format!(r#"{{"key":"k{key}"}}"#)
     }
@@ -40,7 +40,7 @@ impl Order {
     }
 }
 
-/// What a handler will do.
+/// The behaviour of a handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Script {
     Succeed,
@@ -51,7 +51,7 @@ enum Script {
     GiveUp,
     HangBefore,
     HangAfter,
-    /// Its effect is that of code which can't be cancelled.
+    /// The effect runs in code that cannot be cancelled.
     Block,
 }
 
@@ -68,7 +68,7 @@ impl Script {
     ];
 }
 
-/// A handler that runs. Dropped before its end, it was cancelled.
+/// A running handler. Dropping it before its end records a cancellation.
 struct Running {
     world: Arc<World>,
     attempt: usize,
@@ -86,7 +86,7 @@ impl Drop for Running {
     }
 }
 
-/// A handler whose effect is a request of its own.
+/// A handler that sends its effect in a request of its own.
 pub(crate) async fn apart(
     environment: Arc<Environment>,
     order: Order,
@@ -114,7 +114,7 @@ pub(crate) async fn together(
     Ok(Writes::new().update(update))
 }
 
-/// A handler whose effect happens in the transaction that its key is claimed in.
+/// A handler that has its effect in the transaction that claims its key.
 pub(crate) async fn inside(
     environment: Arc<Environment>,
     order: Order,
@@ -193,7 +193,7 @@ async fn work(
     Ok(())
 }
 
-/// The names of attributes that tell a handler which delivery is its own.
+/// Message attributes that identify a handler's delivery.
 pub(crate) const INVOCATION: &str = "Invocation";
 pub(crate) const MESSAGE: &str = "Message";
 
@@ -248,13 +248,13 @@ fn fail(running: &Running) -> Result<(), HandlerError> {
     Err(HandlerError::retry("the simulation wants it"))
 }
 
-/// A panic as any other, but for the line that the panic hook prints.
+/// Panics without the message of the panic hook.
 fn panic(running: &Running) -> ! {
     running.end(End::Failed);
     std::panic::resume_unwind(Box::new("the simulation wants it"))
 }
 
-/// Sends the effect's own request.
+/// Sends the effect's request.
 async fn send(
     environment: &Environment,
     running: &Running,
@@ -272,7 +272,7 @@ async fn send(
     Err(HandlerError::retry("its effect was not answered"))
 }
 
-/// Sends the effect's own request from code that goes on when the handler is cancelled, as blocking code does.
+/// Sends the effect's request from code that continues after the handler is cancelled, like blocking code.
 async fn block(
     environment: &Arc<Environment>,
     running: Running,
@@ -287,13 +287,13 @@ async fn block(
         sleep(environment.world.chance.millis(0..30_000)).await;
         environment.process.goes_on().await;
         let sent = send(&environment, &running, key, carry_out).await;
-        // Where the handler was cancelled, its attempt ends only now.
+        // If the handler was cancelled, its attempt ends only now.
         let _ = done.send(sent.map(|()| running));
     });
     ended.await.map_err(HandlerError::retry)?
 }
 
-/// A while in which anything may happen to the process.
+/// Waits. Meanwhile the process may crash or freeze, or its clock may change.
 async fn pause(environment: &Environment) {
     let Environment {
         world,
@@ -308,7 +308,7 @@ async fn pause(environment: &Environment) {
     } else {
         40
     };
-    // Where leases don't hold, handlers shall outlive them.
+    // If leases don't hold, handlers should outlive them.
     let longest = if world.is_hostile() && is_troubled {
         20_000
     } else {

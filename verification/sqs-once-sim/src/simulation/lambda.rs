@@ -25,7 +25,7 @@ use super::queue::Delivery;
 use super::sqs;
 use super::world::{NAMESPACE, World};
 
-/// An execution environment: one process, which handles one invocation after the other.
+/// An execution environment: one process, which stays warm between invocations.
 pub(crate) struct Environment {
     pub(crate) world: Arc<World>,
     pub(crate) process: Process,
@@ -33,7 +33,7 @@ pub(crate) struct Environment {
     invocations: AtomicUsize,
 }
 
-/// An environment with what runs in it.
+/// An environment and its running invocations.
 #[derive(Clone)]
 pub(crate) struct Warm {
     pub(crate) environment: Arc<Environment>,
@@ -74,7 +74,7 @@ impl Warm {
         self.environment.process.is_dead()
     }
 
-    /// Somebody sets its clock.
+    /// Sets the clock of the environment.
     pub(crate) fn set_clock(&self) {
         let Environment {
             world,
@@ -85,7 +85,7 @@ impl Warm {
         world.set_clock(process, clock);
     }
 
-    /// Hands a batch to the function, and its answer to SQS.
+    /// Invokes the function with a batch, and sends its answer to SQS.
     pub(crate) fn invoke(&self, batch: Vec<Delivery>) {
         let Self {
             environment,
@@ -149,7 +149,7 @@ async fn run(environment: &Environment, consumer: Consumer, batch: Vec<Delivery>
         }
     };
     let Some(failures) = answer else { return };
-    // What ran beside it has claims of its own.
+    // A concurrent invocation has claims of its own.
     if alone && environment.invocations.load(Ordering::Relaxed) == 1 {
         world.witness().answered(process, invocation);
     } else {
@@ -157,7 +157,7 @@ async fn run(environment: &Environment, consumer: Consumer, batch: Vec<Delivery>
     }
     timeline.note(process, format_args!("answers: failed {failures:?}"));
     answer_arrives(world, &batch, &failures).await;
-    // As `run` does it: the next event is asked for when nothing of this one runs.
+    // Like `run`, requests the next event only when no code of this invocation runs.
     if world.mutant() == Some(Mutant::NextEventTooEarly) {
         return;
     }
@@ -184,15 +184,15 @@ async fn answer_arrives(world: &World, batch: &[Delivery], failures: &[usize]) {
     world.take_back(batch, failures);
 }
 
-/// Whether the deadline margin makes up for the process's clock, which may take half of the quarter that is there for the
-/// answer's way.
+/// Whether the clock is accurate enough to answer before the deadline. A quarter of the deadline margin is reserved for
+/// sending the answer; the clock may be behind by less than half of that.
 fn is_on_time(environment: &Environment) -> bool {
     let margin = Duration::from_secs(1).min(environment.world.plan.timeout / 10);
     let behind = Duration::from_millis((-environment.clock.ahead()).try_into().unwrap_or_default());
     behind < margin / 8
 }
 
-/// The messages that the function wants to be delivered again; all of them where it fails.
+/// The messages that the function reports as failed; the whole batch if the invocation fails.
 async fn call(
     environment: &Environment,
     mut consumer: Consumer,
@@ -218,7 +218,7 @@ async fn call(
         }
         _ => vec![consumer.call(event(batch)).await],
     };
-    // A process that is frozen answers when it goes on, and one that is dead not at all.
+    // A frozen process answers when it continues. A dead process never answers.
     environment.process.goes_on().await;
     let mut failures = Vec::new();
     for answer in answers {

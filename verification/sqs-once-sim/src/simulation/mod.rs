@@ -1,4 +1,4 @@
-//! The whole consumer in simulated time, among queues, processes, clocks and networks that fail it.
+//! The whole consumer in simulated time, with queues, processes, clocks and networks that fail.
 //!
 //! ```
 //! use sqs_once_sim::simulation::{Options, replay, run};
@@ -8,57 +8,57 @@
 //! println!("{}", replay(42, &options)); // the same, with its timeline
 //! ```
 //!
-//! A schedule is one to five messages about one to three keys, in one to three processes at a time; once in a while it
-//! is a crowd of hundreds. Everything in it follows from its seed: with the same seed and options the timeline is the
-//! same, byte for byte.
+//! A schedule has one to five messages with one to three keys, and one to three processes at a time. Once in a while it
+//! has hundreds of messages. Its seed determines everything: the same seed and options give the same timeline, byte for
+//! byte.
 //!
-//! # What is the library's, and what is simulated
+//! # The library's part and the simulated part
 //!
 //! The consumer is the library's, from the event to the answer: records, keys, lanes, claims, handlers, settlements,
-//! deadlines, cache, dead letters. It runs on Tokio's paused time. Simulated is what is around it:
+//! deadlines, cache, dead letters. It runs on Tokio's paused time. Its surroundings are simulated:
 //!
-//! - SQS: visibility timeouts, receive counts, redelivery, duplicates of what is out and of what is deleted, two
-//!   messages with one key, message groups, the redrive policy, redrive out of the dead-letter queue with new message
-//!   ids; in some schedules SQS's own API, with the SDK's client, for dead letters that the consumer sends and for
-//!   messages that it keeps away.
-//! - Lambda: processes that are warm and keep their consumer, invocations side by side in one process, deadlines, kills
-//!   up to a second late, crashes at any time, freezes, answers and deletions that are lost.
-//! - Clocks: each process's own, up to 1.9 s off, set forward and back.
-//! - The store at the `Store` trait: it decides by `Claim::admitted_by` and `Settlement::admitted_by`, and writes what
-//!   `Claim::write` and `Settlement::write` give. It commits `Writes`, and opens transactions as a relational database.
-//! - The network between them: every request, the effect's own included, can meet each fault that the report counts,
-//!   and what was sent is carried out whatever becomes of the one who sent it.
+//! - SQS: visibility timeouts, receive counts, redelivery, duplicates of messages that are in flight or deleted, two
+//!   messages with one key, message groups, the redrive policy, and redrive out of the dead-letter queue with new
+//!   message ids. Some schedules also have SQS's own API, with the SDK's client, for dead letters that the consumer
+//!   sends and for messages whose visibility timeout it extends.
+//! - Lambda: warm processes that keep their consumer, concurrent invocations in one process, deadlines, kills
+//!   up to a second late, crashes at any time, freezes, lost answers and lost deletions.
+//! - Clocks: each process has its own, up to 1.9 s off, and it may jump forwards or backwards.
+//! - The store at the `Store` trait: it decides by `Claim::admitted_by` and `Settlement::admitted_by`, and writes the
+//!   items of `Claim::write` and `Settlement::write`. It commits `Writes`, and opens transactions like a relational
+//!   database.
+//! - The network between them: every request, the effect's own included, can meet each fault that the report counts.
+//!   A request that was sent is carried out even if its sender dies.
 //!
-//! In some campaigns ([`Versions`]) a part of the processes claims as the version before did, in one request for whatever
-//! is free.
+//! In some campaigns ([`Versions`]) some processes claim as the previous version did: one request claims any free key.
 //!
-//! The weather is calm, has a single fault, or is a storm, by seed; in the end it is fair, and every message has to be
-//! done then.
+//! The seed chooses the weather: calm, a single fault, or a storm. It always becomes fair in the end, and then every
+//! message must finish.
 //!
 //! # Windows
 //!
-//! An effect that does not commit with its record may happen again. [`Property::RepeatsInWindows`] allows for that where
+//! An effect that does not commit with its record may happen again. [`Property::RepeatsInWindows`] allows this if
 //! the earlier of the two attempts
 //!
 //! - was in a process that died before its record was carried out,
 //! - was cancelled at the deadline, or by the record's own timeout,
-//! - did not hear whether its effect's own request was carried out, and failed,
-//! - failed of its own accord after its effect, or
-//! - sent its record, and did not hear that it was written;
+//! - failed because its effect's own request got no answer,
+//! - failed for another reason after its effect, or
+//! - sent its record, and got no answer that it was written;
 //!
-//! and, where nothing is claimed ([`Way::RecordAfter`]), where it was still under way in another invocation when the later
-//! one looked the key up. It is judged at the end, when all has arrived. Each is counted. In calm weather without trouble
-//! there is none.
+//! and, if nothing is claimed ([`Way::RecordAfter`]), if the earlier attempt was still running in another invocation
+//! when the later one looked the key up. The simulation judges repeats at the end, when every request has arrived, and
+//! counts each of them. In calm weather without trouble there are no repeats.
 //!
-//! # What is not simulated
+//! # Not simulated
 //!
 //! - Retention that ends, items that the table deletes, fingerprints that differ, unknown statuses, envelopes, hooks,
-//!   batch handlers: other tests have these.
-//! - A process that is frozen neither sends nor hears anything, and its handlers don't move; its timers go off in time,
-//!   where a real one's would all go off as it goes on.
-//! - Conditions of handlers' own `Writes`, and writes that come apart: a commit is one instant.
-//! - At the `Store` trait: anything beneath it. That is what [`Depth::Sdk`] is for.
-//! - A request of many keys that comes apart: it is carried out at one instant.
+//!   batch handlers: other tests cover these.
+//! - Late timers in a frozen process. It neither sends nor receives anything, and its handlers stop, but its timers fire
+//!   in time; the timers of a real process would all fire when it continues.
+//! - Conditions of handlers' own `Writes`, and writes that are split: a commit is one instant.
+//! - At the `Store` trait: everything beneath it. [`Depth::Sdk`] covers that.
+//! - A request of many keys that is split: it is carried out at one instant.
 
 mod campaign;
 mod clock;
@@ -93,20 +93,20 @@ pub use property::{Property, Violation};
 
 use world::World;
 
-/// What one schedule came to.
+/// The result of one schedule.
 #[derive(Clone, Debug)]
 pub struct Told {
-    /// Which seed it was made of.
+    /// The seed of the schedule.
     pub seed: u64,
-    /// What happened, and how often.
+    /// The counts of its events.
     pub counts: Counts,
-    /// The first property that did not hold.
+    /// The first violation, if any.
     pub violation: Option<Violation>,
-    /// What happened when, line by line; empty unless asked for.
+    /// The events in order, one per line; empty unless recorded.
     pub timeline: Vec<String>,
 }
 
-/// The timeline, and the violation that it ends with.
+/// The timeline, followed by the violation.
 impl fmt::Display for Told {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.timeline
@@ -119,30 +119,30 @@ impl fmt::Display for Told {
     }
 }
 
-/// Runs the schedule of a seed: with the same options it is the same in every run.
+/// Runs the schedule of a seed. The same seed and options give the same result in every run.
 ///
 /// # Panics
-/// If there is no memory for a runtime.
+/// If the Tokio runtime cannot be created.
 pub fn run(seed: u64, options: &Options) -> Told {
     tell(seed, options, false)
 }
 
-/// The same with its timeline.
+/// Runs the same schedule, and records its timeline.
 ///
 /// # Panics
-/// If there is no memory for a runtime.
+/// If the Tokio runtime cannot be created.
 pub fn replay(seed: u64, options: &Options) -> Told {
     tell(seed, options, true)
 }
 
 fn tell(seed: u64, options: &Options, records: bool) -> Told {
-    // Without a driver for I/O: nothing of the world outside comes in.
+    // Without an I/O driver, no outside event can interfere.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
         .build()
         .unwrap_or_else(|error| panic!("there is no runtime: {error}"));
-    // The SDK's jitter comes from it: it is this thread's alone.
+    // The SDK's jitter comes from this generator, which belongs to this thread alone.
     fastrand::seed(seed);
     runtime.block_on(async {
         let world = World::new(seed, options, records);

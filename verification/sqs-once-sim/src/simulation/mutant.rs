@@ -1,4 +1,4 @@
-//! Guards that can be missing.
+//! Guards that can be switched off.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,34 +6,34 @@ use std::str::FromStr;
 use super::options::{Way, named};
 use super::property::Property;
 
-/// A guard of the protocol that is switched off, to see that its absence is noticed.
+/// A protocol guard that is switched off, to test that the simulation detects its absence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutant {
-    /// A completion is written over whoever's claim stands there.
+    /// A completion overwrites any owner's claim.
     CompleteOthers,
-    /// A release lapses whoever's claim stands there.
+    /// A release ends any owner's claim.
     ReleaseOthers,
-    /// A claim looks at the lease and not at the status.
+    /// A claim checks the lease and not the status.
     ClaimCompleted,
-    /// A claim does not look at the lease.
+    /// A claim does not check the lease.
     ClaimLeased,
-    /// A claim that ended is admitted again when it comes late.
+    /// A late copy of a claim that ended is admitted again.
     ClaimOwnLapsed,
-    /// A claim over an item looks at the fence alone.
+    /// A claim over an item checks only the fence.
     ClaimFenceAlone,
-    /// A claim over an item looks at status and lease alone.
+    /// A claim over an item checks only status and lease.
     ClaimStateAlone,
     /// A release deletes the item.
     ReleaseDeletes,
-    /// A claim leaves the fence as it was.
+    /// A claim does not raise the fence.
     FenceStays,
     /// An attempt's own completion admits its commit.
     CommitTwice,
-    /// A commit does not look at what stands there.
+    /// A commit does not check the item.
     CommitOverAll,
-    /// A commit is written over whoever's claim stands there.
+    /// A commit overwrites any owner's claim.
     CommitOverClaims,
-    /// A key that another worker has counts as done.
+    /// A key that another worker holds counts as done.
     BusyIsDone,
     /// A claim without an answer counts as written.
     UnknownIsMine,
@@ -41,28 +41,28 @@ pub enum Mutant {
     UnknownIsDone,
     /// A lost lease counts as recorded.
     LostIsDone,
-    /// A claim that was sent twice does not know itself.
+    /// A claim that was sent twice does not recognise its first copy.
     NoSelfRecognition,
-    /// What was looked up is not looked at.
+    /// The result of a lookup is ignored.
     LookupIgnored,
     /// Leases end with the invocation.
     NoLeaseMargin,
     /// Handlers run until the invocation ends.
     NoDeadlineGuard,
-    /// A process takes its next event while code of a handler still runs.
+    /// A process takes its next event while handler code still runs.
     NextEventTooEarly,
-    /// A FIFO queue is handled as a standard one.
+    /// A FIFO queue is handled as a standard queue.
     NoFifo,
-    /// Records of a batch don't know of each other.
+    /// Records of one batch that share a key are handled independently.
     NoCoalescing,
-    /// A dead letter counts as sent before SQS has it.
+    /// A dead letter counts as sent before SQS has accepted it.
     AcknowledgeBeforeSend,
-    /// What peers ship: no owner at all, an unconditional completion and an unconditional deletion after a failure.
+    /// What other libraries do: no owner, an unconditional completion, and an unconditional deletion after a failure.
     Peers,
 }
 
 impl Mutant {
-    /// All of them.
+    /// Every mutant.
     pub const ALL: [Self; 25] = [
         Self::CompleteOthers,
         Self::ReleaseOthers,
@@ -122,7 +122,7 @@ impl Mutant {
         }
     }
 
-    /// What it must break; nothing else is judged.
+    /// The property that the mutant must break. A run with the mutant checks no other property.
     pub const fn breaks(self) -> Property {
         match self {
             Self::CompleteOthers | Self::ReleaseOthers | Self::CommitOverClaims => {
@@ -149,12 +149,12 @@ impl Mutant {
         }
     }
 
-    /// Whether the guard matters only where leases don't hold.
+    /// Whether the guard matters only if leases don't hold.
     pub const fn is_hostile(self) -> bool {
         matches!(self, Self::LostIsDone)
     }
 
-    /// The way of recording that has the guard.
+    /// The way of recording that uses the guard.
     pub const fn way(self) -> Way {
         match self {
             Self::CommitTwice | Self::CommitOverAll => Way::Writes,

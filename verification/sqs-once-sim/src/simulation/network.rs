@@ -1,4 +1,4 @@
-//! A network that loses, delays and repeats, for processes that die.
+//! A network that loses, delays and repeats requests of processes that may die.
 
 use std::fmt::{self, Display};
 use std::future::pending;
@@ -12,28 +12,28 @@ use crate::chance::Chance;
 use super::process::Process;
 use super::timeline::Timeline;
 
-/// What happens to one request.
+/// A fault that one request meets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// It never arrives, and nobody says so.
+    /// The request never arrives, and its sender gets no error.
     LoseRequest,
-    /// Its process has no network until the weather is fair: neither it nor what is sent after it arrives.
+    /// Neither this request nor later ones of the process arrive until the weather is fair.
     CutOff,
-    /// It is carried out, and its answer never arrives.
+    /// The request is carried out, but its answer never arrives.
     LoseAnswer,
-    /// The connection breaks before it is carried out, which happens much later all the same.
+    /// The connection breaks before the request is carried out, which still happens much later.
     Delay,
-    /// The process dies before it is sent.
+    /// The process dies before it sends the request.
     DieBefore,
-    /// The process dies once it is carried out.
+    /// The process dies after the request is carried out.
     DieAfter,
-    /// The process dies once it is sent, and it is carried out much later.
+    /// The process dies after it sends the request, which is carried out much later.
     DieAndDelay,
-    /// It is refused for a moment.
+    /// The store throttles the request.
     Throttle,
-    /// Another transaction is under way on what it writes.
+    /// Another transaction is in flight on an item that the request writes.
     Collide,
-    /// The server fails after it is carried out.
+    /// The server fails after it has carried the request out.
     Fail,
 }
 
@@ -69,26 +69,26 @@ impl Display for Fault {
     }
 }
 
-/// How a request ends that is not answered. One that nobody ever answers doesn't end: its sender has a timeout.
+/// How an unanswered request ends. If no answer or error ever arrives, it does not end: its sender has a timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Broken {
-    /// The connection broke; the request may have been carried out, or be some time.
+    /// The connection broke. The request may have been carried out, or may be carried out later.
     Connection,
-    /// It was refused, for it is one too many.
+    /// The store throttled the request.
     Throttled,
-    /// It was refused, for another transaction is under way on what it writes.
+    /// The store refused the request, because another transaction is in flight on an item that it writes.
     Conflict,
-    /// The server failed; the request was carried out.
+    /// The server failed after it had carried the request out.
     Failed,
 }
 
-/// When faults come.
+/// When faults happen.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Weather {
     Calm,
-    /// This one, at this request, counted from 0.
+    /// This fault at this request, counted from 0.
     Once(u64, Fault),
-    /// Any of them, once in so many requests, for so many requests.
+    /// Any fault, at one request in `once_in`, among the first `requests` requests.
     Storm {
         once_in: u64,
         requests: u64,
@@ -96,7 +96,7 @@ pub(crate) enum Weather {
 }
 
 impl Weather {
-    /// Calm, a single fault or a storm, which clears in every case.
+    /// Calm, a single fault or a storm. Each clears later.
     pub(crate) fn any(chance: &Chance) -> Self {
         match chance.below(8) {
             0 => Self::Calm,
@@ -109,10 +109,10 @@ impl Weather {
     }
 }
 
-/// How often each fault came, in the order of [`Fault::ALL`].
+/// The number of times that each fault happened, in the order of [`Fault::ALL`].
 pub(crate) type FaultCounts = [u64; Fault::ALL.len()];
 
-/// What all processes of a schedule send their requests through. Clones are one network.
+/// The network that all processes of a schedule share. All clones are one network.
 #[derive(Clone, Debug)]
 pub(crate) struct Network(Arc<Shared>);
 
@@ -142,17 +142,17 @@ impl Network {
         &self.0.timeline
     }
 
-    /// From now on nothing goes wrong any more. What is late still arrives.
+    /// Ends all faults. Delayed requests still arrive.
     pub(crate) fn clear_up(&self) {
         self.0.is_fair.store(true, Ordering::Relaxed);
     }
 
-    /// How many requests were sent so far.
+    /// The number of requests sent so far.
     pub(crate) fn requests(&self) -> u64 {
         self.0.requests.load(Ordering::Relaxed)
     }
 
-    /// What they met so far.
+    /// The number of faults so far.
     pub(crate) fn faults(&self) -> FaultCounts {
         self.0
             .faults
@@ -160,10 +160,9 @@ impl Network {
             .map(|count| count.load(Ordering::Relaxed))
     }
 
-    /// Sends a request, which is carried out at one instant, or never. What was sent arrives, whatever becomes of the
-    /// one who sent it.
+    /// Sends a request, which is carried out at one instant, or never. It still arrives if its sender dies.
     ///
-    /// Pending for ever when nobody will answer: the caller has a timeout, as every client has.
+    /// Stays pending forever if the answer is lost, so the caller needs a timeout.
     pub(crate) async fn pass<A: Send + 'static>(
         &self,
         process: &Process,

@@ -1,4 +1,4 @@
-//! What is simulated.
+//! Options of the simulation.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,23 +7,23 @@ use sqs_once::policy::Mode;
 
 use super::mutant::Mutant;
 
-/// Which schedules are run.
+/// Which schedules run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// Where the store is cut off.
+    /// Where the simulation replaces the real store.
     pub depth: Depth,
-    /// How effects are recorded; the seed decides where it is none.
+    /// How effects are recorded; if `None`, the seed decides.
     pub way: Option<Way>,
-    /// A guard that is missing.
+    /// The guard that is switched off, if any.
     pub mutant: Option<Mutant>,
     /// Whether clocks and kills are off by more than leases allow for.
     pub is_hostile: bool,
-    /// Which processes claim as the version before did.
+    /// Which processes claim as the previous version did.
     pub versions: Versions,
 }
 
 impl Options {
-    /// Schedules that have the guard which is missing.
+    /// The options for schedules that use this guard, without it.
     pub fn without(mutant: Mutant, depth: Depth) -> Self {
         Self {
             depth,
@@ -35,26 +35,27 @@ impl Options {
     }
 }
 
-/// Which versions share the table, at the `Store` trait. The one before the compare-and-set claimed whatever was free, in
-/// one request.
+/// Which versions share the table, at the `Store` trait. The previous version claimed any free key in one request, and
+/// did not compare the item that it had seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Versions {
-    /// This one alone.
+    /// The current version only.
     #[default]
     New,
-    /// Both, side by side.
+    /// Both versions, side by side.
     Mixed,
-    /// The old one first. Processes that start later have this one.
+    /// First the previous version; processes that start later run the current one.
     Upgrade,
-    /// This one first. Processes that start later have the old one.
+    /// First the current version; processes that start later run the previous one.
     Rollback,
 }
 
 impl Versions {
-    /// All of them.
+    /// Every combination.
     pub const ALL: [Self; 4] = [Self::New, Self::Mixed, Self::Upgrade, Self::Rollback];
 
-    /// Whether a process is of the old version, by its number among those of a schedule that starts with `first`.
+    /// Whether a process runs the previous version. `process` is its number in a schedule that starts with `first`
+    /// processes.
     pub(crate) fn is_old(self, process: usize, first: usize) -> bool {
         match self {
             Self::New => false,
@@ -64,7 +65,7 @@ impl Versions {
         }
     }
 
-    /// Its name on the command line.
+    /// The name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::New => "new",
@@ -83,21 +84,21 @@ impl FromStr for Versions {
     }
 }
 
-/// Where the store is cut off from the real code.
+/// Where the simulation replaces the real store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Depth {
-    /// At the `Store` trait: a store that decides by the library's own conditions.
+    /// At the `Store` trait: the store uses the library's own conditions.
     #[default]
     Trait,
-    /// Beneath the SDK: the real store and the real client, in front of DynamoDB's tables in memory.
+    /// Beneath the SDK: the real store and the real client, with DynamoDB's tables in memory.
     Sdk,
 }
 
 impl Depth {
-    /// Both of them.
+    /// Both depths.
     pub const ALL: [Self; 2] = [Self::Trait, Self::Sdk];
 
-    /// The ways of recording that there are: DynamoDB opens no transactions for handlers.
+    /// The ways of recording at this depth. DynamoDB opens no transactions for handlers.
     pub const fn ways(self) -> &'static [Way] {
         match self {
             Self::Trait => &Way::ALL,
@@ -110,7 +111,7 @@ impl Depth {
         }
     }
 
-    /// The guards that can be missing there: beneath the SDK, those in the text of requests.
+    /// The guards that can be switched off at this depth. Beneath the SDK, these are the conditions in requests.
     pub const fn mutants(self) -> &'static [Mutant] {
         match self {
             Self::Trait => &Mutant::ALL,
@@ -118,7 +119,7 @@ impl Depth {
         }
     }
 
-    /// Its name on the command line.
+    /// The name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Trait => "trait",
@@ -138,20 +139,20 @@ impl FromStr for Depth {
 /// How effects are recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// The key is claimed, the handler runs, the effect is recorded.
+    /// Claims the key, runs the handler, records the effect.
     ClaimFirst,
-    /// The handler runs, the effect is recorded.
+    /// Runs the handler, records the effect.
     RecordAfter,
-    /// The handler's writes commit with the record.
+    /// Commits the handler's writes with the record.
     Writes,
-    /// The key is claimed, and the handler's writes commit with the record.
+    /// Claims the key, and commits the handler's writes with the record.
     ClaimedWrites,
-    /// The key is claimed and recorded in the handler's transaction.
+    /// Claims and records the key in the handler's transaction.
     Transaction,
 }
 
 impl Way {
-    /// All of them.
+    /// Every way.
     pub const ALL: [Self; 5] = [
         Self::ClaimFirst,
         Self::RecordAfter,
@@ -168,7 +169,7 @@ impl Way {
         }
     }
 
-    /// Whether no two handlers of a key run at once.
+    /// Whether at most one handler of a key runs at a time.
     pub(crate) fn has_owners(self) -> bool {
         matches!(
             self,
@@ -176,7 +177,7 @@ impl Way {
         )
     }
 
-    /// Its name on the command line.
+    /// The name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::ClaimFirst => "claim-first",
@@ -196,7 +197,7 @@ impl FromStr for Way {
     }
 }
 
-/// The one with this name.
+/// Finds the value with this name.
 pub(super) fn named<T: Copy, const N: usize>(
     name: &str,
     all: [T; N],
@@ -212,7 +213,7 @@ impl fmt::Display for Way {
     }
 }
 
-/// What is not the default.
+/// Lists the options that differ from the default.
 impl fmt::Display for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let depth = match self.depth {

@@ -1,4 +1,4 @@
-//! What one schedule is made of: everything that its seed decides beforehand.
+//! The plan of one schedule: everything that its seed decides in advance.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use super::mutant::Mutant;
 use super::network::Weather;
 use super::options::{Options, Way};
 
-/// How far a clock may be off, in milliseconds: that and the latest kill are less than a lease's margin.
+/// The largest clock error, in milliseconds. Together with the latest kill, it is less than a lease's margin.
 const SKEW: i64 = 1900;
-/// The same, and how late a kill may come, where the margins don't hold.
+/// The largest clock error and the latest kill, in milliseconds, if leases don't hold.
 const HOSTILE_SKEW: i64 = 30_000;
 const HOSTILE_KILL: u64 = 40_000;
 
-/// No schedule has more keys.
+/// The largest number of keys in a schedule.
 pub(crate) const MOST_KEYS: usize = 120;
 
 /// A message that a producer sends.
@@ -33,41 +33,42 @@ pub(crate) struct Plan {
     pub(crate) keys: usize,
     pub(crate) groups: usize,
     pub(crate) messages: Vec<Planned>,
-    /// How many messages a batch has at most.
+    /// The largest batch size.
     pub(crate) batch: usize,
     pub(crate) weather: Weather,
-    /// From here on nothing goes wrong any more.
+    /// How long the schedule lasts before the weather turns fair.
     pub(crate) clears_after: Duration,
-    /// Whether anything but requests fails.
+    /// Whether anything other than requests may fail.
     pub(crate) is_troubled: bool,
     pub(crate) processes: usize,
-    /// Whether a process takes an invocation while it has another.
+    /// Whether a process takes an invocation while another one runs in it.
     pub(crate) overlaps: bool,
     pub(crate) timeout: Duration,
-    /// How late a process may be killed, in milliseconds.
+    /// How late a process may be killed after the deadline, in milliseconds.
     pub(crate) late_kill: u64,
     pub(crate) visibility: Duration,
-    /// Whether what an answer names is visible at once.
+    /// Whether messages that an answer reports as failed become visible immediately.
     pub(crate) returns_at_once: bool,
     pub(crate) max_receives: u32,
     pub(crate) skew: i64,
-    /// Whether a request whose answer is missing is sent again as it was, below the consumer.
+    /// Whether the layer below the consumer sends a request again if its answer is missing.
     pub(crate) resends: bool,
     pub(crate) cache: bool,
     pub(crate) waits: bool,
     pub(crate) singly: bool,
     pub(crate) record_timeout: bool,
     pub(crate) concurrency: usize,
-    /// Whether the consumer has a client for SQS.
+    /// Whether the consumer has an SQS client.
     pub(crate) has_sqs: bool,
-    /// Whether a message group goes on after a dead letter.
+    /// Whether a message group continues after a dead letter.
     pub(crate) goes_on: bool,
 }
 
 impl Plan {
     pub(crate) fn draw(chance: &Chance, options: &Options) -> Self {
         let is_fifo = chance.once_in(3);
-        // Enough for several requests, and for records that are taken up when others are done; but a few show most.
+        // A crowd needs several requests, and makes records wait for others. Most schedules stay small, because a few
+        // messages show most faults.
         let is_crowd = chance.once_in(256);
         let (keys, messages, batch) = match is_crowd {
             true => (1 + chance.index(MOST_KEYS), 30 + chance.index(300), 400),
@@ -139,7 +140,7 @@ impl Plan {
         self.way.mode()
     }
 
-    /// A clock's error, in milliseconds.
+    /// A clock error, in milliseconds.
     pub(crate) fn ahead(&self, chance: &Chance) -> i64 {
         let width = self.skew.unsigned_abs() * 2 + 1;
         chance.below(width).cast_signed() - self.skew

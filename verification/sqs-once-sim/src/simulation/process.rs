@@ -1,4 +1,4 @@
-//! Processes: they die, freeze, and lose their network.
+//! Processes, which die, freeze, and lose their network.
 
 use std::fmt;
 use std::future::pending;
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-/// A process: what it does ends when it dies, but not what it has sent. Clones are one process.
+/// A process. When it dies, its code stops, but requests that it sent still arrive. All clones are one process.
 #[derive(Clone, Debug)]
 pub(crate) struct Process {
     name: usize,
@@ -37,12 +37,12 @@ impl Process {
         }
     }
 
-    /// Its number among the processes of its schedule.
+    /// Its number in its schedule.
     pub(crate) fn name(&self) -> usize {
         self.name
     }
 
-    /// Whether it claims as the version before did.
+    /// Whether the process claims as the previous version did.
     pub(crate) fn is_old(&self) -> bool {
         self.is_old
     }
@@ -60,7 +60,7 @@ impl Process {
         self.state().died_at
     }
 
-    /// Ends when the process is dead.
+    /// Waits until the process is dead.
     pub(crate) async fn died(&self) {
         let died = self.shared.died.notified();
         if !self.is_dead() {
@@ -68,7 +68,7 @@ impl Process {
         }
     }
 
-    /// From now on nothing that it sends arrives.
+    /// From now on, requests of the process don't arrive.
     pub(crate) fn cut_off(&self) {
         self.state().cut_off = true;
     }
@@ -77,19 +77,19 @@ impl Process {
         self.state().cut_off
     }
 
-    /// It neither sends nor hears anything until then, and its handlers don't move. Its timers go off in time, as they
-    /// would all at once when it goes on.
+    /// Freezes the process: until then it neither sends nor receives anything, and its handlers stop. Its timers still
+    /// fire in time; those of a real process would all fire when it continues.
     pub(crate) fn freeze(&self, until: Instant) {
         self.state().frozen_until = Some(until);
     }
 
-    /// Whether it was frozen at some time after this.
+    /// Whether the process was frozen at some time after this.
     pub(crate) fn is_frozen_after(&self, moment: Instant) -> bool {
         let until = self.state().frozen_until;
         until.is_some_and(|until| moment < until)
     }
 
-    /// What a process that is dead does not get past, and one that is frozen only when it goes on.
+    /// Waits while the process is frozen. Never returns once it is dead.
     pub(crate) async fn goes_on(&self) {
         loop {
             let frozen_until = {
@@ -109,7 +109,7 @@ impl Process {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Nothing panics while the lock is held.
+        // No code panics while it holds the lock.
         self.shared
             .state
             .lock()
@@ -119,7 +119,7 @@ impl Process {
 
 impl fmt::Display for Process {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The name fills its column.
+        // `pad` respects the width of the column.
         f.pad(&format!("p{}", self.name))
     }
 }

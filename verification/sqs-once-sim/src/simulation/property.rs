@@ -1,40 +1,40 @@
-//! What holds in every schedule.
+//! Properties that hold in every schedule.
 
 use std::fmt;
 
-/// A promise, judged at every step.
+/// A promise, checked at every step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Property {
-    /// A message leaves its queue only when its effect is on record, or a copy of it is in the dead-letter queue.
+    /// A message leaves its queue only when its effect is recorded, or a copy of it is in the dead-letter queue.
     NothingLost,
-    /// Once the weather is fair, every message is done, those in the dead-letter queue as soon as they are redriven.
+    /// Once the weather is fair, every message finishes. Dead letters finish after they are redriven.
     AllEnds,
-    /// An effect that commits together with its record happens once.
+    /// An effect that commits with its record happens once.
     CommitsOnce,
     /// Any other effect happens again only in one of the counted windows.
     RepeatsInWindows,
-    /// Two handlers never run at the same time for one key, where keys are claimed.
+    /// At most one handler of a key runs at a time, if keys are claimed.
     OneOwner,
-    /// Each claim of a key has a larger fence than all before it.
+    /// Each claim of a key has a larger fence than all earlier ones.
     FencesGrow,
-    /// Effects of a message group come in the order of its messages.
+    /// The effects of a message group happen in the order of its messages.
     OrderKept,
-    /// A settlement changes nothing but its own claim.
+    /// A settlement changes only its own claim.
     StaleChangesNothing,
-    /// No handler runs for a key whose completion was on record when it was admitted.
+    /// No handler runs for a key that was already recorded as completed when the handler was admitted.
     RecordedIsOver,
-    /// A claim that was released or completed does not come back.
+    /// A claim that was released or completed never becomes active again.
     EndedStaysEnded,
-    /// The claim of a handler that was cancelled is left to lapse: its effect may be on its way.
+    /// The claim of a cancelled handler is left to lapse: its effect may be in flight.
     CancelledLapses,
-    /// Whoever is told of a claim of its own runs its handler or gives the claim back.
+    /// A worker that learns that it owns a claim runs the handler or releases the claim.
     OwnIsUsed,
-    /// A process that is not frozen and whose clock is not behind answers before its deadline, whatever its network does.
+    /// A process answers before its deadline whatever its network does, unless it is frozen or its clock is behind.
     AnswersInTime,
 }
 
 impl Property {
-    /// All of them, in the order of the report.
+    /// Every property, in the order of the report.
     pub const ALL: [Self; 13] = [
         Self::NothingLost,
         Self::AllEnds,
@@ -76,10 +76,10 @@ impl fmt::Display for Property {
     }
 }
 
-/// A property that did not hold.
+/// A violation of a property.
 #[derive(Clone, Debug)]
 pub struct Violation {
-    /// Which.
+    /// The property.
     pub property: Property,
     /// What happened instead.
     pub what: String,

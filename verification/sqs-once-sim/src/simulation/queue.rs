@@ -19,13 +19,13 @@ pub(crate) struct Message {
     pub(crate) key: usize,
     pub(crate) group: usize,
     pub(crate) place: Place,
-    /// It is out until then, or not sent before.
+    /// When a message becomes visible, or when the producer sends it.
     pub(crate) visible_at: Instant,
     pub(crate) is_out: bool,
     pub(crate) receives: u32,
-    /// The number of its last delivery.
+    /// The number of its latest delivery.
     pub(crate) receipt: u64,
-    /// Whether the consumer has put a copy of it into the dead-letter queue.
+    /// Whether the consumer has sent a copy of it to the dead-letter queue.
     pub(crate) is_copied: bool,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Delivery {
     pub(crate) receipt: u64,
 }
 
-/// What a delivery came of, besides its message being visible.
+/// The state of a message when SQS delivered it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Why {
     Visible,
@@ -48,7 +48,7 @@ pub(crate) enum Why {
     Deleted,
 }
 
-/// A queue with its dead-letter queue. A message's number is its place in the order of sending.
+/// A queue with its dead-letter queue. Messages are numbered in the order of sending.
 #[derive(Debug)]
 pub(crate) struct Queue {
     pub(crate) messages: Vec<Message>,
@@ -83,7 +83,7 @@ impl Queue {
         self.messages.len() - 1
     }
 
-    /// Moves what was received too often; gives the messages moved.
+    /// Moves messages that were received too often to the dead-letter queue, and returns them.
     pub(crate) fn redrive(&mut self, now: Instant) -> Vec<usize> {
         let mut moved = Vec::new();
         for (at, message) in self.messages.iter_mut().enumerate() {
@@ -97,7 +97,8 @@ impl Queue {
         moved
     }
 
-    /// Delivers what is visible, and where `trouble` allows also what is not. At most `most`.
+    /// Delivers up to `most` visible messages. With `trouble`, it may skip some and deliver in-flight or deleted
+    /// messages too.
     pub(crate) fn receive(
         &mut self,
         now: Instant,
@@ -115,7 +116,7 @@ impl Queue {
             let is_visible = message.visible_at <= now;
             let why = match message.place {
                 Place::Queue if self.is_fifo => {
-                    // What is out, or stays behind, keeps its group.
+                    // A message that is in flight or skipped blocks its group.
                     let is_first = !locked.contains(&message.group);
                     if !is_visible || !is_first || (trouble && chance.once_in(6)) {
                         locked.push(message.group);
@@ -136,7 +137,7 @@ impl Queue {
         batch
     }
 
-    /// Delivers a message whether it is there or not.
+    /// Delivers a message in any state.
     pub(crate) fn deliver(&mut self, at: usize, now: Instant) -> Delivery {
         self.receipts += 1;
         let message = &mut self.messages[at];
@@ -153,7 +154,7 @@ impl Queue {
         }
     }
 
-    /// Deletes what was delivered; whether it is gone now and was not before.
+    /// Deletes a delivered message. Returns whether this deletion removed it.
     pub(crate) fn delete(&mut self, delivery: Delivery, now: Instant) -> bool {
         let message = &mut self.messages[delivery.message];
         let is_current = message.receipt == delivery.receipt && now < message.visible_at;
@@ -165,7 +166,7 @@ impl Queue {
         true
     }
 
-    /// Sets when a message is visible again, if this is its last delivery.
+    /// Sets when a message becomes visible, if this receipt is its latest.
     pub(crate) fn change_visibility(&mut self, message: usize, receipt: u64, at: Instant) -> bool {
         let message = &mut self.messages[message];
         let is_current = message.receipt == receipt && message.place == Place::Queue;
@@ -175,7 +176,7 @@ impl Queue {
         is_current
     }
 
-    /// Sends all dead letters again, as new messages.
+    /// Sends every dead letter again, as a new message.
     pub(crate) fn redrive_dead_letters(&mut self, now: Instant) -> usize {
         let dead: Vec<_> = (0..self.messages.len())
             .filter(|at| self.messages[*at].place == Place::DeadLetters)
@@ -188,7 +189,7 @@ impl Queue {
         dead.len()
     }
 
-    /// When the next message that is in the queue becomes visible.
+    /// When the next message of the queue becomes visible.
     pub(crate) fn next_visible(&self) -> Option<Instant> {
         let queued = self
             .messages
@@ -201,7 +202,7 @@ impl Queue {
         self.messages.iter().any(|message| message.place == place)
     }
 
-    /// The message that comes before this one in its group, and whose key's effect `has_happened` denies.
+    /// An earlier message of the same group that still waits, and whose key's effect has not happened.
     pub(crate) fn skipped(
         &self,
         message: usize,
@@ -216,7 +217,7 @@ impl Queue {
             let waits = other.place == Place::Queue && other.group == this.group;
             waits && !other.is_copied && other.key != this.key && !has_happened(other.key)
         };
-        // An earlier message with the same key may have had the effect.
+        // An earlier message with the same key may have caused the effect.
         let first = (0..message).find(|at| {
             let other = &self.messages[*at];
             other.place == Place::Queue && other.key == this.key

@@ -1,4 +1,4 @@
-//! The store beneath the SDK: the real `DynamoDbStore` and the real client, in front of DynamoDB's tables in memory.
+//! The store beneath the SDK: the real `DynamoDbStore` and the real client, with DynamoDB's tables in memory.
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Display};
@@ -30,11 +30,11 @@ use super::sdk_mutants::without_guard;
 use super::store::Backend;
 use super::world::{World, id_of};
 
-/// The table of the keys, and the table of the effects that commit with them.
+/// The table of the keys, and the table of the effects that commit with the records.
 pub(super) const KEYS: &str = "keys";
 pub(super) const EFFECTS: &str = "effects";
 
-/// As `DynamoDbStore::from_env` has them.
+/// The timeouts of `DynamoDbStore::from_env`.
 const ATTEMPT: Duration = Duration::from_secs(2);
 const OPERATION: Duration = Duration::from_secs(8);
 
@@ -57,7 +57,7 @@ impl Dynamo {
         }
     }
 
-    /// Carries a request out, and shows the witness what it changed.
+    /// Carries a request out, and reports its changes to the witness.
     fn carry_out(&self, world: &World, process: &Process, request: &Request) -> Answer {
         let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
         let (keys, ids) = (world.plan.keys, request.ids());
@@ -106,7 +106,7 @@ impl Backend for Arc<Dynamo> {
 
 fn client(wire: Wire) -> Client {
     let retries = match wire.world.plan.resends {
-        // Its jitter is drawn from the seed: see `tell`.
+        // `tell` seeds the jitter.
         true => RetryConfig::standard(),
         false => RetryConfig::disabled(),
     };
@@ -121,9 +121,9 @@ fn client(wire: Wire) -> Client {
         .http_client(http_client_fn(move |_, _| connector.clone()))
         .timeout_config(timeouts.build())
         .retry_config(retries)
-        // What other schedules sent must not count here.
+        // Requests of other schedules must not use up this schedule's retries.
         .retry_partition(RetryPartition::custom("simulation").build())
-        // It watches the machine's clock.
+        // The protection reads the machine's clock, which is not simulated.
         .stalled_stream_protection(StalledStreamProtectionConfig::disabled());
     Client::from_conf(config.build())
 }
@@ -145,8 +145,8 @@ impl Request {
         }
     }
 
-    /// What DynamoDB makes of it: without the guard that is missing, and at times without the token that it forgets
-    /// after ten minutes.
+    /// The body that DynamoDB evaluates: without the guard that is switched off, and sometimes without the client
+    /// request token, as if its ten minutes had passed.
     fn sent(&self, world: &World, mutant: Option<Mutant>) -> Json {
         let mut body = self.body.clone();
         if let Some(body) = body.as_object_mut()
@@ -161,7 +161,7 @@ impl Request {
         body
     }
 
-    /// The ids of the items of [`KEYS`] that it is about.
+    /// The ids of the [`KEYS`] items in the request.
     fn ids(&self) -> BTreeSet<String> {
         fn collect(json: &Json, ids: &mut BTreeSet<String>) {
             match json {
@@ -176,7 +176,8 @@ impl Request {
         ids
     }
 
-    /// Who writes the item with this id: the store's writes are alone, the last of a transaction, or a statement.
+    /// The owner in the request that writes this item. The store's writes are single requests, the last in a
+    /// transaction, or statements.
     fn owner_of(&self, id: &str) -> Option<Owner> {
         let last = self.body["TransactItems"]
             .as_array()
@@ -195,14 +196,14 @@ impl Request {
             texts.map(str::to_owned).collect()
         };
         let own = parameters.find(|all| texts(all).iter().any(|text| text == id))?;
-        // No other text among them has an owner's form.
+        // No other text parameter has the format of an owner.
         texts(own)
             .iter()
             .find_map(|text| Owner::from_stored(text).ok())
     }
 }
 
-/// For the timeline: the operation, and the keys it is about.
+/// A request in the timeline: the operation, and its keys.
 struct Named {
     operation: String,
     keys: Vec<usize>,
@@ -263,7 +264,7 @@ impl HttpConnector for Wire {
     }
 }
 
-/// What DynamoDB says while another transaction is under way on one of the items.
+/// DynamoDB's answer while another transaction is in flight on one of the items.
 fn conflict(request: &Request) -> Json {
     match request.body["TransactItems"].as_array() {
         None => json!({"__type": error("TransactionConflictException")}),

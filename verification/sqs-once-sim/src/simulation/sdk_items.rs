@@ -1,4 +1,4 @@
-//! What DynamoDB's tables hold, as the witness knows it.
+//! Reads the witness's view of items from DynamoDB's tables.
 
 use dynamodb_for_tests::{Item as Attributes, Tables, Value};
 use sqs_once::key::{Fingerprint, ItemId};
@@ -34,7 +34,7 @@ pub(super) fn item(tables: &Tables, id: &ItemId) -> Option<Item> {
     })
 }
 
-/// How often the effect of a key happened that commits with its record.
+/// How often the effect that commits with a key's record has happened.
 pub(super) fn happened(tables: &Tables, key: usize) -> u64 {
     let effect = with(tables, EFFECTS, &format!("k{key}"));
     effect

@@ -1,11 +1,11 @@
-//! Guards that are taken out of the requests on their way.
+//! Removes guards from requests before they arrive.
 
 use serde_json::Value as Json;
 
 use super::mutant::Mutant;
 
 impl Mutant {
-    /// Those of them that exist beneath the SDK as well, as conditions taken out of requests.
+    /// The mutants that also exist beneath the SDK, as conditions removed from requests.
     pub(super) const IN_REQUESTS: [Self; 11] = [
         Self::CompleteOthers,
         Self::ReleaseOthers,
@@ -21,7 +21,7 @@ impl Mutant {
     ];
 }
 
-/// Takes a guard out of the text of a request that has it.
+/// Removes a guard from a request that contains it.
 pub(super) fn without_guard(mutant: Mutant, body: &mut Json) {
     match body {
         Json::Object(object) if object.contains_key("ConditionExpression") => {
@@ -57,7 +57,7 @@ const ANYONES: &str = "(#owner = :me OR attribute_exists(#owner))";
 
 fn changed(mutant: Mutant, text: &str) -> String {
     let is_release = text == "#owner = :me AND #status = :inprogress";
-    // A lone claim of a key that has no item as far as it knows; its status is `:status`.
+    // The claim of a single key that, as far as the worker knows, has no item. Its status is `:status`.
     let is_new = text == "attribute_not_exists(#id)";
     let over = text.strip_prefix("#fence = :seen AND ");
     let is_commit = text.starts_with("attribute_not_exists") && text.contains(MINE);
@@ -104,7 +104,7 @@ fn changed_statement(mutant: Mutant, text: &str) -> String {
     }
 }
 
-/// Whether an expression has this placeholder, and not only a longer one.
+/// Whether an expression uses exactly this placeholder, and not only a longer one that starts with it.
 fn uses(text: &str, name: &str) -> bool {
     text.match_indices(name).any(|(at, _)| {
         let next = text[at + name.len()..].chars().next();

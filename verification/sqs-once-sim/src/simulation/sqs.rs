@@ -1,4 +1,4 @@
-//! SQS's own API, as far as the consumer uses it: dead letters, and messages that stay away.
+//! The part of SQS's API that the consumer uses: sending dead letters and changing visibility timeouts.
 
 use std::fmt::{self, from_fn};
 use std::sync::Arc;
@@ -29,7 +29,8 @@ pub(crate) fn queue_url(name: &str) -> String {
     format!("https://sqs.eu-central-1.amazonaws.com/123456789012/{name}")
 }
 
-/// A process's client. It is no other schedule's: what it has drawn and remembers would count there.
+/// A process's SQS client. Schedules must not share it, because its random numbers and its cached state would leak
+/// between them.
 pub(crate) fn client(world: &Arc<World>, process: &Process) -> Client {
     let connector = SharedHttpConnector::new(Wire {
         world: Arc::clone(world),
@@ -46,7 +47,7 @@ pub(crate) fn client(world: &Arc<World>, process: &Process) -> Client {
                 .build(),
         )
         .retry_config(RetryConfig::disabled())
-        // It watches the machine's clock.
+        // The protection reads the machine's clock, which is not simulated.
         .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
         .build();
     Client::from_conf(config)
@@ -104,7 +105,7 @@ impl HttpConnector for Wire {
     }
 }
 
-/// The consumer's copy of a message becomes a dead letter.
+/// Adds the consumer's copy of a message as a dead letter.
 fn send(world: &World, request: &Value) -> Value {
     let of = &request["MessageAttributes"]["sqs-once-message-id"]["StringValue"];
     let id = of

@@ -1,4 +1,4 @@
-//! The store as a process sees it.
+//! The store that a process uses.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -23,10 +23,11 @@ use super::world::{World, key_of};
 /// How long a client waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The far side of the store in one schedule.
+/// The service side of the store in one schedule.
 pub(crate) trait Backend: Send + Sync {
-    /// A client in a process, whose requests pass through the world's network. The far side tells the witness of every
-    /// write that is carried out ([`Witness::changed`](super::witness::Witness::changed)) and of every look-up.
+    /// Returns a client for a process, which sends its requests through the world's network. The backend reports each
+    /// write that it carries out ([`Witness::changed`](super::witness::Witness::changed)) and each lookup to the
+    /// witness.
     fn client(&self, world: &Arc<World>, process: &Process) -> Box<dyn Store>;
 }
 
@@ -40,7 +41,7 @@ impl Backend for Arc<Table> {
     }
 }
 
-/// A client of [`Table`], in a process.
+/// A process's client of [`Table`].
 pub(crate) struct TableClient {
     pub(crate) world: Arc<World>,
     pub(crate) table: Arc<Table>,
@@ -48,7 +49,7 @@ pub(crate) struct TableClient {
 }
 
 impl TableClient {
-    /// Sends a request, and sends the same again, as a client of the SDK does, when no answer comes.
+    /// Sends a request. If no answer arrives, it sends the same request again, like the SDK.
     async fn send<A: Send + 'static>(
         &self,
         what: impl Display,
@@ -140,7 +141,7 @@ impl AtomicWrites for TableClient {
     }
 }
 
-/// A request, for the timeline.
+/// A request in the timeline.
 struct Named<F>(&'static str, F);
 
 impl<'a, F: Fn() -> I, I: Iterator<Item = &'a ItemId>> Display for Named<F> {
@@ -157,7 +158,7 @@ fn each<T>(entries: usize, answer: Result<Vec<T>, StoreError>) -> Vec<Result<T, 
     }
 }
 
-/// What a consumer is given: any store, whose answers the witness sees first.
+/// The store that a consumer gets: any store, whose answers the witness sees first.
 pub(crate) struct Watched {
     pub(crate) store: Box<dyn Store>,
     pub(crate) world: Arc<World>,
@@ -181,7 +182,7 @@ impl Watched {
                 let fence = item.fence.unwrap_or_default();
                 witness.told(&self.process, key, claim.owner, fence, true);
             }
-            // It is sent again, over this item.
+            // The consumer claims again, over this item.
             Ok(Claimed::Refused(item)) if claim.finds_free(item) => {}
             Ok(Claimed::Refused(_)) => witness.counts.add(Count::Refused),
             Err(_) => {}
@@ -196,7 +197,7 @@ impl Watched {
         }
     }
 
-    /// The answer to a claim, as a consumer without one of its guards would take it.
+    /// The answer to a claim, as a consumer with a missing guard would treat it.
     fn claimed(
         &self,
         claim: &Claim,
@@ -220,7 +221,7 @@ impl Watched {
         }
     }
 
-    /// The same for a settlement.
+    /// The answer to a settlement, as a consumer with a missing guard would treat it.
     fn settled(&self, answer: Result<Settled, StoreError>) -> Result<Settled, StoreError> {
         match (self.world.mutant(), answer) {
             (Some(Mutant::UnknownIsDone), Err(_))

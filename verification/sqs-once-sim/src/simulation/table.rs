@@ -1,4 +1,4 @@
-//! The store's far side at the `Store` trait: items that change by the library's own conditions.
+//! The service side of the `Store` trait: items that change by the library's own conditions.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,10 +12,10 @@ use super::process::Process;
 use super::transaction::{Beginning, Session};
 use super::world::{World, key_of};
 
-/// One item a key. Every write is one instant, and the witness sees it.
+/// One item per key. Every write happens at one instant, and the witness sees it.
 pub(crate) struct Table {
     items: Mutex<Vec<Option<Item>>>,
-    /// The transaction that has each key.
+    /// The transaction that holds each key.
     sessions: Mutex<Vec<Option<Arc<Session>>>>,
     mutant: Option<Mutant>,
 }
@@ -29,7 +29,8 @@ impl Table {
         }
     }
 
-    /// `is_old` is the claim of a process whose version does not compare what it has seen.
+    /// Applies a claim. `is_old` marks a process of the previous version, which does not compare the item that it has
+    /// seen.
     pub(crate) fn claim(&self, world: &World, claim: &Claim, is_old: bool) -> Claimed {
         let key = key_of(&claim.id);
         let mut items = self.items();
@@ -72,7 +73,7 @@ impl Table {
         self.write(world, settlement, false)
     }
 
-    /// A settlement with the effect of its key, both or neither.
+    /// Applies a settlement together with the effect of its key: both or neither.
     pub(crate) fn commit(
         &self,
         world: &World,
@@ -135,12 +136,12 @@ impl Table {
         items[key].clone()
     }
 
-    /// Begins a transaction with a claim in it, unless another has the key.
+    /// Begins a transaction that contains a claim, unless another transaction holds the key.
     pub(crate) fn begin(&self, session: &Arc<Session>) -> Beginning {
         let key = key_of(&session.claim.id);
         let item = self.items()[key].clone();
         let slot = &mut self.sessions()[key];
-        // A request that comes after its connection has ended begins nothing.
+        // A request that arrives after its connection has closed begins no transaction.
         if slot.is_some() || session.is_over.load(Ordering::Relaxed) {
             return Beginning::Waits;
         }
@@ -151,7 +152,7 @@ impl Table {
         Beginning::Open(session.claim.write(item.as_ref()))
     }
 
-    /// Ends a transaction without a word, if it is still open.
+    /// Rolls a transaction back if it is still open.
     pub(crate) fn end(&self, session: &Arc<Session>) {
         session.is_over.store(true, Ordering::Relaxed);
         let slot = &mut self.sessions()[key_of(&session.claim.id)];
@@ -160,7 +161,7 @@ impl Table {
         }
     }
 
-    /// Commits a transaction that is still open: the claim, what became of it, and the handler's effect.
+    /// Commits a transaction that is still open: the claim, its settlement, and the handler's effect.
     pub(crate) fn commit_session(
         &self,
         world: &World,

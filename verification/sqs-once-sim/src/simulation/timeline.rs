@@ -1,20 +1,20 @@
-//! What happened in one schedule, line by line.
+//! The events of one schedule, one per line.
 
 use std::fmt::Display;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::time::Instant;
 
-/// Clones write to one timeline.
+/// All clones write to one timeline.
 #[derive(Clone, Debug)]
 pub(crate) struct Timeline {
     started: Instant,
-    /// None in a schedule that nobody reads about.
+    /// `None` if the schedule is not recorded.
     lines: Option<Arc<Mutex<Vec<String>>>>,
 }
 
 impl Timeline {
-    /// Begins now. One that does not record costs nothing.
+    /// Starts now. Without recording, it costs nothing.
     pub(crate) fn new(records: bool) -> Self {
         Self {
             started: Instant::now(),
@@ -22,7 +22,7 @@ impl Timeline {
         }
     }
 
-    /// Adds a line, with the true time and who it is about.
+    /// Adds a line with the true time and its subject.
     pub(crate) fn note(&self, who: impl Display, what: impl Display) {
         let Some(lines) = &self.lines else { return };
         let at = self.seconds(Instant::now());
@@ -31,7 +31,7 @@ impl Timeline {
         lines.push(line);
     }
 
-    /// A moment, as the lines have it.
+    /// A moment, in the format of the lines.
     pub(crate) fn seconds(&self, moment: Instant) -> f64 {
         moment.duration_since(self.started).as_secs_f64()
     }

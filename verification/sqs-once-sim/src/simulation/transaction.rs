@@ -1,4 +1,4 @@
-//! Transactions as a relational database has them: the claim is in the transaction, and a key has one at a time.
+//! Transactions as in a relational database: the claim is in the transaction, and a key has one transaction at a time.
 
 use std::any::Any;
 use std::fmt::from_fn;
@@ -21,27 +21,27 @@ use super::table::Table;
 use super::world::{World, key_of};
 
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How often somebody asks who waits for another's transaction.
+/// How long a worker waits before it asks again for a key that another transaction holds.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What the server knows of a transaction.
+/// The server's state of a transaction.
 pub(crate) struct Session {
     pub(crate) claim: Claim,
-    /// Whether the server has heard that it is over, or has ended it.
+    /// Whether the transaction has ended, or the server has learnt that its connection is closed.
     pub(crate) is_over: AtomicBool,
     /// Whether the handler's effect is part of it.
     has_effect: AtomicBool,
 }
 
-/// How the beginning of a transaction went.
+/// The answer to the beginning of a transaction.
 pub(crate) enum Beginning {
-    /// The key is another transaction's.
+    /// Another transaction holds the key.
     Waits,
     Open(Item),
     Refused(Box<Item>),
 }
 
-/// A transaction as its process has it. When it is dropped the server hears of that after a while.
+/// The client side of a transaction. The server learns of its drop only after a delay.
 struct Open {
     world: Arc<World>,
     table: Arc<Table>,
@@ -144,11 +144,11 @@ fn unanswered() -> StoreError {
     StoreError::new(StoreErrorKind::Unanswered, "the simulation wants it")
 }
 
-/// The transaction that a handler works in.
+/// The handler's transaction.
 pub(crate) struct Transaction(Arc<Session>);
 
 impl Transaction {
-    /// Makes the handler's effect part of it.
+    /// Adds the handler's effect to the transaction.
     pub(crate) fn write(&self) -> impl FnOnce() + Send + use<> {
         let session = Arc::clone(&self.0);
         move || session.has_effect.store(true, Ordering::Relaxed)

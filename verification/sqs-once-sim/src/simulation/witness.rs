@@ -1,4 +1,4 @@
-//! Sees everything that happens, and holds it to the properties.
+//! Observes every event and checks the properties.
 
 use sqs_once::time::Timestamp;
 use std::fmt::from_fn;
@@ -16,16 +16,16 @@ use super::timeline::Timeline;
 /// What the witness knows of one key.
 #[derive(Debug, Default)]
 struct Key {
-    /// The attempts whose effect happened, and when, in that order.
+    /// The attempts whose effect happened, with their times, in that order.
     effects: Vec<(usize, Instant)>,
     commits: u32,
     recorded_at: Option<Instant>,
     last_fence: Option<Fence>,
-    /// When each fence was given.
+    /// When each fence was assigned.
     claims: Vec<(Fence, Instant)>,
-    /// Who released or completed a claim of it.
+    /// The owners whose claim of the key was released or completed.
     ended: Vec<Owner>,
-    /// When who looked it up.
+    /// The processes that looked the key up, with their times.
     lookups: Vec<(usize, Instant)>,
 }
 
@@ -38,7 +38,7 @@ struct Attempt {
     invocation: usize,
     /// When its key was claimed or looked up.
     admitted_at: Instant,
-    /// By whose name it claims and records, once that is known.
+    /// The owner of its claim and its record, once known.
     owner: Option<Owner>,
     unanswered: bool,
     end: Option<(End, Instant)>,
@@ -53,11 +53,11 @@ impl Attempt {
     }
 }
 
-/// What an attempt knows of its record.
+/// What an attempt knows about its record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Record {
     NotSent,
-    /// Nobody has said what became of it.
+    /// No answer has arrived.
     Sent,
     Written,
 }
@@ -67,11 +67,11 @@ enum Record {
 pub(crate) enum End {
     Done,
     Failed,
-    /// Dropped before it had ended.
+    /// Dropped before it ended.
     Cancelled,
 }
 
-/// A claim that its sender was told of as its own.
+/// A claim whose sender learnt that it owns the key.
 #[derive(Debug)]
 struct Told {
     process: usize,
@@ -85,7 +85,7 @@ struct Told {
 #[derive(Debug)]
 pub(crate) struct Witness {
     way: Way,
-    /// The only property that is judged, where it is only one.
+    /// The only property to check, if set.
     only: Option<Property>,
     /// Whether leases don't hold, because clocks and kills are off by more than they allow for.
     is_hostile: bool,
@@ -93,7 +93,7 @@ pub(crate) struct Witness {
     attempts: Vec<Attempt>,
     invocations: Vec<Instant>,
     told: Vec<Told>,
-    /// Whose claims compare nothing, as those of the version before.
+    /// The owners whose claims compare nothing, because their process runs the previous version.
     old_owners: Vec<Owner>,
     pub(crate) counts: Counts,
     violation: Option<Violation>,
@@ -121,12 +121,12 @@ impl Witness {
         self.violation.as_ref()
     }
 
-    /// What happened must not happen. The first violation stands.
+    /// Records a violation. Only the first one is kept.
     pub(crate) fn violated(&mut self, property: Property, what: String) {
         let beyond = match property {
             Property::OneOwner => Some(Count::BeyondOwners),
             Property::RepeatsInWindows => Some(Count::BeyondRepeats),
-            // Who is never in time never ends.
+            // A worker that is never in time never finishes.
             Property::AllEnds => Some(Count::BeyondEnds),
             _ => None,
         };
@@ -144,14 +144,14 @@ impl Witness {
         self.timeline.note(who, what);
     }
 
-    /// A new invocation, by its number.
+    /// Registers a new invocation and returns its number.
     pub(crate) fn invoked(&mut self) -> usize {
         self.counts.add(Count::Invocations);
         self.invocations.push(Instant::now());
         self.invocations.len() - 1
     }
 
-    /// A claim of the version before is carried out.
+    /// Registers a claim by the previous version.
     pub(crate) fn claims_as_before(&mut self, owner: Owner) {
         self.counts.add(Count::OldClaims);
         self.old_owners.push(owner);
@@ -162,12 +162,12 @@ impl Witness {
         !self.keys[key].effects.is_empty() || self.keys[key].commits > 0
     }
 
-    /// Whether the effect of a key has happened and is on record.
+    /// Whether the effect of a key has happened and is recorded.
     pub(crate) fn is_recorded(&self, key: usize) -> bool {
         self.has_happened(key) && self.keys[key].recorded_at.is_some()
     }
 
-    /// A handler begins. Gives the attempt's number.
+    /// A handler starts. Returns the attempt's number.
     pub(crate) fn started(
         &mut self,
         process: &Process,
@@ -177,7 +177,7 @@ impl Witness {
         fence: Fence,
     ) -> usize {
         self.counts.add(Count::Handlers);
-        // Which invocation of its process looked a key up, the store does not know.
+        // The store does not know which invocation of its process looked a key up.
         let begun = self.invocations[invocation];
         let mut lookups = self.keys[key].lookups.iter();
         let looked_up_at = lookups
@@ -191,7 +191,7 @@ impl Witness {
                 format!("{process} handles k{key}, which was on record when it was looked up");
             self.violated(Property::RecordedIsOver, what);
         }
-        // Nothing of a schedule outlives its retention, whatever stands in the store now.
+        // No record expires during a schedule, so a recorded key stays recorded even if its item changes.
         let keys = &self.keys[key];
         let mut claims = keys.claims.iter();
         let claimed_at = claims
@@ -229,7 +229,7 @@ impl Witness {
         self.attempts.len() - 1
     }
 
-    /// The effect's own request was not answered.
+    /// The effect's own request got no answer.
     pub(crate) fn unanswered(&mut self, attempt: usize) {
         self.attempts[attempt].unanswered = true;
     }
@@ -240,7 +240,7 @@ impl Witness {
         attempt.end.get_or_insert_with(|| (end, Instant::now()));
     }
 
-    /// An effect happens that commits with nothing.
+    /// An effect happens that does not commit with a record.
     pub(crate) fn effect(&mut self, attempt: usize) {
         self.counts.add(Count::Effects);
         let key = self.attempts[attempt].key;
@@ -251,8 +251,8 @@ impl Witness {
         self.keys[key].effects.push((attempt, Instant::now()));
     }
 
-    /// Judges what was repeated, once everything has arrived that was under way: whether the earlier attempt was
-    /// recorded, and when, shows only then.
+    /// Judges repeated effects, once all requests have arrived: only then is it known whether and when the earlier
+    /// attempt was recorded.
     pub(crate) fn judge_repeats(&mut self) {
         for key in 0..self.keys.len() {
             let effects = std::mem::take(&mut self.keys[key].effects);
@@ -266,7 +266,7 @@ impl Witness {
     }
 
     fn judge_repeat(&mut self, key: usize, one: (usize, Instant), two: (usize, Instant)) {
-        // The one that began later may have been faster.
+        // The attempt that started later may have been faster.
         let (earlier, later) = (one.0.min(two.0), one.0.max(two.0));
         if let Some(window) = self.window(earlier, later) {
             return self.counts.add(window);
@@ -280,7 +280,7 @@ impl Witness {
         self.violated(Property::RepeatsInWindows, what);
     }
 
-    /// Why another attempt could begin although the earlier one had its effect, or was to have it.
+    /// Why another attempt could start although the effect of the earlier one happened, or was about to happen.
     fn window(&self, earlier: usize, later: usize) -> Option<Count> {
         let (earlier, later) = (&self.attempts[earlier], &self.attempts[later]);
         let recorded_by = |moment: Instant| earlier.recorded_at.is_some_and(|at| at < moment);
@@ -305,15 +305,15 @@ impl Witness {
         }
     }
 
-    /// A key is looked up by a process.
+    /// A process looks a key up.
     pub(crate) fn looked_up(&mut self, process: &Process, key: usize) {
         self.keys[key]
             .lookups
             .push((process.name(), Instant::now()));
     }
 
-    /// A write has changed what stands for a key. `by` is whose claim or settlement it was, `sent_by` the process, and
-    /// `commits` whether an effect was part of it.
+    /// A write has changed a key's item. `by` is the owner of the claim or settlement, and `commits` is whether an
+    /// effect was part of it.
     pub(crate) fn changed(
         &mut self,
         key: usize,
@@ -349,7 +349,7 @@ impl Witness {
             Some(attempt) if is_completion => {
                 attempt.recorded_at.get_or_insert_with(Instant::now);
             }
-            // Its effect may be on its way.
+            // Its effect may still be in flight.
             Some(attempt) if attempt.end.is_some_and(|(end, _)| end == End::Cancelled) => {
                 let what = format!(
                     "{} gave k{key} back, whose handler was cancelled",
@@ -407,7 +407,7 @@ impl Witness {
             let what = format!("k{key} was claimed with the fence {fence} after {last}");
             self.violated(Property::FencesGrow, what);
         }
-        // A late copy has the key until its lease lapses, and nobody runs it.
+        // A late copy holds the key until its lease lapses, and no handler runs for it.
         if is_over && self.old_owners.contains(&by) {
             self.counts.add(Count::OldReturned);
         } else if is_over {
@@ -426,7 +426,7 @@ impl Witness {
         }
     }
 
-    /// A process hears that it owns a key; `again` if it sent the claim twice.
+    /// A process learns that it owns a key; `again` if it sent the claim twice.
     pub(crate) fn told(
         &mut self,
         process: &Process,
@@ -457,7 +457,7 @@ impl Witness {
         }
     }
 
-    /// A process records what an attempt of it came to. Without a claim the owner is known from here on.
+    /// A process records the result of an attempt. Without a claim, the witness learns the owner only here.
     pub(crate) fn records(&mut self, process: &Process, key: usize, owner: Owner) {
         let is_done = |one: &Attempt| one.end.is_some_and(|(end, _)| end == End::Done);
         let is_its = |one: &&mut Attempt| match one.owner {
@@ -473,7 +473,7 @@ impl Witness {
         }
     }
 
-    /// A process hears that a record of it was written.
+    /// A process learns that its record was written.
     pub(crate) fn recorded(&mut self, owner: Owner) {
         let mut attempts = self.attempts.iter_mut();
         if let Some(attempt) = attempts.find(|one| one.owner == Some(owner)) {
@@ -481,7 +481,7 @@ impl Witness {
         }
     }
 
-    /// A process has answered its invocation, which was its only one.
+    /// A process has answered its only invocation.
     pub(crate) fn answered(&mut self, process: &Process, invocation: usize) {
         self.counts.add(Count::Answers);
         let begun = self.invocations[invocation];
@@ -497,7 +497,7 @@ impl Witness {
         }
     }
 
-    /// The message that a process was last handling for a key.
+    /// The message that a process last handled for a key.
     pub(crate) fn message_of(&self, process: &Process, key: usize) -> Option<usize> {
         let mut attempts = self.attempts.iter().rev();
         let of =
@@ -506,7 +506,7 @@ impl Witness {
     }
 }
 
-/// Whether a write is a claim, and whether it is a completion; otherwise it is a release.
+/// Whether a write is a claim, and whether it is a completion. If neither, it is a release.
 fn kind(by: Owner, before: Option<&Item>, after: Option<&Item>) -> (bool, bool) {
     let Some(after) = after else {
         return (false, false);

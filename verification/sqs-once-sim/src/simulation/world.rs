@@ -1,4 +1,4 @@
-//! One schedule, from its first message to the end of all of them.
+//! One schedule, from its first message until every message has finished.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,12 +29,12 @@ use super::timeline::Timeline;
 use super::witness::Witness;
 
 pub(crate) const NAMESPACE: &str = "sim";
-/// The latest that a request arrives, and a lease lapses.
+/// The longest time until a delayed request arrives or a lease lapses.
 const SETTLED: Duration = Duration::from_secs(150);
-/// No schedule needs longer once the weather is fair.
+/// The longest time that a schedule may need once the weather is fair.
 const LONGEST: Duration = Duration::from_secs(2 * 60 * 60);
 
-/// The ids that the keys have in the store, the same in every schedule.
+/// The store ids of the keys, the same in every schedule.
 static IDS: LazyLock<Vec<ItemId>> = LazyLock::new(|| {
     let namespace = Namespace::new(NAMESPACE).unwrap_or_else(|error| unreachable!("{error}"));
     let id = |key: usize| {
@@ -48,18 +48,18 @@ static IDS: LazyLock<Vec<ItemId>> = LazyLock::new(|| {
 static KEYS: LazyLock<HashMap<&ItemId, usize>> =
     LazyLock::new(|| IDS.iter().enumerate().map(|(key, id)| (id, key)).collect());
 
-/// Which key an id stands for.
+/// The key with this id.
 pub(crate) fn key_of(id: &ItemId) -> usize {
     let key = KEYS.get(id);
     *key.unwrap_or_else(|| unreachable!("there is no other key"))
 }
 
-/// The id that a key has in the store.
+/// The store id of a key.
 pub(crate) fn id_of(key: usize) -> &'static ItemId {
     &IDS[key]
 }
 
-/// What the parts of one schedule share.
+/// The state that the parts of a schedule share.
 pub(crate) struct World {
     pub(crate) plan: Plan,
     pub(crate) chance: Chance,
@@ -109,12 +109,12 @@ impl World {
         self.options.mutant
     }
 
-    /// Whether the process of this number is of the version before.
+    /// Whether the process with this number runs the previous version.
     pub(crate) fn is_old(&self, process: usize) -> bool {
         self.options.versions.is_old(process, self.plan.processes)
     }
 
-    /// The store, as a process sees it.
+    /// The store that a process uses.
     pub(crate) fn store(self: &Arc<Self>, process: &Process) -> Watched {
         Watched {
             store: self.backend.client(self, process),
@@ -127,7 +127,7 @@ impl World {
         self.options.is_hostile
     }
 
-    /// Whether anything but requests may fail.
+    /// Whether anything other than requests may fail.
     pub(crate) fn is_troubled(&self) -> bool {
         self.plan.is_troubled && !self.is_fair.load(Ordering::Relaxed)
     }
@@ -138,7 +138,7 @@ impl World {
         process.die();
     }
 
-    /// Ends when a process crashes by itself in an invocation, if it does.
+    /// Waits until the process crashes during an invocation. Usually never returns.
     pub(crate) async fn crashes(&self, ends_at: Instant) {
         if !self.is_troubled() || !self.chance.once_in(20) {
             std::future::pending().await
@@ -157,7 +157,7 @@ impl World {
         process.freeze(Instant::now() + time);
     }
 
-    /// The error of a clock, in milliseconds. Somebody sets clocks right that are off by more than leases allow for.
+    /// A clock error, in milliseconds. In fair weather it is zero if errors may exceed what leases allow for.
     pub(crate) fn ahead(&self) -> i64 {
         match self.is_hostile() && self.is_fair.load(Ordering::Relaxed) {
             true => 0,
@@ -176,7 +176,7 @@ impl World {
         }
     }
 
-    /// SQS gets an answer: what it does not name is deleted.
+    /// SQS receives an answer, and deletes the messages that it does not name.
     pub(crate) fn take_back(&self, batch: &[Delivery], failures: &[usize]) {
         let now = Instant::now();
         for delivery in batch {
@@ -221,7 +221,7 @@ impl World {
         }
     }
 
-    /// An effect has just happened for a message.
+    /// Checks the order of the group after a message's effect.
     pub(crate) fn judge_order(&self, message: Option<usize>) {
         let Some(message) = message else { return };
         let skipped = {
@@ -244,7 +244,7 @@ impl World {
         }
         let mut lambda = Lambda::new(self);
         while self.witness().violation().is_none() && !lambda.step().await {}
-        // Whatever is still under way arrives.
+        // Wait until every request in flight has arrived.
         if self.witness().violation().is_none() {
             sleep(SETTLED).await;
         }
@@ -258,12 +258,12 @@ impl World {
     }
 }
 
-/// The event source mapping, and the environments it invokes.
+/// The event source mapping and its execution environments.
 struct Lambda<'a> {
     world: &'a Arc<World>,
     environments: Vec<Warm>,
     started: usize,
-    /// From this message on they were sent in fair weather.
+    /// Messages from this number on were sent in fair weather.
     fair_from: Option<usize>,
 }
 
@@ -278,7 +278,7 @@ impl<'a> Lambda<'a> {
         }
     }
 
-    /// Goes on to the next thing that happens; true once all is done.
+    /// Advances to the next event. Returns true once every message has finished.
     async fn step(&mut self) -> bool {
         let world = self.world;
         let now = Instant::now();
@@ -302,7 +302,7 @@ impl<'a> Lambda<'a> {
             if !world.queue().has(Place::DeadLetters) {
                 return true;
             }
-            // Claims of the dead lapse before somebody redrives what they left.
+            // Claims of dead processes usually lapse before an operator redrives messages.
             if !is_fair && world.chance.once_in(2) {
                 sleep_until(clears_at).await;
                 return false;
@@ -330,7 +330,7 @@ impl<'a> Lambda<'a> {
         }
         let mut next = world.queue().next_visible().filter(|_| self.has_room());
         if let Some(at) = next.filter(|at| *at <= now) {
-            // It was there, and was not received.
+            // The message was visible but not received.
             next = Some(at.max(now) + world.chance.millis(1..1000));
         }
         if !is_fair {

@@ -1,4 +1,4 @@
-//! The protocol's model, and whole consumers under simulated trouble.
+//! Tests of the protocol's model, and of whole consumers under simulated trouble.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 

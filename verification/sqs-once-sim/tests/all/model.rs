@@ -1,4 +1,4 @@
-//! The protocol holds in the model, and does not without its guards.
+//! The protocol holds in the model, and breaks without each of its guards.
 
 #![allow(clippy::print_stdout, reason = "what was found is worth seeing")]
 
@@ -13,7 +13,7 @@ fn every_small_model_holds() {
     }
 }
 
-/// A mutant breaks a property in a small model; shows the way there.
+/// Asserts that a mutant breaks this property in a small model, and prints the path.
 fn broken_by(mutant: Mutant, config: &str, property: &str) {
     let mut all = Config::small().into_iter();
     let config = all.find(|one| one.name == config);

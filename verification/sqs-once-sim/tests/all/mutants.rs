@@ -4,13 +4,13 @@
 
 use sqs_once_sim::simulation::{Campaign, Depth, Mutant, Options};
 
-/// How many seeds before a published one run as well. All of them run in `sqs-once-sim -- mutants`.
+/// The number of seeds before a published one that run as well. `sqs-once-sim -- mutants` runs all of them.
 const WINDOW: u64 = 100;
 /// The page with a row for each mutant.
 const PAGE: &str = include_str!("../../../../docs/reliability.md");
 const SEARCH: &str = "`.ci/long sim-mutants`, then `.ci/long --write`, publishes the seeds anew";
 
-/// The one row of a mutant, and its seed.
+/// The table row of a mutant, and its seed.
 fn published(mutant: Mutant) -> (&'static str, u64) {
     let start = format!("| {mutant} | ");
     let rows: Vec<_> = PAGE

@@ -21,7 +21,8 @@ fn a_seed_is_one_run_beneath_the_sdk() {
         });
         alone.join().expect("it ends")
     };
-    // 5682 sends dead letters, and sends again what failed: what the SDK's clients draw and remember shows in it.
+    // Seed 5682 sends dead letters and retries them, so it depends on the random numbers and state of the SDK's
+    // clients.
     let seeds: Vec<u64> = (100..200).chain([5682]).collect();
     let each_alone: Vec<_> = seeds.iter().flat_map(|seed| told(vec![*seed])).collect();
     let one_after_another = told(seeds.clone());
@@ -43,7 +44,7 @@ fn every_property_holds_beneath_the_sdk() {
 
 #[test]
 fn a_condition_that_is_taken_out_of_its_request_is_missed() {
-    // The others of `Depth::Sdk` take hundreds of seeds, or thousands.
+    // The other mutants of `Depth::Sdk` need hundreds or thousands of seeds.
     for mutant in [
         Mutant::ClaimCompleted,
         Mutant::ClaimLeased,

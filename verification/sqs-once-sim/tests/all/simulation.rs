@@ -9,7 +9,7 @@ fn a_seed_is_one_run() {
         .map(|seed| replay(seed, &options).timeline)
         .collect();
     let elsewhere = std::thread::spawn(move || {
-        // In another order, with other schedules before.
+        // In another order, after other schedules.
         let seeds = (0..50).rev();
         seeds
             .map(|seed| replay(seed, &options).timeline)
@@ -34,7 +34,7 @@ fn beyond_the_margins_nothing_is_lost_or_committed_twice() {
         is_hostile: true,
         ..Options::default()
     };
-    // Two owners are rare; some of these seeds have them.
+    // Two owners are rare, but some of these seeds have them.
     let campaign = Campaign::run(700..1200, options, 2, |_, _| {});
     assert!(campaign.failure.is_none(), "{campaign}");
     let owners = counted(&campaign, "beyond the margins: two live owners");
@@ -56,7 +56,7 @@ fn every_property_holds_beside_the_version_before_and_after_it_and_after_a_rollb
     }
 }
 
-/// "Never" says nothing of what did not happen.
+/// Asserts that every event and fault happened: a property that is never tested proves nothing.
 fn assert_nothing_is_tame(campaign: &Campaign) {
     let is_rare = |name: &str| name.starts_with("beyond") || name.starts_with("beside");
     let mut named = campaign.counts.named();

@@ -1,4 +1,4 @@
-//! The package's other function.
+//! The second function of the package.
 
 use sqs_once::extract::Key;
 use two_functions::{describe, tell};
