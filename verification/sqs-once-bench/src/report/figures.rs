@@ -16,7 +16,7 @@ const NEW: [&str; 5] = ["1 new", "10 new", "100 new", "1000 new", "10000 new"];
 const MEMORY: [&str; 3] = ["1 new", "1000 new", "10000 new"];
 /// Batches whose requests are shown.
 const REQUESTS: [&str; 4] = ["1 new", "10 new", "100, half duplicates", "100 duplicates"];
-/// The contenders whose requests are shown. The others send those of [`BY_HAND_10`].
+/// The contenders whose requests are shown. The others send as many as one of these.
 const REQUESTING: [&str; 4] = [LIMIT, OURS, OURS_SINGLE, BY_HAND_10];
 /// The other batches that the page shows.
 const OTHERS: [&str; 5] = [
