@@ -64,9 +64,9 @@ class Coverage(Run):
     def show(self, records):
         rows = []
         for name, one in records["all"]["figures"].items():
-            cells = [f"{reached} of {there} ({100 * reached / there:.1f} %)" for reached, there in one.values()]
+            cells = [f"{100 * reached / there:.1f} %" for reached, there in one.values()]
             rows.append([f"`{name}`" if name in MODULES else name, *cells])
-        return table(["module", "lines", "regions"], rows)
+        return table(["module", "lines:", "regions:"], rows)
 
 
 def module(file):

@@ -5,7 +5,7 @@ import re
 import shutil
 import subprocess
 
-from .run import OUT, ROOT, Run, Unit, installed, table
+from .run import OUT, ROOT, Run, Unit, installed
 
 SLICE = 10_000_000
 SOURCES = "crates/sqs-once/src"
@@ -53,8 +53,7 @@ class Fuzz(Run):
         return {what: sum(part[what] for part in parts.values()) for what in ("executions", "seconds")}
 
     def show(self, records):
-        rows = []
-        for target in self.units:
-            executions = records.get(target, {}).get("figures", {}).get("executions")
-            rows.append([f"`{target}`", f"{executions:,}" if executions else "not measured", 0 if executions else ""])
-        return table(["target", "executions:", "findings:"], rows)
+        runs = [f"`{target}` {record['figures']['executions']:,}" for target, record in records.items()]
+        missing = [f"`{target}`" for target in self.units if target not in records]
+        shown = f"Executions without a finding: {', '.join(runs)}."
+        return f"{shown} Not measured: {', '.join(missing)}." if missing else shown

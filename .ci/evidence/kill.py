@@ -77,13 +77,12 @@ class Kill(Run):
             ["", *(f"{way}:" for way in WAYS)],
             [
                 row("messages / orders", lambda one: f"{one['messages']:,} / {one['orders']:,}"),
-                row("SIGKILL, of these while handling a batch", pair("kills", "with a batch")),
+                row("kills, of these with a batch", pair("kills", "with a batch")),
                 row("requests, of these disturbed", pair("requests", "disturbed")),
                 wrong("lost", "unrecorded", "unexpected", "duplicated", "misplaced"),
                 wrong("concurrent", "unfenced"),
                 wrong("disordered"),
                 *(row(f"repeated: {why}", lambda one, why=why: one["repeated"].get(why, "–")) for why in reasons),
                 row("recovered", lambda one: f"{one['recovered']:,}"),
-                row("dead letters (terminal orders)", lambda one: one["dead letters"]),
             ],
         )

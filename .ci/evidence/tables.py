@@ -3,7 +3,7 @@
 import os
 import re
 
-from .run import ROOT, Run, Unit, output, table
+from .run import ROOT, Run, Unit, output
 
 SLICE = 100_000
 PUBLISHED = {"operations": 1_000_000, "seed": 7}
@@ -44,11 +44,5 @@ class Agreement(Run):
         return {"seeds": [seeds[0], seeds[-1]]} | sums
 
     def show(self, records):
-        rows = []
-        for unit, record in records.items():
-            figures = record["figures"]
-            first, last = figures["seeds"]
-            seeds = first if first == last else f"{first} to {last}"
-            requests = f"{figures['requests']:,}" if figures["requests"] else "–"
-            rows.append([unit, f"{figures['operations']:,}", requests, seeds])
-        return table(["compared with", "operations:", "requests:", "seeds:"], rows)
+        compared = (f"{record['figures']['operations']:,} operations with {unit}" for unit, record in records.items())
+        return f"The published runs compared {' and '.join(compared)}."

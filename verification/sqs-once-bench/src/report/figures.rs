@@ -6,11 +6,28 @@ use super::cost::{self, message_costs, record_costs};
 use super::goals::goals;
 use super::growth::{self, growth};
 use super::{Results, short, title};
-use crate::contender::Contender;
-use crate::measure::Cell;
+use crate::contender::{BY_HAND_10, Contender, LIMIT, OURS, OURS_SINGLE};
+use crate::measure::{Cell, Spread};
 use crate::shape::{Part, Shape, WITH_STATEMENTS};
 
-/// The text between the page's markers.
+/// Batches of new keys.
+const NEW: [&str; 5] = ["1 new", "10 new", "100 new", "1000 new", "10000 new"];
+/// Batches whose memory is shown.
+const MEMORY: [&str; 3] = ["1 new", "1000 new", "10000 new"];
+/// Batches whose requests are shown.
+const REQUESTS: [&str; 4] = ["1 new", "10 new", "100, half duplicates", "100 duplicates"];
+/// The contenders whose requests are shown. The others send as many as one of these.
+const REQUESTING: [&str; 4] = [LIMIT, OURS, OURS_SINGLE, BY_HAND_10];
+/// The other batches that the page shows.
+const OTHERS: [&str; 5] = [
+    "100, half duplicates",
+    "1000, half duplicates",
+    "100 duplicates",
+    "100 duplicates, cached",
+    "100 new, 20 ms each",
+];
+
+/// All that goes between the page's markers.
 pub(super) fn figures(results: &Results) -> String {
     let mut text = String::new();
     // Writing to a string cannot fail.
@@ -35,7 +52,7 @@ fn write_figures(results: &Results, text: &mut String) -> Result {
     if results.is_busy() {
         writeln!(
             text,
-            "\n**The machine did other things meanwhile: times are longer than they need be, ratios are rough.**"
+            "\n**Other work ran on the machine: times are too long, ratios are rough.**"
         )?;
     }
     write_aims(results, text)?;
@@ -65,44 +82,64 @@ fn write_aims(results: &Results, text: &mut String) -> Result {
 }
 
 fn write_comparison(results: &Results, text: &mut String) -> Result {
-    let shapes = Shape::all().into_iter();
-    for shape in shapes.filter(|shape| shape.part == Part::Comparison) {
-        let cells = results.cells_of(&shape);
-        if cells.is_empty() {
-            continue;
-        }
-        writeln!(text, "\n### {}\n", shape.name)?;
-        writeln!(
-            text,
-            "| | latency, ms | to the limit's | CPU a record, µs | requests a record | peak memory, MB |"
-        )?;
-        writeln!(text, "|---|---|---|---|---|---|")?;
-        for (title, cell) in cells {
-            writeln!(
-                text,
-                "| {title} | {} ({} – {}) | {} | {} | {} | {} |",
-                short(cell.latency_ms.median),
-                short(cell.latency_ms.min),
-                short(cell.latency_ms.max),
-                results.to_limit(cell).map_or_else(String::new, short),
-                short(cell.cpu_us.median),
-                short(cell.requests),
-                cell.memory_mb.map_or_else(String::new, short),
-            )?;
-        }
-        let skipped = results.skipped.iter();
-        let skipped = skipped.filter(|skipped| skipped.shape == shape.name);
-        let skipped: Vec<_> = skipped
-            .map(|one| format!("{} ({:.0} s a batch)", title(one.contender), one.expected_s))
-            .collect();
-        if !skipped.is_empty() {
-            writeln!(text, "\nLeft out for its time: {}.", skipped.join(", "))?;
-        }
+    let all = |_: &Contender| true;
+    let latency = |cell: &Cell| spread(cell.latency_ms);
+    writeln!(text, "\n### New keys: latency, ms\n")?;
+    write_table(results, text, &NEW, all, latency)?;
+    let shown = |shape: &str| NEW.contains(&shape) || OTHERS.contains(&shape);
+    let skipped = results.skipped.iter();
+    let skipped: Vec<_> = skipped
+        .filter(|skipped| shown(skipped.shape))
+        .map(|one| format!("{} ({:.0} s a batch)", title(one.contender), one.expected_s))
+        .collect();
+    if !skipped.is_empty() {
+        writeln!(text, "\nLeft out for its time: {}.", skipped.join(", "))?;
     }
     writeln!(
         text,
         "\n![Latency and CPU of a batch against its size, for all contenders][performance.svg]"
-    )
+    )?;
+    writeln!(text, "\n### New keys: CPU a record, µs\n")?;
+    write_table(results, text, &NEW, all, |cell| short(cell.cpu_us.median))?;
+    writeln!(text, "\n### Other batches: latency, ms\n")?;
+    write_table(results, text, &OTHERS, all, latency)?;
+    writeln!(text, "\n### Peak memory, MB\n")?;
+    write_table(results, text, &MEMORY, all, |cell| {
+        cell.memory_mb.map_or_else(String::new, short)
+    })?;
+    writeln!(text, "\n### Requests a record\n")?;
+    let requesting = |contender: &Contender| REQUESTING.contains(&contender.name);
+    write_table(results, text, &REQUESTS, requesting, |cell| {
+        short(cell.requests)
+    })
+}
+
+/// A row for each contender that is shown, and a column for each batch.
+fn write_table(
+    results: &Results,
+    text: &mut String,
+    shapes: &[&str],
+    is_shown: fn(&Contender) -> bool,
+    value: fn(&Cell) -> String,
+) -> Result {
+    let marks = "---|".repeat(shapes.len());
+    writeln!(text, "| | {} |\n|---|{marks}", shapes.join(" | "))?;
+    for contender in Contender::all().iter().filter(|one| is_shown(one)) {
+        write!(text, "| {} |", contender.title)?;
+        for shape in shapes {
+            let cell = results.cell(contender.name, shape);
+            let shown = cell.map_or_else(|| "–".to_owned(), value);
+            write!(text, " {shown} |")?;
+        }
+        writeln!(text)?;
+    }
+    Ok(())
+}
+
+/// The median, and between brackets the least and the largest.
+fn spread(spread: Spread) -> String {
+    let (median, min, max) = (short(spread.median), short(spread.min), short(spread.max));
+    format!("{median} ({min}–{max})")
 }
 
 fn write_cold_starts(results: &Results, text: &mut String) -> Result {
@@ -112,34 +149,30 @@ fn write_cold_starts(results: &Results, text: &mut String) -> Result {
     )?;
     writeln!(text, "| | ms | CPU, ms |\n|---|---|---|")?;
     for contender in Contender::all() {
-        if let Some(spread) = results.cold_ms.get(contender.name) {
-            let (median, min, max) = (short(spread.median), short(spread.min), short(spread.max));
+        if let Some(latency) = results.cold_ms.get(contender.name) {
             let cpu = results.cold_cpu_ms.get(contender.name);
             let cpu = cpu.map_or_else(String::new, |cpu| short(cpu.median));
             writeln!(
                 text,
-                "| {} | {median} ({min} – {max}) | {cpu} |",
-                contender.title
+                "| {} | {} | {cpu} |",
+                contender.title,
+                spread(*latency)
             )?;
         }
     }
     Ok(())
 }
 
-/// One row per contender. For every size, one column per latency of statements.
+/// A row for each contender; for each size, a column for each latency of statements.
 fn write_statements(results: &Results, text: &mut String) -> Result {
     let shapes = Shape::all();
     let slow = shapes.iter().filter(|shape| shape.part == Part::Statements);
-    let sizes: Vec<_> = ["10 new", "100 new", "1000 new"]
-        .into_iter()
-        .filter_map(|name| shapes.iter().find(|shape| shape.name == name))
-        .collect();
-    let mut columns: Vec<_> = sizes.into_iter().chain(slow).collect();
+    let mut columns: Vec<_> = slow.filter(|shape| shape.records >= 100).collect();
     columns.sort_by_key(|shape| (shape.records, shape.statement));
     writeln!(
         text,
         "\n### When statements take time\n\nLatency of a batch of new keys, ms, when each statement of a request \
-         takes so many milliseconds on top.\n"
+         takes 0.2 or 1 ms more.\n"
     )?;
     write!(text, "| |")?;
     for shape in &columns {
@@ -164,8 +197,7 @@ fn write_growth(results: &Results, text: &mut String) -> Result {
     let growth = growth(results);
     writeln!(
         text,
-        "\n### Growth\n\nA batch of new keys takes, by the line that fits its measured sizes best (least squares of the \
-         relative errors):\n"
+        "\n### Growth\n\nThe line that fits the batches of new keys best (least squares of the relative errors):\n"
     )?;
     writeln!(
         text,
@@ -184,24 +216,7 @@ fn write_growth(results: &Results, text: &mut String) -> Result {
     writeln!(
         text,
         "\n![Latency and CPU of a batch against its size][performance-growth.svg]"
-    )?;
-    write!(text, "\n| records |")?;
-    for one in &growth {
-        write!(text, " {}: latency, ms | CPU, ms |", one.title)?;
-    }
-    writeln!(text, "\n|---|{}", "---|---|".repeat(growth.len()))?;
-    for shape in Shape::plotted() {
-        write!(text, "| {} |", shape.records)?;
-        for one in &growth {
-            let cell = results.cell(one.contender, shape.name);
-            let value =
-                |value: fn(&Cell) -> f64| cell.map_or_else(String::new, |cell| short(value(cell)));
-            let (latency, cpu) = (value(growth::latency_ms), value(growth::cpu_ms));
-            write!(text, " {latency} | {cpu} |")?;
-        }
-        writeln!(text)?;
-    }
-    Ok(())
+    )
 }
 
 fn write_costs(results: &Results, text: &mut String) -> Result {
@@ -233,8 +248,8 @@ fn write_costs(results: &Results, text: &mut String) -> Result {
     }
     writeln!(
         text,
-        "\nA million messages with new keys, with Lambda's time as it was measured, on arm64 with {} MB, one whole virtual \
-         CPU: ${} a GB-second, ${} for a million invocations.\n",
+        "\nA million messages with new keys, with the measured Lambda time on arm64 with {} MB (one virtual CPU): ${} a \
+         GB-second, ${} for a million invocations.\n",
         cost::MEMORY_MB,
         cost::GB_SECOND,
         cost::INVOCATIONS

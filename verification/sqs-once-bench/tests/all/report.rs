@@ -126,7 +126,7 @@ fn figures_go_between_the_markers_and_nowhere_else() {
     let written = fs::read_to_string(&page).unwrap();
     assert!(written.starts_with("before\n\n<!-- measured: begin -->\n"));
     assert!(written.ends_with("<!-- measured: end -->\n\nafter\n"));
-    assert!(written.contains("### 100 new") && !written.contains("outdated"));
+    assert!(written.contains("### New keys: latency, ms") && !written.contains("outdated"));
 
     report::write_docs(&results(1.2), docs.path()).unwrap();
     assert_eq!(fs::read_to_string(&page).unwrap(), written);

@@ -6,31 +6,37 @@ use sqs_once_sim::simulation::{Campaign, Depth, Mutant, Options};
 
 /// The number of seeds before a published one that run as well. `sqs-once-sim -- mutants` runs all of them.
 const WINDOW: u64 = 100;
-/// The page with a row for each mutant.
+/// The page with each mutant's seed.
 const PAGE: &str = include_str!("../../../../docs/reliability.md");
+/// The violations in full.
+const RECORD: &str = include_str!("../../../figures/sim-mutants.json");
 const SEARCH: &str = "`.ci/long sim-mutants`, then `.ci/long --write`, publishes the seeds anew";
 
-/// The table row of a mutant, and its seed.
-fn published(mutant: Mutant) -> (&'static str, u64) {
-    let start = format!("| {mutant} | ");
-    let rows: Vec<_> = PAGE
+/// The seed of a mutant at the trait.
+fn published(mutant: Mutant) -> u64 {
+    let sections = PAGE.split("<!-- figures: sim-mutants -->").nth(1);
+    let section = sections.and_then(|rest| rest.split("<!-- end -->").next());
+    let start = format!("{mutant} ");
+    let seeds: Vec<_> = section
+        .unwrap_or_default()
         .lines()
-        .filter(|line| line.starts_with(&start))
+        .filter_map(|row| row.split(" | ").nth(1))
+        .flat_map(|cell| cell.split(", "))
+        .filter_map(|entry| entry.strip_prefix(start.as_str()))
         .collect();
-    let [row] = rows[..] else {
-        panic!("docs/reliability.md has one row for {mutant}, not {rows:?}: {SEARCH}");
+    let [seed] = seeds[..] else {
+        panic!("docs/reliability.md has one seed for {mutant}, not {seeds:?}: {SEARCH}");
     };
-    let seed = row.split(" | ").nth(1).and_then(|seed| seed.parse().ok());
-    (
-        row,
-        seed.unwrap_or_else(|| panic!("no seed in {row}: {SEARCH}")),
-    )
+    let Ok(seed) = seed.parse() else {
+        panic!("{seed} is no seed: {SEARCH}");
+    };
+    seed
 }
 
 #[test]
 fn every_mutant_breaks_what_its_guard_keeps() {
     for mutant in Mutant::ALL {
-        let (row, seed) = published(mutant);
+        let seed = published(mutant);
         let window = seed.saturating_sub(WINDOW)..seed + 1;
         let options = Options::without(mutant, Depth::Trait);
         let campaign = Campaign::run(window.clone(), options, 2, |_, _| {});
@@ -41,8 +47,9 @@ fn every_mutant_breaks_what_its_guard_keeps() {
             panic!("{mutant}: what is shown is no failure");
         };
         assert_eq!(violation.property, mutant.breaks(), "{told}");
-        let found = format!("| {mutant} | {} | {violation} |", told.seed);
-        println!("{found}");
-        assert_eq!(found, row, "{SEARCH}");
+        println!("{mutant}: {} {violation}", told.seed);
+        assert_eq!(told.seed, seed, "{SEARCH}");
+        let recorded = format!("\"breaks\": \"{violation}\"");
+        assert!(RECORD.contains(&recorded), "{violation}: {SEARCH}");
     }
 }
