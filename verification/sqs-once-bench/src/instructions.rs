@@ -257,7 +257,7 @@ impl Counter {
         let mut args: Vec<PathBuf> = [
             "AWS_LAMBDA_LOG_LEVEL=INFO",
             &roots,
-            // Two threads would alternate, depending on time.
+            // Several worker threads would share the work in a way that depends on time.
             "TOKIO_WORKER_THREADS=1",
             "valgrind",
             "--quiet",

@@ -29,12 +29,13 @@ pub(crate) enum Window {
 /// A violation found for an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Wrong {
-    /// The order was acknowledged or left in the queue without its effect, or it cannot be handled but is not in the
-    /// dead-letter queue.
+    /// The order was acknowledged before its effect, never had its effect, or was never acknowledged. Or it cannot be
+    /// handled, but is not in the dead-letter queue.
     Lost,
     /// The order was acknowledged although its key was not recorded: its next copy would run again.
     Unrecorded,
-    /// An effect that no delivery explains.
+    /// The ledger received a request for a message that was never delivered, or an order that cannot be handled had an
+    /// effect.
     Unexpected,
     /// Its effect happened more than once, outside of every window.
     Duplicated,

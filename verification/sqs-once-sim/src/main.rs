@@ -1,4 +1,4 @@
-//! `cargo run --release -p sqs-once-sim -- model`, and the same with `simulate` and `mutants`.
+//! The command line: `cargo run --release -p sqs-once-sim -- model`, `simulate` or `mutants`.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line")]
