@@ -12,7 +12,7 @@ use sqs_once_kill::{Plan, Way, run, worker};
 
 /// Kills processes of a consumer at random, and checks every order.
 ///
-/// If the environment has Lambda's Runtime API, this program runs as such a process.
+/// If `AWS_LAMBDA_RUNTIME_API` is set, this program runs as such a process.
 #[derive(Parser)]
 struct Args {
     /// How the consumer works: claim-first, fifo, transactional, record-after or unprotected. May be repeated. The

@@ -28,7 +28,7 @@
 //!   items of `Claim::write` and `Settlement::write`. It commits `Writes`, and opens transactions like a relational
 //!   database.
 //! - The network between them: every request, the effect's own included, can meet each fault that the report counts.
-//!   A request that was sent is carried out even if its sender dies.
+//!   Unless a fault loses it, a request that was sent is carried out even if its sender dies.
 //!
 //! In some campaigns ([`Versions`]) some processes claim as the previous version did: one request claims any free key.
 //!

@@ -160,7 +160,8 @@ impl Network {
             .map(|count| count.load(Ordering::Relaxed))
     }
 
-    /// Sends a request, which is carried out at one instant, or never. It still arrives if its sender dies.
+    /// Sends a request, which is carried out at one instant, or never. Unless a fault loses it, it arrives even if its
+    /// sender dies.
     ///
     /// Stays pending forever if the answer is lost, so the caller needs a timeout.
     pub(crate) async fn pass<A: Send + 'static>(
