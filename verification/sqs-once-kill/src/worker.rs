@@ -17,7 +17,7 @@ use thiserror::Error;
 
 use crate::plan::Way;
 
-/// The table of the effects of [`Way::Transactional`].
+/// The table of the effects of `Way::Transactional`.
 pub(crate) const COUNTERS: &str = "counters";
 /// The URL of the ledger, which receives the effects of the other ways.
 pub(crate) const LEDGER_URL: &str = "KILL_LEDGER_URL";
