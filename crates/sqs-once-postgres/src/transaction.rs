@@ -88,10 +88,10 @@ impl Deref for Transaction {
     }
 }
 
-impl<S> FromRecord<S> for Transaction {
+impl<S: Sync> FromRecord<S> for Transaction {
     const TRANSACTION: bool = true;
 
-    fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
+    async fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
         let open = parts.transaction().ok_or_else(|| {
             HandlerError::retry(
                 "no transaction was opened for this record: `Transaction` is an argument of a handler that is called \

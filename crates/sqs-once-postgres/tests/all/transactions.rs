@@ -405,9 +405,12 @@ async fn a_record_of_a_batch_handler_says_that_it_has_no_transaction() {
     let database = Database::new().await;
     let (say, mut said) = tokio::sync::mpsc::unbounded_channel();
     let handler = move |orders: Batch<Order>| {
-        let said = orders[0].extract::<Transaction>().unwrap_err().to_string();
-        say.send(said).unwrap();
-        async move { orders.outcome() }
+        let say = say.clone();
+        async move {
+            let refused = orders[0].extract::<Transaction>().await.unwrap_err();
+            say.send(refused.to_string()).unwrap();
+            orders.outcome()
+        }
     };
     let consumer = sqs_once::consumer::<Order>()
         .key(|order: &Order| order.id.clone())

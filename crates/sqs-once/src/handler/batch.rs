@@ -174,7 +174,9 @@ impl<T> BatchRecord<T> {
     ///
     /// # Errors
     /// The extractor's own error.
-    pub fn extract<E: FromRecord<()>>(&self) -> Result<E, HandlerError> {
+    pub fn extract<E: FromRecord<()>>(
+        &self,
+    ) -> impl Future<Output = Result<E, HandlerError>> + Send {
         E::from_record(&self.parts)
     }
 }

@@ -76,7 +76,7 @@ macro_rules! batch_handlers {
             ) -> impl Future<Output = Result<BatchOutcome, HandlerError>> + Send + 'static {
                 let handler = self.clone();
                 async move {
-                    $(let $extractor = $extractor::from_batch(&parts)?;)*
+                    $(let $extractor = $extractor::from_batch(&parts).await?;)*
                     handler(batch, $($extractor),*).await.into_batch_outcome()
                 }
             }
@@ -114,27 +114,29 @@ impl<S> BatchParts<S> {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an extractor of a batch for a consumer with the state `{S}`",
     label = "not an extractor of a batch",
-    note = "what belongs to one record is asked of that record: `record.token()`, `record.attempt()`, `record.key()`, `record.message()`, or `record.extract::<E>()`",
+    note = "what belongs to one record is asked of that record: `record.token()`, `record.attempt()`, `record.key()`, `record.message()`, or `record.extract::<E>().await`",
     note = "a transaction of a store is for a handler that is called for each record: `#[sqs_once::handler]`",
     note = "after the batch a batch handler may take `Remaining`, or `State<T>` of a consumer with exactly that state: `.state(value)`",
     note = "for a type of your own, implement `sqs_once::extract::FromBatch`"
 )]
 pub trait FromBatch<S>: Sized {
-    /// Takes the value from the batch.
+    /// Takes the value from the batch. An `async fn` implements it; what it awaits counts as the handler's time, and is
+    /// cancelled at the deadline.
     ///
     /// # Errors
     /// Every record of the batch fails as if the handler had returned the error.
-    fn from_batch(parts: &BatchParts<S>) -> Result<Self, HandlerError>;
+    fn from_batch(parts: &BatchParts<S>)
+    -> impl Future<Output = Result<Self, HandlerError>> + Send;
 }
 
-impl<S: Clone> FromBatch<S> for State<S> {
-    fn from_batch(parts: &BatchParts<S>) -> Result<Self, HandlerError> {
+impl<S: Clone + Send + Sync> FromBatch<S> for State<S> {
+    async fn from_batch(parts: &BatchParts<S>) -> Result<Self, HandlerError> {
         Ok(Self(parts.state.clone()))
     }
 }
 
-impl<S> FromBatch<S> for Remaining {
-    fn from_batch(parts: &BatchParts<S>) -> Result<Self, HandlerError> {
+impl<S: Sync> FromBatch<S> for Remaining {
+    async fn from_batch(parts: &BatchParts<S>) -> Result<Self, HandlerError> {
         Ok(Self(parts.cancelled_at))
     }
 }

@@ -68,8 +68,8 @@ impl<S> RecordParts<S> {
 /// /// The tenant that the producer names.
 /// struct Tenant(String);
 ///
-/// impl<S> FromRecord<S> for Tenant {
-///     fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
+/// impl<S: Sync> FromRecord<S> for Tenant {
+///     async fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
 ///         let tenant = parts.message().attribute("tenant").unwrap_or("none");
 ///         Ok(Self(tenant.to_owned()))
 ///     }
@@ -87,11 +87,14 @@ pub trait FromRecord<S>: Sized {
     /// [`Transactions`](crate::store::Transactions). Default: no.
     const TRANSACTION: bool = false;
 
-    /// Takes the value from the record.
+    /// Takes the value from the record. An `async fn` implements it; what it awaits counts as the handler's time, and is
+    /// cancelled at the deadline.
     ///
     /// # Errors
     /// The handler is then not called, and the record fails as if it had returned the error.
-    fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError>;
+    fn from_record(
+        parts: &RecordParts<S>,
+    ) -> impl Future<Output = Result<Self, HandlerError>> + Send;
 }
 
 /// The consumer's state: clients, settings, whatever is made once per process. Cloned for every
@@ -99,8 +102,8 @@ pub trait FromRecord<S>: Sized {
 #[derive(Clone, Copy, Debug)]
 pub struct State<S>(pub S);
 
-impl<S: Clone> FromRecord<S> for State<S> {
-    fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
+impl<S: Clone + Send + Sync> FromRecord<S> for State<S> {
+    async fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
         Ok(Self(parts.state.clone()))
     }
 }
@@ -137,8 +140,8 @@ impl fmt::Display for IdempotencyToken {
     }
 }
 
-impl<S> FromRecord<S> for IdempotencyToken {
-    fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
+impl<S: Sync> FromRecord<S> for IdempotencyToken {
+    async fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
         Ok(Self::of(&parts.namespace, &parts.key))
     }
 }
@@ -175,8 +178,8 @@ impl Attempt {
     }
 }
 
-impl<S> FromRecord<S> for Attempt {
-    fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
+impl<S: Sync> FromRecord<S> for Attempt {
+    async fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
         Ok(Self::of(parts))
     }
 }
@@ -193,8 +196,8 @@ impl Deref for MessageMeta {
     }
 }
 
-impl<S> FromRecord<S> for MessageMeta {
-    fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
+impl<S: Sync> FromRecord<S> for MessageMeta {
+    async fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
         Ok(Self(Arc::clone(&parts.message)))
     }
 }
@@ -210,8 +213,8 @@ impl Remaining {
     }
 }
 
-impl<S> FromRecord<S> for Remaining {
-    fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
+impl<S: Sync> FromRecord<S> for Remaining {
+    async fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
         Ok(Self(parts.cancelled_at))
     }
 }
@@ -245,8 +248,8 @@ impl Deref for Key {
     }
 }
 
-impl<S> FromRecord<S> for Key {
-    fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
+impl<S: Sync> FromRecord<S> for Key {
+    async fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
         Ok(Self::of(parts))
     }
 }

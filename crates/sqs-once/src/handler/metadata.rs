@@ -7,9 +7,9 @@ use super::{FromRecord, HandlerError, RecordParts};
 macro_rules! extractors {
     ($($metadata:ident, $envelope:literal;)*) => {$(
         /// Terminal for a message that did not come in this envelope.
-        impl<S> FromRecord<S> for $metadata {
-            fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
-                Option::<Self>::from_record(parts)?.ok_or_else(|| {
+        impl<S: Sync> FromRecord<S> for $metadata {
+            async fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
+                Option::<Self>::from_record(parts).await?.ok_or_else(|| {
                     HandlerError::terminal(concat!(
                         "the handler asks for ",
                         stringify!($metadata),
@@ -22,8 +22,8 @@ macro_rules! extractors {
         }
 
         /// `None` for a message that did not come in this envelope.
-        impl<S> FromRecord<S> for Option<$metadata> {
-            fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
+        impl<S: Sync> FromRecord<S> for Option<$metadata> {
+            async fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
                 Ok(parts.message().metadata().cloned())
             }
         }
@@ -37,9 +37,9 @@ extractors! {
 }
 
 /// Terminal for a message without one.
-impl<S> FromRecord<S> for CorrelationId {
-    fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
-        Option::<Self>::from_record(parts)?.ok_or_else(|| {
+impl<S: Sync> FromRecord<S> for CorrelationId {
+    async fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
+        Option::<Self>::from_record(parts).await?.ok_or_else(|| {
             HandlerError::terminal(
                 "the handler asks for a CorrelationId, but the message has none: ask for an Option of it",
             )
@@ -48,8 +48,8 @@ impl<S> FromRecord<S> for CorrelationId {
 }
 
 /// `None` for a message without one.
-impl<S> FromRecord<S> for Option<CorrelationId> {
-    fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
+impl<S: Sync> FromRecord<S> for Option<CorrelationId> {
+    async fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
         Ok(parts.message().correlation_id().cloned())
     }
 }

@@ -171,7 +171,7 @@ macro_rules! handlers {
             ) -> impl Future<Output = Result<Done, HandlerError>> + Send + 'static {
                 let handler = self.clone();
                 async move {
-                    $(let $extractor = $extractor::from_record(&parts)?;)*
+                    $(let $extractor = $extractor::from_record(&parts).await?;)*
                     handler(payload, $($extractor),*).await.into_outcome()
                 }
             }

@@ -33,8 +33,8 @@ impl Record {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), HandlerError> {
     /// let parts = Record::json(&json!({ "cents": 1299 })).receive_count(6).parts("o-1001", ());
-    /// let token = IdempotencyToken::from_record(&parts)?;
-    /// let attempt = Attempt::from_record(&parts)?;
+    /// let token = IdempotencyToken::from_record(&parts).await?;
+    /// let attempt = Attempt::from_record(&parts).await?;
     ///
     /// let refused = charge(1299, token, attempt).await.unwrap_err();
     /// assert_eq!(refused.to_string(), "enough");

@@ -118,11 +118,14 @@ async fn a_record_tells_all_that_extractors_tell() {
         assert_eq!(record.payload().id, "b");
         assert_eq!(record.message().id(), "m-1");
         assert_eq!(record.attempt().number(), 3);
-        assert_eq!(record.token(), record.extract::<IdempotencyToken>()?);
+        assert_eq!(record.token(), record.extract::<IdempotencyToken>().await?);
         assert_ne!(record.token(), orders[0].token());
-        assert_eq!(record.extract::<MessageMeta>()?.receive_count(), Some(3));
         assert_eq!(
-            record.extract::<Remaining>()?.duration(),
+            record.extract::<MessageMeta>().await?.receive_count(),
+            Some(3)
+        );
+        assert_eq!(
+            record.extract::<Remaining>().await?.duration(),
             Duration::from_secs(2)
         );
         let mut outcome = orders.outcome();

@@ -33,8 +33,8 @@ impl Envelope for Tenanted {
     }
 }
 
-impl<S> FromRecord<S> for Tenant {
-    fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
+impl<S: Sync> FromRecord<S> for Tenant {
+    async fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
         let tenant = parts.message().metadata::<Self>().cloned();
         tenant.ok_or_else(|| HandlerError::terminal("no tenant"))
     }
@@ -157,7 +157,7 @@ async fn a_batch_handler_gets_what_is_opened_and_nothing_that_is_ignored() {
         .batch_handler(async |batch: Batch<String>| {
             let mut outcome = batch.outcome();
             for record in &batch {
-                let tenant = record.extract::<Tenant>()?;
+                let tenant = record.extract::<Tenant>().await?;
                 if *record.payload() == format!("of {}", tenant.0) {
                     outcome.succeeded(record);
                 }

@@ -174,13 +174,13 @@ async fn a_plain_function_gets_the_extractors_that_the_bench_would_give() {
     Bench::new(noting).run(Event::new([record.clone()])).await;
 
     let parts = record.parts("a", 7);
-    let token = IdempotencyToken::from_record(&parts).unwrap();
+    let token = IdempotencyToken::from_record(&parts).await.unwrap();
     assert_eq!(*tokens.lock().unwrap(), [token]);
     assert_eq!(parts.message().id(), "first");
     assert_eq!(parts.message().group_id(), Some("g"));
-    let State(state) = State::from_record(&parts).unwrap();
+    let State(state) = State::from_record(&parts).await.unwrap();
     assert_eq!(state, 7);
-    let remaining = Remaining::from_record(&parts).unwrap();
+    let remaining = Remaining::from_record(&parts).await.unwrap();
     assert_eq!(remaining.duration(), Duration::from_secs(29));
 }
 

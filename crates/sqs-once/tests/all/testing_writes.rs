@@ -124,10 +124,10 @@ async fn another_workers_key_is_not_written_for() {
 /// What another store's transaction is to a handler.
 struct Transaction;
 
-impl<S> FromRecord<S> for Transaction {
+impl<S: Sync> FromRecord<S> for Transaction {
     const TRANSACTION: bool = true;
 
-    fn from_record(_: &RecordParts<S>) -> Result<Self, HandlerError> {
+    async fn from_record(_: &RecordParts<S>) -> Result<Self, HandlerError> {
         Ok(Self)
     }
 }

@@ -84,10 +84,10 @@ impl Transaction {
     }
 }
 
-impl<S> FromRecord<S> for Transaction {
+impl<S: Sync> FromRecord<S> for Transaction {
     const TRANSACTION: bool = true;
 
-    fn from_record(_: &RecordParts<S>) -> Result<Self, HandlerError> {
+    async fn from_record(_: &RecordParts<S>) -> Result<Self, HandlerError> {
         Ok(Self)
     }
 }

@@ -161,10 +161,10 @@ impl Session {
     }
 }
 
-impl<S> FromRecord<S> for Transaction {
+impl<S: Sync> FromRecord<S> for Transaction {
     const TRANSACTION: bool = true;
 
-    fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
+    async fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
         let open = parts.transaction().and_then(|open| open.downcast().ok());
         open.map(Self)
             .ok_or_else(|| HandlerError::retry("there is no transaction"))

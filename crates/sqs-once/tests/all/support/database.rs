@@ -272,10 +272,10 @@ impl Ledger {
     }
 }
 
-impl<S> FromRecord<S> for Ledger {
+impl<S: Sync> FromRecord<S> for Ledger {
     const TRANSACTION: bool = true;
 
-    fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
+    async fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
         let work = parts.transaction().and_then(|it| it.downcast().ok());
         work.map(Self)
             .ok_or_else(|| "there is no transaction".into())

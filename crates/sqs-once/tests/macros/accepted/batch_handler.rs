@@ -29,7 +29,7 @@ struct App {
 struct Name(Arc<str>);
 
 impl FromBatch<App> for Name {
-    fn from_batch(parts: &BatchParts<App>) -> Result<Self, HandlerError> {
+    async fn from_batch(parts: &BatchParts<App>) -> Result<Self, HandlerError> {
         Ok(Self(Arc::clone(&parts.state().name)))
     }
 }

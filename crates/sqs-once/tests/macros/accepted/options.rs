@@ -24,7 +24,7 @@ struct App {
 struct Name(Arc<str>);
 
 impl FromRecord<App> for Name {
-    fn from_record(parts: &RecordParts<App>) -> Result<Self, HandlerError> {
+    async fn from_record(parts: &RecordParts<App>) -> Result<Self, HandlerError> {
         Ok(Self(Arc::clone(&parts.state().name)))
     }
 }
