@@ -1,13 +1,15 @@
 //! What each record came to. Every record counts as failed until it is entered here as done.
 
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::time::Instant;
 use tracing::field::Empty;
-use tracing::{Span, error_span};
+use tracing::{Span, error, error_span};
 
 use crate::record::Message;
 use crate::report::{Outcome, RecordLevels, Report, Tally};
+use crate::store::{StoreError, StoreErrorKind};
 use crate::telemetry::CONSUMER;
 #[cfg(feature = "opentelemetry")]
 use crate::telemetry::spans;
@@ -19,9 +21,12 @@ use super::record_line;
 #[derive(Clone)]
 pub(crate) struct Ledger {
     messages: Arc<[Arc<Message>]>,
+    is_fifo: bool,
     entries: Arc<Mutex<Entries>>,
     levels: RecordLevels,
     tally: Arc<Mutex<Tally>>,
+    /// The kinds of the store's errors that the log has.
+    logged: Arc<Mutex<HashSet<StoreErrorKind>>>,
 }
 
 struct Entries {
@@ -37,9 +42,11 @@ impl Ledger {
     pub(crate) fn new(messages: Arc<[Arc<Message>]>, levels: RecordLevels) -> Self {
         let reports = vec![None; messages.len()];
         Self {
+            is_fifo: messages.iter().any(|message| message.is_fifo()),
             messages,
             levels,
             tally: Arc::default(),
+            logged: Arc::default(),
             entries: Arc::new(Mutex::new(Entries {
                 open: reports.len(),
                 spans: vec![None; reports.len()],
@@ -51,6 +58,10 @@ impl Ledger {
 
     pub(crate) fn messages(&self) -> &[Arc<Message>] {
         &self.messages
+    }
+
+    pub(crate) fn is_fifo(&self) -> bool {
+        self.is_fifo
     }
 
     /// The span of a record; none once it has ended. The handler's log lines are inside it.
@@ -79,6 +90,14 @@ impl Ledger {
     pub(crate) fn tally(&self) -> MutexGuard<'_, Tally> {
         // A count is one assignment: a panic can't leave one half done.
         self.tally.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Logs the first error of each kind: a table that is missing fails every record of a batch, and is one line.
+    pub(crate) fn log_once(&self, error: &StoreError) {
+        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+        if logged.insert(error.kind()) {
+            error!(target: "sqs_once::store", error = error.to_string(), "the store could not answer");
+        }
     }
 
     pub(crate) fn outcome(&self, index: usize) -> Option<Report> {

@@ -9,6 +9,7 @@ mod hooking;
 mod hooks;
 mod lanes;
 mod ledger;
+mod moving;
 mod record_line;
 mod run;
 mod settling;

@@ -1,9 +1,10 @@
 //! One batch from its first claim to its last record.
 
 mod ending;
+mod records;
 mod whole_batch;
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,12 +17,12 @@ use tracing::{Instrument, debug_span};
 
 use crate::disposition::Cause;
 use crate::guarded::{Guarded, caught};
-use crate::handler::{BatchCall, Done, PrepareError, RecordParts, Running, Work};
+use crate::handler::{Done, PrepareError, RecordParts, Running, Work};
 use crate::idempotency::{Admission, Deadline};
-use crate::key::{BusinessKey, Fingerprint, ItemId, KeyError};
+use crate::key::{BusinessKey, ItemId, KeyError};
 use crate::record::CorrelationId;
 use crate::report::{Outcome, Report};
-use crate::store::{Claim, Fence, OpenTransaction, StoreErrorKind};
+use crate::store::{Claim, Fence, OpenTransaction};
 
 use super::claiming::{AHEAD, Answers, Candidate, Claimer};
 use super::engine::{Engine, MissingKey, PayloadMismatch};
@@ -29,7 +30,10 @@ use super::handling::{Failure, Handling};
 use super::hooking::{Hooked, Hooking};
 use super::lanes::Lanes;
 use super::ledger::Ledger;
+use super::moving::Moving;
 use super::settling::{Answered, Settler};
+use records::Records;
+use whole_batch::Together;
 
 const UNPROTECTED: &str = "without a business key: not protected against duplicates";
 
@@ -67,23 +71,6 @@ impl Owned {
     }
 }
 
-/// What the batch remembers of a record that was taken up.
-#[derive(Clone, Default)]
-struct Taken {
-    key: Option<Arc<BusinessKey>>,
-    item: Option<ItemId>,
-    fingerprint: Option<Fingerprint>,
-    /// Whether its key was completed for another payload.
-    is_mismatched: bool,
-    taken_up: Option<Instant>,
-    /// What its handler recorded, now or when its key was completed.
-    data: Option<Arc<str>>,
-    /// What its line in the log should warn of, whatever its outcome.
-    warnings: Vec<String>,
-    /// Records that end as this one does, because they have its key.
-    followers: Vec<usize>,
-}
-
 /// A handler's end. A panic is an end like any other.
 struct Finished {
     record: usize,
@@ -106,30 +93,19 @@ pub(super) struct Run<'a> {
     ledger: &'a Ledger,
     deadline: Deadline,
     lanes: Lanes,
-    is_fifo: bool,
-    /// Whether one call gets all records, and the call until it is made.
-    together: bool,
-    batch_call: Option<BatchCall<'a, ()>>,
-    taken: Vec<Taken>,
-    /// The first record of the batch with each key.
-    leaders: HashMap<ItemId, usize>,
+    /// The one call for all records, of a handler that takes them together.
+    together: Option<Together<'a>>,
+    records: Records,
     claimer: Claimer<'a>,
-    /// From here on no key is asked for again.
-    claims_until: Instant,
-    /// Whether a batch handler is called without what is still undecided.
-    claims_over: bool,
     claimed: VecDeque<Startable>,
     calls: FuturesUnordered<BoxFuture<'a, Vec<Finished>>>,
     /// What runs of the batch, its own task included.
     running: Running,
-    /// Terminal records, each with its cause, that wait to be moved to the dead-letter queue.
-    to_move: VecDeque<(usize, Cause)>,
-    /// Terminal records that are being moved to the dead-letter queue.
-    moving: FuturesUnordered<BoxFuture<'a, (usize, Report)>>,
+    moving: Moving<'a>,
     settler: Settler<'a>,
     hooking: Hooking<'a>,
-    logged: HashSet<StoreErrorKind>,
     cancel: Pin<Box<Sleep>>,
+    /// Whether the deadline has come.
     stopped: bool,
     /// Why nothing more is started, once that is so.
     returning: Option<&'static str>,
@@ -143,39 +119,29 @@ impl<'a> Run<'a> {
         running: Running,
     ) -> Self {
         let messages = ledger.messages();
-        let is_fifo = messages.iter().any(|message| message.is_fifo());
-        let batch_call = engine.handler.batch_call();
-        let together = batch_call.is_some();
-        let claims_until = match together {
-            true => whole_batch::claims_until(deadline.cancel_at),
-            false => deadline.cancel_at,
-        };
+        let together = engine.handler.batch_call();
+        let together = together.map(|call| Together::new(call, deadline.cancel_at));
+        let claims_until = together.as_ref().map(|together| together.claims_until);
         Self {
             engine,
             ledger,
             deadline,
-            lanes: match is_fifo && !together {
+            lanes: match ledger.is_fifo() && together.is_none() {
                 true => Lanes::fifo(messages),
                 false => Lanes::open(messages.len()),
             },
-            is_fifo,
             together,
-            batch_call,
-            taken: vec![Taken::default(); messages.len()],
-            leaders: HashMap::new(),
+            records: Records::new(messages.len()),
             claimer: Claimer::new(
                 &engine.idempotency,
                 ledger,
                 engine.in_progress,
                 engine.requests,
-                claims_until,
+                claims_until.unwrap_or(deadline.cancel_at),
             ),
-            claims_until,
-            claims_over: false,
             claimed: VecDeque::new(),
             calls: FuturesUnordered::new(),
-            to_move: VecDeque::new(),
-            moving: FuturesUnordered::new(),
+            moving: Moving::new(engine.dead_letters.as_deref(), engine.concurrency),
             settler: Settler::new(
                 &engine.idempotency,
                 ledger,
@@ -189,7 +155,6 @@ impl<'a> Run<'a> {
                 deadline.hooks_by,
             ),
             running,
-            logged: HashSet::new(),
             cancel: Box::pin(sleep_until(deadline.cancel_at)),
             stopped: false,
             returning: None,
@@ -204,7 +169,6 @@ impl<'a> Run<'a> {
             }
             self.claim();
             self.start_handlers();
-            self.move_terminal();
             self.settler.flush_overdue();
             // All that is ready is taken first, so that what ends together is settled together.
             let event = match self.next_event().now_or_never() {
@@ -232,6 +196,7 @@ impl<'a> Run<'a> {
     }
 
     async fn next_event(&mut self) -> Event {
+        let claims_until = self.together.as_ref().and_then(Together::claims_until);
         tokio::select! {
             biased;
             () = &mut self.cancel, if !self.stopped => Event::Deadline,
@@ -239,9 +204,9 @@ impl<'a> Run<'a> {
             answered = self.settler.next() => Event::Settled(answered),
             Some(finished) = self.calls.next() => Event::Finished(finished),
             hooked = self.hooking.next() => Event::Hooked(hooked),
-            Some((record, report)) = self.moving.next() => Event::Moved(record, report),
+            (record, report) = self.moving.next() => Event::Moved(record, report),
             admitted = self.claimer.next() => Event::Admitted(admitted),
-            () = sleep_until(self.claims_until), if self.together && !self.claims_over => Event::Deadline,
+            () = sleep_until(claims_until.unwrap_or(self.deadline.cancel_at)), if claims_until.is_some() => Event::Deadline,
         }
     }
 
@@ -249,7 +214,7 @@ impl<'a> Run<'a> {
     fn claim(&mut self) {
         let keys = self.engine.requests.keys();
         let mut limit = AHEAD.max(self.engine.concurrency.get());
-        if self.together {
+        if self.together.is_some() {
             limit = usize::MAX;
             self.return_unclaimed();
         }
@@ -286,7 +251,7 @@ impl<'a> Run<'a> {
 
     /// Decodes a record and takes its key. Only the first record of a key goes on from here.
     fn take_up(&mut self, record: usize) -> Option<Candidate> {
-        self.taken[record].taken_up = Some(Instant::now());
+        self.records[record].taken_up = Some(Instant::now());
         let message = &self.ledger.messages()[record];
         let with_fingerprint = self.engine.mismatch != PayloadMismatch::Ignore;
         let prepare = || self.engine.handler.prepare(message, with_fingerprint);
@@ -330,17 +295,17 @@ impl<'a> Run<'a> {
             span.record("key", item.short());
         }
         let key = Arc::new(key);
-        self.taken[record].key = Some(Arc::clone(&key));
-        self.taken[record].item = Some(item.clone());
-        self.taken[record].fingerprint.clone_from(&fingerprint);
-        if let Some(&leader) = self.leaders.get(&item) {
+        self.records[record].key = Some(Arc::clone(&key));
+        self.records[record].item = Some(item.clone());
+        self.records[record].fingerprint.clone_from(&fingerprint);
+        if let Some(&leader) = self.records.leaders.get(&item) {
             match self.ledger.outcome(leader) {
                 Some(report) => self.end_like(record, leader, &report),
-                None => self.taken[leader].followers.push(record),
+                None => self.records[leader].followers.push(record),
             }
             return None;
         }
-        self.leaders.insert(item.clone(), record);
+        self.records.leaders.insert(item.clone(), record);
         let idempotency = &self.engine.idempotency;
         Some(Candidate {
             record,
@@ -369,7 +334,7 @@ impl<'a> Run<'a> {
                     Ok(item) => item,
                     Err(error) => return self.end_terminal(record, Cause::from(error.to_string())),
                 };
-                self.taken[record].warnings.push(UNPROTECTED.to_owned());
+                self.records[record].warnings.push(UNPROTECTED.to_owned());
                 self.claimed.push_back(Startable {
                     record,
                     item,
@@ -383,7 +348,8 @@ impl<'a> Run<'a> {
     }
 
     fn admitted(&mut self, admitted: Answers) {
-        let too_late = self.claims_over.then_some(whole_batch::TOO_LATE);
+        let claims_over = self.together.as_ref().is_some_and(|call| call.claims_over);
+        let too_late = claims_over.then_some(whole_batch::TOO_LATE);
         let returning = self.returning.or(too_late);
         for (candidate, admission) in admitted {
             match (admission, returning) {
@@ -403,7 +369,7 @@ impl<'a> Run<'a> {
                 }),
                 (Ok(Admission::Refused(refusal)), _) => self.refused(candidate.record, refusal),
                 (Err(error), _) => {
-                    self.log_once(&error);
+                    self.ledger.log_once(&error);
                     let reason = format!("its key could not be claimed: {}", error.kind());
                     self.end(
                         candidate.record,
@@ -415,7 +381,7 @@ impl<'a> Run<'a> {
     }
 
     fn start_handlers(&mut self) {
-        if self.together {
+        if self.together.is_some() {
             return self.start_together();
         }
         while self.calls.len() < self.engine.concurrency.get() {
@@ -483,8 +449,8 @@ impl<'a> Run<'a> {
                 self.finished_together(finished);
             }
         }
-        for (record, cause) in std::mem::take(&mut self.to_move) {
-            self.end_terminal(record, cause);
+        for terminal in self.moving.take_waiting() {
+            self.end_terminal(terminal.record, terminal.cause);
         }
         self.return_rest(Failure::NOT_STARTED);
     }

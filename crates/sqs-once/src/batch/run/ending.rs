@@ -3,13 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tracing::error;
-
 use crate::disposition::{AfterDeadLetter, Cause};
-use crate::error::chain;
 use crate::handler::{Done, HandlerError, IdempotencyToken};
 use crate::idempotency::{Conclusion, Refusal, Work};
-use crate::record::CorrelationId;
 use crate::report::{Outcome, Report};
 use crate::store::{Claim, StoreError, StoreErrorKind};
 use crate::time::Timestamp;
@@ -18,6 +14,7 @@ use super::super::engine::{FifoFailure, PayloadMismatch};
 use super::super::handling::Failure;
 use super::super::hooking::Hooked;
 use super::super::hooks::RecordEnd;
+use super::super::moving::Terminal;
 use super::super::settling::Answered;
 use super::{Finished, Owned, Run};
 
@@ -29,11 +26,11 @@ impl Run<'_> {
     pub(super) fn refused(&mut self, record: usize, refusal: Refusal) {
         let report = match (refusal, self.engine.mismatch) {
             (Refusal::Duplicate { data }, _) => {
-                self.taken[record].data = data;
+                self.records[record].data = data;
                 return self.end_done(record, Report::new(Outcome::Duplicate));
             }
             (Refusal::PayloadMismatch, mismatch) => {
-                self.taken[record].is_mismatched = true;
+                self.records[record].is_mismatched = true;
                 self.mismatched(mismatch)
             }
             (Refusal::InProgress { lease_until }, _) => self.in_progress(record, lease_until),
@@ -119,8 +116,8 @@ impl Run<'_> {
     }
 
     fn succeeded(&mut self, record: usize, owned: Option<Owned>, done: Done) {
-        self.taken[record].warnings.extend(done.left_out);
-        self.taken[record].data.clone_from(&done.data);
+        self.records[record].warnings.extend(done.left_out);
+        self.records[record].data.clone_from(&done.data);
         match owned {
             Some(Owned { claim, transaction }) => {
                 let work = match (done.writes, transaction) {
@@ -145,7 +142,7 @@ impl Run<'_> {
     pub(super) fn settled(&mut self, answered: Vec<Answered>) {
         for Answered { record, answer } in answered {
             if let Err(error) = &answer {
-                self.log_once(error);
+                self.ledger.log_once(error);
                 // Effects that can't be recorded would happen again with every delivery. One that commits with its
                 // record has not happened, and may be refused for what this record alone writes.
                 let repeats = !self.engine.idempotency.commits_effects();
@@ -170,7 +167,7 @@ impl Run<'_> {
                 }
                 Ok(Conclusion::RecordedByAnother) => {
                     self.ledger.tally().leases_lost += 1;
-                    self.taken[record]
+                    self.records[record]
                         .warnings
                         .push(COMPLETED_BY_ANOTHER.to_owned());
                     self.end_done(record, Report::new(Outcome::Processed));
@@ -212,36 +209,16 @@ impl Run<'_> {
     /// Ends a record that no retry can help: in the dead-letter queue at once where one is
     /// configured, by the queue's own redrive otherwise.
     pub(super) fn end_terminal(&mut self, record: usize, mut cause: Cause) {
-        cause.key.clone_from(&self.taken[record].item);
-        if self.engine.dead_letters.is_some() && !self.stopped {
-            return self.to_move.push_back((record, cause));
+        cause.key.clone_from(&self.records[record].item);
+        if self.moving.is_configured() && !self.stopped {
+            let message = Arc::clone(&self.ledger.messages()[record]);
+            return self.moving.push(Terminal {
+                record,
+                message,
+                cause,
+            });
         }
         self.end(record, Report::new(Outcome::Terminal).because(cause.chain));
-    }
-
-    pub(super) fn move_terminal(&mut self) {
-        let Some(dead_letters) = self.engine.dead_letters.as_deref() else {
-            return;
-        };
-        while self.moving.len() < self.engine.concurrency.get() {
-            let Some((record, cause)) = self.to_move.pop_front() else {
-                return;
-            };
-            let message = Arc::clone(&self.ledger.messages()[record]);
-            self.moving.push(Box::pin(async move {
-                let mut report = Report::new(Outcome::Terminal);
-                match dead_letters.send(&message, &cause).await {
-                    Ok(()) => report.acknowledged = true,
-                    Err(error) => error!(
-                        message_id = message.id(),
-                        correlation_id = message.correlation_id().map(CorrelationId::as_str),
-                        error = chain(&*error),
-                        "a terminal record could not be moved to the dead-letter queue"
-                    ),
-                }
-                (record, report.because(cause.chain))
-            }));
-        }
     }
 
     /// Ends a record whose effect is done, after the hook for that where there is one.
@@ -258,7 +235,7 @@ impl Run<'_> {
 
     fn record_end(&self, record: usize, report: Report) -> RecordEnd {
         let message = Arc::clone(&self.ledger.messages()[record]);
-        let taken = &self.taken[record];
+        let taken = &self.records[record];
         let namespace = &self.engine.idempotency.namespace;
         let key = taken.key.as_ref();
         let token = key.map(|key| IdempotencyToken::of(namespace, key));
@@ -298,7 +275,7 @@ impl Run<'_> {
     /// Enters a record's end, and whatever follows from it: the next of its group may run, or may
     /// not; those with the same key end with it.
     pub(super) fn end(&mut self, record: usize, mut report: Report) {
-        let taken = &mut self.taken[record];
+        let taken = &mut self.records[record];
         report.key = taken.item.clone();
         report.duration = taken.taken_up.map(|taken_up| taken_up.elapsed());
         let warnings = std::mem::take(&mut taken.warnings);
@@ -329,7 +306,7 @@ impl Run<'_> {
             self.end_like(follower, record, &report);
         }
         let is_strict = self.engine.fifo_failure == FifoFailure::ReturnBatch;
-        if !group_goes_on && is_strict && self.is_fifo && self.returning.is_none() {
+        if !group_goes_on && is_strict && self.ledger.is_fifo() && self.returning.is_none() {
             self.return_rest("an earlier record of the batch failed");
         }
     }
@@ -360,13 +337,13 @@ impl Run<'_> {
 
     /// Ends a record whose key an earlier record of the batch has.
     pub(super) fn end_like(&mut self, record: usize, leader: usize, report: &Report) {
-        let leads = &self.taken[leader];
+        let leads = &self.records[leader];
         // Two copies of one message may both differ from what their key was completed for.
         let same_payload =
-            !leads.is_mismatched && self.taken[record].fingerprint == leads.fingerprint;
+            !leads.is_mismatched && self.records[record].fingerprint == leads.fingerprint;
         let report = match report.outcome {
             Outcome::Processed | Outcome::Duplicate if same_payload => {
-                self.taken[record].data = self.taken[leader].data.clone();
+                self.records[record].data = self.records[leader].data.clone();
                 return self.end_done(record, Report::new(Outcome::Duplicate));
             }
             Outcome::Processed | Outcome::Duplicate => self.mismatched(self.engine.mismatch),
@@ -381,13 +358,6 @@ impl Run<'_> {
                 .wait(report.wait),
         };
         self.end(record, report);
-    }
-
-    /// A table that is missing fails every record of a batch, and is one line in the log.
-    pub(super) fn log_once(&mut self, error: &StoreError) {
-        if self.logged.insert(error.kind()) {
-            error!(target: "sqs_once::store", error = error.to_string(), "the store could not answer");
-        }
     }
 }
 

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use tracing::{Instrument, error_span};
 
 use crate::guarded::caught;
-use crate::handler::{BatchParts, Done, HandlerError, Work};
+use crate::handler::{BatchCall, BatchParts, Done, HandlerError, Work};
 use crate::report::Report;
 
 use super::super::handling::{Failure, Handling};
@@ -18,17 +18,41 @@ const BEHIND_UNDECIDED: &str =
     "an earlier record of its message group was not decided in half of the batch's time";
 const OUT_OF_ORDER: &str = "it succeeded behind a record of its message group that failed";
 
-/// The claims may take half of the time that is left, so that the handler has the other half.
-pub(super) fn claims_until(cancel_at: Instant) -> Instant {
-    let now = Instant::now();
-    now + cancel_at.saturating_duration_since(now) / 2
+/// The one call that gets all records of a batch.
+pub(super) struct Together<'a> {
+    /// None once it is made.
+    call: Option<BatchCall<'a, ()>>,
+    /// From here on no key is asked for again.
+    pub(super) claims_until: Instant,
+    /// Whether the call is made without what is still undecided.
+    pub(super) claims_over: bool,
+}
+
+impl<'a> Together<'a> {
+    /// The claims may take half of the time that is left, so that the handler has the other half.
+    pub(super) fn new(call: BatchCall<'a, ()>, cancel_at: Instant) -> Self {
+        let now = Instant::now();
+        Self {
+            call: Some(call),
+            claims_until: now + cancel_at.saturating_duration_since(now) / 2,
+            claims_over: false,
+        }
+    }
+
+    /// When the time for claims ends; none once it is over.
+    pub(super) fn claims_until(&self) -> Option<Instant> {
+        (!self.claims_over).then_some(self.claims_until)
+    }
 }
 
 impl Run<'_> {
     /// Returns what is not asked for yet when the time for claims is over.
     pub(super) fn return_unclaimed(&mut self) {
-        if !self.claims_over && Instant::now() >= self.claims_until {
-            self.claims_over = true;
+        let Some(together) = &mut self.together else {
+            return;
+        };
+        if !together.claims_over && Instant::now() >= together.claims_until {
+            together.claims_over = true;
             for record in self.lanes.drain() {
                 self.end(record, Report::untried(TOO_LATE));
             }
@@ -39,14 +63,19 @@ impl Run<'_> {
     /// nothing to do was asked for all there is.
     pub(super) fn start_together(&mut self) {
         let is_decided = self.claimer.is_idle() && self.is_order_decided();
-        if !is_decided && !self.claims_over {
+        let claims_over = self.together.as_ref().is_some_and(|call| call.claims_over);
+        if !is_decided && !claims_over {
             return;
         }
         let startables = self.take_startables();
         if startables.is_empty() {
             return;
         }
-        let Some(batch_call) = self.batch_call.take() else {
+        let Some(batch_call) = self
+            .together
+            .as_mut()
+            .and_then(|together| together.call.take())
+        else {
             return;
         };
         let mut claims = Vec::with_capacity(startables.len());
@@ -97,8 +126,8 @@ impl Run<'_> {
     /// Whether every record has ended, is claimed, or follows a claimed one. Until then a pending dead letter or a hook may
     /// stop a group.
     fn is_order_decided(&self) -> bool {
-        let followers = self.taken.iter().map(|taken| taken.followers.len());
-        !self.is_fifo || self.ledger.open() == self.claimed.len() + followers.sum::<usize>()
+        !self.ledger.is_fifo()
+            || self.ledger.open() == self.claimed.len() + self.records.followers()
     }
 
     /// The claimed records, in the batch's order. No record of a FIFO message group runs after one that stops its group, or
@@ -106,7 +135,7 @@ impl Run<'_> {
     fn take_startables(&mut self) -> Vec<Startable> {
         let claimed = std::mem::take(&mut self.claimed).into_iter();
         let mut claimed: BTreeMap<_, _> = claimed.map(|one| (one.record, one)).collect();
-        if !self.is_fifo {
+        if !self.ledger.is_fifo() {
             return claimed.into_values().collect();
         }
         let ledger = self.ledger;
@@ -124,18 +153,11 @@ impl Run<'_> {
                     self.release(behind.owned.as_ref().map(|owned| &owned.claim));
                     self.end(record, report.clone());
                 }
-            } else if !claimed.contains_key(&self.leader_of(record)) {
+            } else if !claimed.contains_key(&self.records.leader_of(record)) {
                 stopped.insert(group, Report::untried(BEHIND_UNDECIDED));
             }
         }
         claimed.into_values().collect()
-    }
-
-    /// The record with whose end this one ends: itself, or an earlier one with the same key.
-    fn leader_of(&self, record: usize) -> usize {
-        let item = self.taken[record].item.as_ref();
-        let leader = item.and_then(|item| self.leaders.get(item));
-        leader.copied().unwrap_or(record)
     }
 
     /// Ends the records of a call, in their order.
@@ -146,8 +168,8 @@ impl Run<'_> {
             let group = messages[one.record].group_id();
             if one.result.is_err() {
                 failed.insert(group);
-            } else if self.is_fifo && failed.contains(&group) {
-                let warnings = &mut self.taken[one.record].warnings;
+            } else if self.ledger.is_fifo() && failed.contains(&group) {
+                let warnings = &mut self.records[one.record].warnings;
                 warnings.push(OUT_OF_ORDER.to_owned());
             }
             self.finished(one);
