@@ -1,7 +1,6 @@
 //! Claims in flight: sent, waiting to be sent again, or waiting for another worker. No claim delays another.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::future::{BoxFuture, join_all};
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -10,7 +9,7 @@ use tracing::{Instrument, debug_span};
 
 use crate::guarded::Guarded;
 use crate::handler::Work;
-use crate::idempotency::{Admission, Driver, OtherId, Refusal};
+use crate::idempotency::{Admission, Driver, OtherId, Refusal, Retry};
 use crate::key::BusinessKey;
 use crate::store::{Claim, OpenTransaction, StoreError};
 #[cfg(feature = "opentelemetry")]
@@ -35,8 +34,8 @@ pub(super) struct Candidate {
     /// The transaction that the claim is in, once it is open, where there is one.
     pub(super) transaction: Option<Box<dyn OpenTransaction>>,
     pub(super) work: Guarded<Work<()>>,
-    /// How long it paused before it was asked for again.
-    pub(super) pause: Option<Duration>,
+    /// The retry that it waits for, or waited for last.
+    pub(super) retry: Option<Retry>,
     /// Until when it waits for another worker to be done with its key, if it does.
     pub(super) waits_until: Option<Instant>,
 }
@@ -123,7 +122,7 @@ impl<'a> Claimer<'a> {
                     self.consider(&mut candidate, &answer);
                     (candidate, answer)
                 })
-                .partition(|(candidate, _)| candidate.pause.is_some());
+                .partition(|(candidate, _)| candidate.retry.is_some());
             for (candidate, _) in &decided {
                 match candidate.waits_until {
                     Some(_) => self.waiting -= 1,
@@ -142,13 +141,16 @@ impl<'a> Claimer<'a> {
         }
     }
 
-    /// Sets the pause after which a candidate is asked for again; none for one that is decided.
+    /// Sets the retry of a candidate; none for one that is decided.
     fn consider(&mut self, candidate: &mut Candidate, answer: &Result<Admission, StoreError>) {
-        let last = candidate.pause.take();
+        let last = candidate.retry.take();
         let now = Instant::now();
         let until = match (answer, self.policy) {
             _ if self.stopped => return,
-            (Err(error), _) if error.is_transient() => self.until,
+            (Err(error), _) => {
+                candidate.retry = Retry::after_error(last, error, self.until);
+                return;
+            }
             // Asking again would open one more transaction than there are handlers to run.
             (Ok(Admission::Refused(_)), _) if self.idempotency.opens_transactions() => return,
             (Ok(Admission::Refused(Refusal::InProgress { .. })), InProgress::Wait(longest)) => {
@@ -167,19 +169,18 @@ impl<'a> Claimer<'a> {
             _ => return,
         };
         if now < until {
-            candidate.pause = Some(Driver::longer(last));
+            candidate.retry = Some(Retry::after(last));
         }
     }
 
-    /// Asks again after the longest pause of the group, at random, so that workers that were
-    /// throttled together don't come back together. A claim that is sent twice changes nothing.
+    /// Asks again after the longest pause of the group. A claim that is sent twice changes nothing.
     fn postpone(&mut self, mut candidates: Vec<Candidate>) {
-        let Some(pause) = candidates.iter().filter_map(|one| one.pause).max() else {
+        let Some(retry) = candidates.iter().filter_map(|one| one.retry).max() else {
             return;
         };
         let limits = candidates.iter().filter_map(|one| one.waits_until);
         let until = limits.min().unwrap_or(self.until);
-        let at = (Instant::now() + self.idempotency.jittered(pause)).min(until);
+        let at = retry.at(self.idempotency).min(until);
         let (idempotency, ledger, until) = (self.idempotency, self.ledger, self.until);
         self.postponed.push(Box::pin(async move {
             sleep_until(at).await;

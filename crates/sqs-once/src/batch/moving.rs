@@ -85,6 +85,7 @@ async fn moved(dead_letters: &dyn DeadLetters, terminal: Terminal) -> (usize, Re
     match dead_letters.send(&message, &cause).await {
         Ok(()) => report.acknowledged = true,
         Err(error) => error!(
+            target: "sqs_once::dead_letters",
             message_id = message.id(),
             correlation_id = message.correlation_id().map(CorrelationId::as_str),
             error = chain(&*error),

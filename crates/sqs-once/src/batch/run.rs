@@ -314,7 +314,7 @@ impl<'a> Run<'a> {
             claim: idempotency.new_claim(item, fingerprint, self.deadline.lease_until),
             work,
             transaction: None,
-            pause: None,
+            retry: None,
             waits_until: None,
         })
     }

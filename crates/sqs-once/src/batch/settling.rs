@@ -8,7 +8,7 @@ use futures_util::stream::FuturesUnordered;
 use tokio::time::{Instant, sleep_until};
 use tracing::{Instrument, debug_span};
 
-use crate::idempotency::{Conclusion, Driver, Ending};
+use crate::idempotency::{Conclusion, Driver, Ending, Retry};
 use crate::store::StoreError;
 #[cfg(feature = "opentelemetry")]
 use crate::telemetry::spans;
@@ -29,8 +29,8 @@ pub(super) struct Answered {
 struct Entry {
     record: Option<usize>,
     ending: Ending,
-    /// How long it paused before it was sent again.
-    pause: Option<Duration>,
+    /// The retry that it waits for, or waited for last.
+    retry: Option<Retry>,
 }
 
 type Answers = Vec<(Entry, Result<Conclusion, StoreError>)>;
@@ -73,7 +73,7 @@ impl<'a> Settler<'a> {
         self.waiting.push(Entry {
             record,
             ending,
-            pause: None,
+            retry: None,
         });
         self.send_full_groups();
     }
@@ -132,16 +132,18 @@ impl<'a> Settler<'a> {
     fn take_answers(&mut self, answers: Answers) -> Vec<Answered> {
         let mut answered = Vec::with_capacity(answers.len());
         let mut again = Vec::new();
-        let mut longest = Duration::ZERO;
+        let mut longest = None;
         for (mut entry, answer) in answers {
             self.ledger.tally().store_errors += u64::from(answer.is_err());
-            let pause = Driver::longer(entry.pause);
             let is_worth_it =
-                (entry.record.is_some() || entry.pause.is_none()) && entry.ending.is_repeatable();
-            let is_transient = matches!(&answer, Err(error) if error.is_transient());
-            if is_transient && is_worth_it && Instant::now() + pause < self.until {
-                longest = longest.max(pause);
-                entry.pause = Some(pause);
+                (entry.record.is_some() || entry.retry.is_none()) && entry.ending.is_repeatable();
+            let retry = match &answer {
+                Err(error) if is_worth_it => Retry::after_error(entry.retry, error, self.until),
+                _ => None,
+            };
+            if retry.is_some() {
+                longest = longest.max(retry);
+                entry.retry = retry;
                 again.push(entry);
             } else {
                 answered.push(Answered {
@@ -150,8 +152,8 @@ impl<'a> Settler<'a> {
                 });
             }
         }
-        if !again.is_empty() {
-            let at = Instant::now() + self.idempotency.jittered(longest);
+        if let Some(retry) = longest {
+            let at = retry.at(self.idempotency);
             self.postponed.push(Box::pin(async move {
                 sleep_until(at).await;
                 again

@@ -16,7 +16,7 @@ use crate::report::Report;
 use crate::telemetry::{BatchMetrics, Ended, Identity, Seen};
 use crate::time::Timestamp;
 
-use super::settings::{Core, Settings};
+use super::settings::{Resolved, Settings};
 
 /// A consumer that needs a key next: [`Consumer::key`].
 pub struct Keyless<T>(Arc<dyn Decode<T>>);
@@ -91,7 +91,7 @@ pub struct Consumer<Phase = Ready> {
     phase: Phase,
     settings: Settings,
     /// What phase and settings come to, once somebody asked; shared by clones, made anew by a change.
-    core: Arc<OnceCell<Core>>,
+    core: Arc<OnceCell<Resolved>>,
 }
 
 /// Starts a consumer of messages whose body is a `T` in JSON.
@@ -312,7 +312,7 @@ impl Consumer {
         Ok(&self.core().await?.identity)
     }
 
-    pub(super) async fn core(&self) -> Result<&Core, ConfigError> {
+    pub(super) async fn core(&self) -> Result<&Resolved, ConfigError> {
         let resolve = || self.settings.resolve(Arc::clone(&self.phase.handler));
         self.core.get_or_try_init(resolve).await
     }

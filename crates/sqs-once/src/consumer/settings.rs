@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::batch::{Engine, FifoFailure, Hooks, InProgress, MissingKey, PayloadMismatch, Requests};
 use crate::config::{EnvSettings, unusable};
-use crate::disposition::{Disposition, DispositionSettings};
+use crate::disposition::{DispositionSettings, FailedRecords};
 use crate::env::process_env;
 use crate::error::ConfigError;
 use crate::handler::{PrepareRecord, WithEnvelope};
@@ -49,7 +49,7 @@ pub(super) struct Settings {
 }
 
 /// A consumer with everything decided.
-pub(super) struct Core {
+pub(super) struct Resolved {
     pub(super) engine: Arc<Engine>,
     pub(super) identity: Identity,
     pub(super) meter: Meter,
@@ -60,7 +60,7 @@ impl Settings {
     pub(super) async fn resolve(
         &self,
         handler: Arc<dyn PrepareRecord<()>>,
-    ) -> Result<Core, ConfigError> {
+    ) -> Result<Resolved, ConfigError> {
         let env = EnvSettings::read(&process_env)?;
         handler.check()?;
         let effect = handler.effect();
@@ -90,7 +90,7 @@ impl Settings {
             (false, _) => PayloadMismatch::Ignore,
         };
         let (clock, random) = (&idempotency.clock, &idempotency.random);
-        let Disposition {
+        let FailedRecords {
             dead_letters,
             visibility,
             after_dead_letter,
@@ -129,7 +129,7 @@ impl Settings {
             .clone()
             .or_else(|| env.service.as_deref().map(Arc::from));
         let service = service.unwrap_or_else(|| idempotency.namespace.as_str().into());
-        Ok(Core {
+        Ok(Resolved {
             meter: Meter::new(
                 self.metrics.or(env.metrics),
                 env.metrics_namespace.as_deref(),

@@ -27,7 +27,7 @@ use crate::record::Message;
 pub(crate) use attributes::{MAX_ATTRIBUTES, accepted};
 #[cfg(feature = "sqs")]
 pub use backoff::Backoff;
-pub(crate) use settings::{Disposition, DispositionSettings};
+pub(crate) use settings::{DispositionSettings, FailedRecords};
 
 /// Why a record is terminal.
 #[derive(Clone)]

@@ -40,7 +40,7 @@ pub(crate) struct DispositionSettings {
 
 /// What a consumer does about records that did not succeed.
 #[derive(Default)]
-pub(crate) struct Disposition {
+pub(crate) struct FailedRecords {
     pub(crate) dead_letters: Option<Arc<dyn DeadLetters>>,
     pub(crate) visibility: Option<Arc<dyn Visibility>>,
     pub(crate) after_dead_letter: AfterDeadLetter,
@@ -53,7 +53,7 @@ impl DispositionSettings {
         env: &EnvSettings,
         clock: &Arc<dyn Clock>,
         random: &Arc<dyn Random>,
-    ) -> Result<Disposition, ConfigError> {
+    ) -> Result<FailedRecords, ConfigError> {
         self.check()?;
         let dead_letter_queue = self.dead_letter_queue.as_ref().or(env.dlq_url.as_ref());
         let queue = self.queue.as_ref().or(env.queue_url.as_ref());
@@ -72,7 +72,7 @@ impl DispositionSettings {
         #[cfg(feature = "testing")]
         if self.is_isolated && self.client.is_none() {
             let queues = Arc::new(super::isolated::Queues::new(self.backoff, random));
-            return Ok(Disposition {
+            return Ok(FailedRecords {
                 dead_letters: dead_letter_queue
                     .map(|_| Arc::clone(&queues) as Arc<dyn DeadLetters>),
                 visibility: Some(queues),
@@ -84,7 +84,7 @@ impl DispositionSettings {
         let asked = self.client.is_some() || queue.is_some() || self.backoff.is_some();
         let postpones = asked || process_env("AWS_LAMBDA_FUNCTION_NAME").is_some();
         if dead_letter_queue.is_none() && !postpones {
-            return Ok(Disposition::default());
+            return Ok(FailedRecords::default());
         }
         let client = match &self.client {
             Some(client) => client.clone(),
@@ -99,7 +99,7 @@ impl DispositionSettings {
             let queue = SourceQueue::new(client, queue.cloned(), self.backoff, clock, random);
             Arc::new(queue) as Arc<dyn Visibility>
         });
-        Ok(Disposition {
+        Ok(FailedRecords {
             dead_letters,
             visibility,
             after_dead_letter: self.after_dead_letter,
@@ -127,13 +127,13 @@ impl DispositionSettings {
         env: &EnvSettings,
         _: &Arc<dyn Clock>,
         _: &Arc<dyn Random>,
-    ) -> Result<Disposition, ConfigError> {
+    ) -> Result<FailedRecords, ConfigError> {
         if env.dlq_url.is_some() {
             return Err(crate::config::needs_sqs("SQS_ONCE_DLQ_URL"));
         }
         if env.queue_url.is_some() {
             return Err(crate::config::needs_sqs("SQS_ONCE_QUEUE_URL"));
         }
-        Ok(Disposition::default())
+        Ok(FailedRecords::default())
     }
 }

@@ -18,12 +18,9 @@ use super::also_read::OtherId;
 use super::cache::CompletedKeys;
 use super::deadline::{Deadline, Margins};
 use super::{
-    Admission, Commitment, Completion, Effect, Mode, Refusal, Work, claim, on_claimed,
+    Admission, Commitment, CommitsWith, Completion, Effect, Mode, Refusal, claim, on_claimed,
     on_committed, on_completed, on_found,
 };
-
-const FIRST_PAUSE: Duration = Duration::from_millis(25);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// The store and the settings that all records of a consumer share.
 pub(crate) struct Driver {
@@ -46,11 +43,11 @@ pub(crate) struct Ending {
     /// What the claim wrote to the item.
     fingerprint: Option<Fingerprint>,
     /// None where the work was tried and can't be tried again.
-    work: Option<Work>,
+    work: Option<CommitsWith>,
 }
 
 impl Ending {
-    fn new(claim: &Claim, settling: Settling, work: Work) -> Self {
+    fn new(claim: &Claim, settling: Settling, work: CommitsWith) -> Self {
         Self {
             settlement: Settlement {
                 id: claim.id.clone(),
@@ -70,7 +67,7 @@ impl Ending {
                 ..self.settlement.clone()
             },
             fingerprint: self.fingerprint.clone(),
-            work: Some(Work::Done),
+            work: Some(CommitsWith::Nothing),
         }
     }
 
@@ -301,7 +298,12 @@ impl Driver {
     }
 
     /// The settlement that records a claim's effect as done, or that commits with the work.
-    pub(crate) fn completion(&self, claim: &Claim, data: Option<Arc<str>>, work: Work) -> Ending {
+    pub(crate) fn completion(
+        &self,
+        claim: &Claim,
+        data: Option<Arc<str>>,
+        work: CommitsWith,
+    ) -> Ending {
         let now = self.clock.now();
         let expiration = now + self.retention;
         let recording = |data| Recording {
@@ -311,8 +313,8 @@ impl Driver {
             data,
         };
         let settling = match (&work, self.mode) {
-            (Work::Writes(_), _) => Settling::Commit(recording(data)),
-            (Work::Done, Mode::RecordAfter) => Settling::Record(recording(data)),
+            (CommitsWith::Writes(_), _) => Settling::Commit(recording(data)),
+            (CommitsWith::Nothing, Mode::RecordAfter) => Settling::Record(recording(data)),
             _ => Settling::Complete { expiration, data },
         };
         Ending::new(claim, settling, work)
@@ -321,7 +323,7 @@ impl Driver {
     /// The settlement that gives a claim up; none where nothing was claimed, or only in a transaction.
     pub(crate) fn release(&self, claim: &Claim) -> Option<Ending> {
         self.claims_before()
-            .then(|| Ending::new(claim, Settling::Release, Work::Done))
+            .then(|| Ending::new(claim, Settling::Release, CommitsWith::Nothing))
     }
 
     /// Settles claims, once. Those that commit with work travel alone, the others together.
@@ -329,7 +331,7 @@ impl Driver {
         &self,
         endings: Vec<&mut Ending>,
     ) -> Vec<Result<Conclusion, StoreError>> {
-        let is_done = |ending: &Ending| matches!(ending.work, Some(Work::Done));
+        let is_done = |ending: &Ending| matches!(ending.work, Some(CommitsWith::Nothing));
         if endings.iter().all(|ending| is_done(ending)) {
             let endings: Vec<_> = endings.iter().map(|ending| &**ending).collect();
             return self.settle(&endings).await;
@@ -367,10 +369,10 @@ impl Driver {
     }
 
     async fn commit(&self, ending: &mut Ending) -> Result<Conclusion, StoreError> {
-        if let Some(Work::Writes(writes)) = &ending.work {
+        if let Some(CommitsWith::Writes(writes)) = &ending.work {
             return self.commit_writes(ending, writes).await;
         }
-        let Some(Work::Transaction(transaction)) = ending.work.take() else {
+        let Some(CommitsWith::Transaction(transaction)) = ending.work.take() else {
             return Err(incapable("commit a transaction twice"));
         };
         transaction.commit(ending.settlement.clone()).await?;
@@ -402,19 +404,6 @@ impl Driver {
         let commitment = on_committed(owner, fingerprint, refused_by.as_ref());
         self.keep(refused_by.unwrap_or_else(|| ending.item()));
         Ok(commitment.into())
-    }
-
-    /// The pause that follows a pause of `last`.
-    pub(crate) fn longer(last: Option<Duration>) -> Duration {
-        last.map_or(FIRST_PAUSE, |pause| (pause * 2).min(LONGEST_PAUSE))
-    }
-
-    /// Between half of `pause` and all of it.
-    pub(crate) fn jittered(&self, pause: Duration) -> Duration {
-        let half = pause / 2;
-        let nanos = u128::max(half.as_nanos(), 1);
-        let extra = u64::try_from(self.random.bits() % nanos).unwrap_or(0);
-        half + Duration::from_nanos(extra)
     }
 }
 

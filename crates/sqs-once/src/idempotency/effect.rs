@@ -22,9 +22,9 @@ impl Effect {
 }
 
 /// What a completion commits together with.
-pub(crate) enum Work {
-    /// Nothing: the effect is done.
-    Done,
+pub(crate) enum CommitsWith {
+    /// The effect is done.
+    Nothing,
     Writes(Arc<Writes>),
     Transaction(Box<dyn OpenTransaction>),
 }

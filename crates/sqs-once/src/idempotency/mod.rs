@@ -8,6 +8,7 @@ mod deadline;
 mod driver;
 mod effect;
 mod protocol;
+mod retry;
 mod settings;
 mod shared_settings;
 
@@ -18,12 +19,13 @@ pub(crate) use deadline::Deadline;
 #[cfg(feature = "opentelemetry")]
 pub(crate) use deadline::time_left;
 pub(crate) use driver::{Conclusion, Driver, Ending};
+pub(crate) use effect::CommitsWith;
 #[doc(hidden)]
 pub use effect::Effect;
-pub(crate) use effect::Work;
 pub use protocol::{
     Admission, Commitment, Completion, Mode, Refusal, on_claimed, on_committed, on_completed,
     on_found, on_found_under_other_id, on_refused,
 };
+pub(crate) use retry::Retry;
 pub(crate) use settings::DriverSettings;
 pub(crate) use shared_settings::shared_settings;

@@ -36,7 +36,7 @@ impl Shutdown {
 
     /// Ends when the process was asked to end and no event is at hand, or was asked twice.
     pub(super) async fn requested_and_idle(&self) {
-        let mut requests = match Requests::new() {
+        let mut requests = match StopRequests::new() {
             Ok(requests) => requests,
             Err(error) => {
                 warn!(%error, "no signal can be received: shutdown won't be graceful");
@@ -57,12 +57,12 @@ impl Shutdown {
 
 /// The signals that ask a process to end. It lives as long as any of them counts: a new one misses a signal that came
 /// before it.
-struct Requests {
+struct StopRequests {
     terminate: Signal,
     interrupt: Signal,
 }
 
-impl Requests {
+impl StopRequests {
     fn new() -> std::io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,

@@ -18,9 +18,9 @@ use crate::key::{BusinessKey, Fingerprint, ItemId, KeyPart};
 use crate::report::{Outcome, Report};
 use crate::time::Timestamp;
 
-use super::attempt::Attempt;
 use super::builder::Idempotency;
 use super::error::RunError;
+use super::keyed_work::KeyedWork;
 
 /// One invocation of a function, made by [`Idempotency::until`].
 #[derive(Clone, Debug)]
@@ -145,7 +145,7 @@ impl<'a> Invocation<'a> {
         let driver = self.idempotency.driver().await?;
         let deadline = driver.deadline(self.ends_at);
         let fingerprint = self.fingerprint.clone();
-        let attempt = Attempt::new(driver, deadline, &key, fingerprint)?;
+        let attempt = KeyedWork::new(driver, deadline, &key, fingerprint)?;
         let begun = Instant::now();
         let span = error_span!("run", key = attempt.item().short());
         let running = Running::current().map_or_else(Running::default, |outer| outer.part());
@@ -158,7 +158,7 @@ impl<'a> Invocation<'a> {
 }
 
 async fn attempt_work<W, F, T, E>(
-    attempt: &Attempt<'_>,
+    attempt: &KeyedWork<'_>,
     work: W,
     running: &Running,
 ) -> Result<Once<T>, RunError>

@@ -1,9 +1,9 @@
 //! Idempotency without SQS: one key, one piece of work.
 
-mod attempt;
 mod builder;
 mod error;
 mod invocation;
+mod keyed_work;
 
 pub use builder::Idempotency;
 pub use error::RunError;

@@ -11,7 +11,7 @@ use lambda_runtime::Context;
 
 use crate::consumer::Consumer;
 use crate::error::ConfigError;
-use crate::idempotency::{Driver, Work};
+use crate::idempotency::{CommitsWith, Driver};
 use crate::key::{BusinessKey, ItemId, KeyPart};
 use crate::lambda::EventError;
 use crate::random::Random;
@@ -163,7 +163,7 @@ impl Bench {
         async move {
             let claim = self.claim(&key).await.unwrap_or_else(refused);
             let driver = self.consumer.driver().await.unwrap_or_else(refused);
-            let completion = driver.completion(&claim, None, Work::Done);
+            let completion = driver.completion(&claim, None, CommitsWith::Nothing);
             let existing = self.store.memory().get(&claim.id);
             let claimed = claim.write(existing.as_ref());
             self.store

@@ -179,7 +179,7 @@ async fn every_line_about_a_record_has_it_whatever_becomes_of_the_record() {
     bench.invoke(&consumer, event(batch)).await;
     let ids = ["c-0", "c-1", "c-2"].map(|id| Some(id.to_owned()));
     assert_eq!(logged(&bench), ids);
-    let unmoved = bench.log.take("sqs_once::batch::run::ending");
+    let unmoved = bench.log.take("sqs_once::dead_letters");
     let mut told: Vec<_> = unmoved.iter().map(|line| &line["correlation_id"]).collect();
     told.sort();
     assert_eq!(told, ["c-0", "c-2"]);

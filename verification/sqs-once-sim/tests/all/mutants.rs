@@ -21,7 +21,7 @@ fn published(mutant: Mutant) -> u64 {
         .unwrap_or_default()
         .lines()
         .filter_map(|row| row.split(" | ").nth(1))
-        .flat_map(|cell| cell.split(", "))
+        .flat_map(|cell| cell.trim_end_matches(" |").split(", "))
         .filter_map(|entry| entry.strip_prefix(start.as_str()))
         .collect();
     let [seed] = seeds[..] else {

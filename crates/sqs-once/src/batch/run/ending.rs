@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::disposition::{AfterDeadLetter, Cause};
 use crate::handler::{Done, HandlerError, IdempotencyToken};
-use crate::idempotency::{Conclusion, Refusal, Work};
+use crate::idempotency::{CommitsWith, Conclusion, Refusal};
 use crate::report::{Outcome, Report};
 use crate::store::{Claim, StoreError, StoreErrorKind};
 use crate::time::Timestamp;
@@ -121,9 +121,9 @@ impl Run<'_> {
         match owned {
             Some(Owned { claim, transaction }) => {
                 let work = match (done.writes, transaction) {
-                    (Some(writes), _) => Work::Writes(writes),
-                    (None, Some(transaction)) => Work::Transaction(transaction),
-                    (None, None) => Work::Done,
+                    (Some(writes), _) => CommitsWith::Writes(writes),
+                    (None, Some(transaction)) => CommitsWith::Transaction(transaction),
+                    (None, None) => CommitsWith::Nothing,
                 };
                 let completion = self.engine.idempotency.completion(&claim, done.data, work);
                 self.settler.push(Some(record), completion);

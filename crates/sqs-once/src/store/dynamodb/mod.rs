@@ -11,9 +11,9 @@ mod client;
 mod errors;
 mod layout;
 mod operate;
-mod requests;
 mod statements;
 mod table;
+mod table_client;
 mod transaction;
 mod updates;
 mod writes;
@@ -32,8 +32,8 @@ use super::{
     AtomicWrites, Claim, Claimed, Committed, Item, Seen, Settled, Settlement, Settling, Store,
     StoreError, StoreFuture,
 };
-use requests::{Requests, Retries};
 use table::Table;
+use table_client::{Retries, TableClient};
 
 pub use layout::{LayoutError, TableLayout};
 pub use operate::{Listed, Listing, Page, PageStart};
@@ -55,14 +55,14 @@ const READS: usize = 100;
 /// and a read unit where its claim travels with others. Items are well below 1 KB unless the handler records data.
 #[derive(Clone, Debug)]
 pub struct DynamoDbStore {
-    requests: Arc<Requests>,
+    requests: Arc<TableClient>,
 }
 
 impl DynamoDbStore {
     /// Uses the table that the environment variable `SQS_ONCE_TABLE` names, and the SDK's own
     /// settings for region, credentials and endpoint.
     ///
-    /// Requests time out after 2 s each and 8 s with their retries; the deadline of the invocation
+    /// TableClient time out after 2 s each and 8 s with their retries; the deadline of the invocation
     /// ends them sooner.
     ///
     /// # Errors
@@ -77,7 +77,7 @@ impl DynamoDbStore {
     /// sets none.
     pub fn new(client: Client, table: impl Into<String>) -> Self {
         Self {
-            requests: Arc::new(Requests {
+            requests: Arc::new(TableClient {
                 client,
                 table: Table::by_default(table.into()),
             }),
@@ -107,7 +107,7 @@ impl DynamoDbStore {
     /// [`LayoutError`] when a name is not usable or used twice, when the partition and the sort key
     /// have one name for instance, or when a sort key comes without a value for the partition key.
     pub fn layout(self, layout: TableLayout) -> Result<Self, LayoutError> {
-        let requests = Requests {
+        let requests = TableClient {
             client: self.requests.client.clone(),
             table: Table::new(self.requests.table.name.clone(), layout)?,
         };
@@ -155,7 +155,7 @@ impl Store for DynamoDbStore {
     }
 
     fn identity(&self) -> Option<String> {
-        let Requests { client, table } = &*self.requests;
+        let TableClient { client, table } = &*self.requests;
         let region = client.config().region().map(AsRef::as_ref);
         Some(format!("{region:?} {} {:?}", table.name, table.key))
     }

@@ -10,7 +10,7 @@ use aws_sdk_dynamodb::types::{CancellationReason, ReturnConsumedCapacity};
 use crate::store::{Committed, Item, Settlement, StoreError, StoreErrorKind, unquoted};
 
 use super::errors;
-use super::requests::{Requests, TRIES, without};
+use super::table_client::{TRIES, TableClient, without};
 use super::writes::{Conflict, Writes};
 
 const CONDITION_NOT_MET: &str = "ConditionalCheckFailed";
@@ -24,7 +24,7 @@ enum Cancelled {
     ByWrites(Result<Box<Conflict>, StoreError>),
 }
 
-impl Requests {
+impl TableClient {
     /// One transaction, which is sent again only where what refused it is gone.
     pub(super) async fn commit(
         &self,

@@ -10,7 +10,7 @@ use crate::store::dynamodb::table::Attributes;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteName {
     index: usize,
-    operation: Operation,
+    operation: WriteOperation,
     table: String,
 }
 
@@ -19,7 +19,7 @@ impl WriteName {
     pub(super) fn put(index: usize, table: String) -> Self {
         Self {
             index,
-            operation: Operation::Put,
+            operation: WriteOperation::Put,
             table,
         }
     }
@@ -58,14 +58,14 @@ impl fmt::Display for WriteName {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Operation {
+pub(crate) enum WriteOperation {
     Put,
     Update,
     Delete,
     Check,
 }
 
-impl Operation {
+impl WriteOperation {
     fn names(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Self::Put => ("put", "into", "dynamodb:PutItem"),
@@ -79,7 +79,7 @@ impl Operation {
 /// A look at one write.
 pub(crate) struct Write<'a> {
     pub(crate) index: usize,
-    pub(crate) operation: Operation,
+    pub(crate) operation: WriteOperation,
     pub(crate) table: &'a str,
     /// The whole item of a put, the key of any other.
     pub(crate) attributes: &'a Attributes,
@@ -98,11 +98,16 @@ impl<'a> Write<'a> {
         };
         if let Some(put) = item.put() {
             let values = put.expression_attribute_values();
-            Some(view(Operation::Put, put.table_name(), put.item(), values))
+            Some(view(
+                WriteOperation::Put,
+                put.table_name(),
+                put.item(),
+                values,
+            ))
         } else if let Some(update) = item.update() {
             let values = update.expression_attribute_values();
             Some(view(
-                Operation::Update,
+                WriteOperation::Update,
                 update.table_name(),
                 update.key(),
                 values,
@@ -110,7 +115,7 @@ impl<'a> Write<'a> {
         } else if let Some(delete) = item.delete() {
             let values = delete.expression_attribute_values();
             Some(view(
-                Operation::Delete,
+                WriteOperation::Delete,
                 delete.table_name(),
                 delete.key(),
                 values,
@@ -119,7 +124,7 @@ impl<'a> Write<'a> {
             let check = item.condition_check()?;
             let values = check.expression_attribute_values();
             Some(view(
-                Operation::Check,
+                WriteOperation::Check,
                 check.table_name(),
                 check.key(),
                 values,
@@ -136,7 +141,7 @@ impl<'a> Write<'a> {
     }
 
     pub(crate) fn is_put(&self) -> bool {
-        self.operation == Operation::Put
+        self.operation == WriteOperation::Put
     }
 
     /// What the function's role must be allowed to do on the table.

@@ -2,19 +2,20 @@
 
 use std::slice;
 use std::sync::Arc;
-use std::time::Duration;
 
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::handler::IdempotencyToken;
-use crate::idempotency::{Admission, Conclusion, Deadline, Driver, Ending, OtherId, Refusal, Work};
+use crate::idempotency::{
+    Admission, CommitsWith, Conclusion, Deadline, Driver, Ending, OtherId, Refusal, Retry,
+};
 use crate::key::{BusinessKey, Fingerprint, ItemId, KeyError};
 use crate::store::{Claim, StoreError, StoreErrorKind};
 
 use super::error::RunError;
 
 /// One attempt at the work of one key.
-pub(super) struct Attempt<'a> {
+pub(super) struct KeyedWork<'a> {
     driver: &'a Driver,
     deadline: Deadline,
     key: &'a BusinessKey,
@@ -23,7 +24,7 @@ pub(super) struct Attempt<'a> {
     other_id: Option<OtherId>,
 }
 
-impl<'a> Attempt<'a> {
+impl<'a> KeyedWork<'a> {
     pub(super) fn new(
         driver: &'a Driver,
         deadline: Deadline,
@@ -78,7 +79,9 @@ impl<'a> Attempt<'a> {
 
     /// Records the effect as done.
     pub(super) async fn complete(&self, data: Option<Arc<str>>) -> Result<(), RunError> {
-        let ending = self.driver.completion(&self.claim, data, Work::Done);
+        let ending = self
+            .driver
+            .completion(&self.claim, data, CommitsWith::Nothing);
         let settled = self.settle(&ending, usize::MAX).await;
         match settled.map_err(RunError::NotRecorded)? {
             Conclusion::Recorded => Ok(()),
@@ -124,19 +127,18 @@ impl<'a> Attempt<'a> {
     where
         F: Future<Output = Vec<Result<T, StoreError>>>,
     {
-        let mut pause: Option<Duration> = None;
+        let mut retry = None;
         loop {
             let answered = timeout_at(until, ask()).await;
             let answer = answered.ok().and_then(|answers| answers.into_iter().next());
             let answer = answer.unwrap_or_else(|| Err(unanswered()));
             tries -= 1;
-            let next = Driver::longer(pause);
-            let is_transient = matches!(&answer, Err(error) if error.is_transient());
-            if !is_transient || tries == 0 || Instant::now() + next >= until {
-                return answer;
-            }
-            sleep(self.driver.jittered(next)).await;
-            pause = Some(next);
+            retry = match &answer {
+                Err(error) if tries > 0 => Retry::after_error(retry, error, until),
+                _ => None,
+            };
+            let Some(retry) = retry else { return answer };
+            sleep_until(retry.at(self.driver)).await;
         }
     }
 }

@@ -30,7 +30,7 @@ pub(super) const TRIES: usize = 2;
 type StatementResult = Result<(), BatchStatementError>;
 
 #[derive(Debug)]
-pub(super) struct Requests {
+pub(super) struct TableClient {
     pub(super) client: Client,
     pub(super) table: Table,
 }
@@ -43,7 +43,7 @@ pub(super) enum Retries {
     No,
 }
 
-impl Requests {
+impl TableClient {
     /// One conditional write: a claim of a key that may have an item already.
     pub(super) async fn claim_one(
         &self,
