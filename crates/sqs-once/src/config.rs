@@ -23,7 +23,7 @@ pub(crate) fn is_url(text: &str) -> bool {
     text.starts_with("https://") || text.starts_with("http://")
 }
 
-/// Where else keys may be known, as the environment says.
+/// The other ids under which keys may be known, from the environment.
 #[derive(Debug)]
 pub(crate) enum AlsoRead {
     Nothing,
@@ -33,7 +33,7 @@ pub(crate) enum AlsoRead {
     SecretArn(String),
 }
 
-/// What the environment says; `None` where it says nothing.
+/// The settings of the environment; `None` for a variable that is not set.
 #[derive(Debug, Default)]
 pub(crate) struct EnvSettings {
     pub(crate) namespace: Option<Namespace>,
@@ -164,7 +164,7 @@ pub(crate) fn needs_secrets(variable: &'static str) -> ConfigError {
     )
 }
 
-/// A secret that could not be fetched. What AWS says of it holds nothing of the secret.
+/// A secret that could not be fetched. The error of AWS contains no part of the secret.
 #[cfg(feature = "secrets")]
 pub(crate) fn unfetched_secret(variable: &'static str, error: &str) -> ConfigError {
     ConfigError::new(
@@ -227,7 +227,7 @@ pub(crate) fn no_default_namespace(path: &str, unique: &str, before: &str) -> Co
     )
 }
 
-/// Two handlers whose keys can't be told apart.
+/// Two handlers that share a namespace, so that their keys can't be distinguished.
 pub(crate) fn shared_namespace(namespace: &str, handlers: [&str; 2]) -> ConfigError {
     let [one, other] = handlers;
     ConfigError::new(

@@ -70,12 +70,12 @@ impl ConfigError {
     }
 }
 
-/// What becomes of a message whose handler failed.
+/// What happens to a message whose handler failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Disposition {
-    /// It goes back to the queue, and is tried again when its visibility timeout ends, which the consumer's
-    /// backoff may set (the default).
+    /// It returns to the queue (the default). SQS delivers it again when its visibility timeout ends, which the consumer's
+    /// backoff may set.
     #[default]
     Retry,
     /// The same, to be tried again when this time is over: see

@@ -1,4 +1,4 @@
-/// A module for each guide. Only rustdoc reads them: a build is none the slower.
+/// A module for each guide. Only rustdoc reads them, so builds are not slower.
 macro_rules! guides {
     ($($name:ident = $file:literal,)*) => {$(
         #[cfg_attr(all(doc, not(doctest)), doc = include_str!(concat!("guide/", $file)))]

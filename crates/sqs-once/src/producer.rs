@@ -60,7 +60,7 @@ pub struct Outgoing {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum OutgoingError {
-    /// It has an attribute of that name, which says something else.
+    /// It has an attribute of that name with another value.
     #[error("the message has an attribute `{name}` already: set it in one place")]
     Taken {
         /// The attribute's name.

@@ -11,7 +11,7 @@ use crate::config::unfetched_secret;
 use crate::error::{ConfigError, chain};
 use crate::key::KeySecret;
 
-/// Fetches the current value of the secret with this ARN: its text as it stands, or its bytes.
+/// Fetches the current value of the secret with this ARN: its text unchanged, or its bytes.
 ///
 /// Boxed, because rustc's limit of recursion is near in a `main` whose future holds those of the SDK.
 pub(crate) fn fetch<'a>(

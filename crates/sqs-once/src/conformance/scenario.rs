@@ -26,7 +26,7 @@ pub(super) const RETENTION: Duration = Duration::from_secs(28 * 24 * 3600);
 pub(super) enum Grouping {
     /// A slice of one.
     Alone,
-    /// A slice of two, behind an entry for a key that nobody else uses.
+    /// A slice of two, behind an entry for a key of its own.
     Grouped,
     /// A slice of one, and commits in a transaction of which they are all.
     InTransaction,
@@ -62,7 +62,7 @@ impl<'a, F: Fixture> Scenario<'a, F> {
         self.fixture.delete(&self.id).await;
     }
 
-    /// The item as it stands, which must be what the store reads.
+    /// The current item, which must equal the item that the store reads.
     pub(super) async fn item(&self) -> Option<Item> {
         let peeked = self.fixture.peek(&self.id).await;
         let read = self
@@ -126,7 +126,7 @@ impl<'a, F: Fixture> Scenario<'a, F> {
         refusal
     }
 
-    /// The claim must be refused because somebody is at work.
+    /// The claim must be refused because another worker has the key.
     pub(super) async fn is_in_progress(&self, claim: &Claim) {
         let refusal = self.is_refused(claim).await;
         let lease_until = self.item().await.and_then(|item| item.lease_until);
@@ -144,7 +144,7 @@ impl<'a, F: Fixture> Scenario<'a, F> {
         self.same("a duplicate", &refusal, &Refusal::Duplicate { data });
     }
 
-    /// The settlement must be written, and leave what the reference says.
+    /// The settlement must be written, and leave the item of the reference.
     pub(super) async fn settles(&self, claim: &Claim, settling: Settling) {
         let before = self.item().await;
         let settlement = settlement_of(claim, settling);
@@ -154,7 +154,7 @@ impl<'a, F: Fixture> Scenario<'a, F> {
         self.same("what a settlement leaves", &self.item().await, &expected);
     }
 
-    /// The settlement must be refused, shown what stands there, and change nothing.
+    /// The settlement must be refused with the existing item, and change nothing.
     pub(super) async fn does_not_settle(&self, claim: &Claim, settling: Settling) -> Completion {
         let before = self.item().await;
         let settled = self.settle(&settlement_of(claim, settling)).await;
@@ -191,7 +191,7 @@ impl<'a, F: Fixture> Scenario<'a, F> {
         }
     }
 
-    /// The claim runs over the item that stands, with a larger fence, and leaves what the reference does.
+    /// The claim replaces the existing item, with a larger fence, and leaves the item of the reference.
     pub(super) async fn takes_over(&self, claim: &Claim, earlier: Fence) {
         let left = self.item().await;
         let later = self.runs(claim).await;

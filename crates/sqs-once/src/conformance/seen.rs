@@ -18,7 +18,7 @@ pub(super) async fn all<F: Fixture>(fixture: &F, grouping: Grouping) {
     gone(fixture, grouping).await;
 }
 
-/// The same claim over the item that stands there.
+/// The same claim over the existing item.
 async fn over<F: Fixture>(scenario: &Scenario<'_, F>, claim: &Claim) -> Claim {
     Claim {
         seen: scenario.seen().await,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Consumer;
 
-/// What is called after each answer.
+/// The hook that is called after each answer.
 pub(crate) type AfterAnswer = Arc<dyn Fn() + Send + Sync>;
 
 /// Settings of the feature `opentelemetry`, in any phase.

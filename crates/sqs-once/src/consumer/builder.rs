@@ -90,7 +90,7 @@ impl<S> std::fmt::Debug for Ready<S> {
 pub struct Consumer<Phase = Ready> {
     phase: Phase,
     settings: Settings,
-    /// What phase and settings come to, once somebody asked; shared by clones, made anew by a change.
+    /// Made of phase and settings on first use. Clones share it; a change of the settings makes a new one.
     core: Arc<OnceCell<Resolved>>,
 }
 

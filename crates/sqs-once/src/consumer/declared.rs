@@ -1,4 +1,4 @@
-//! Where `#[handler]` stands, and the namespace that follows from it.
+//! The place of a `#[handler]`, and its default namespace.
 
 use crate::config::no_default_namespace;
 use crate::error::ConfigError;
@@ -11,7 +11,7 @@ pub(super) struct Declared<'a> {
     pub(super) package: &'a str,
     /// `CARGO_BIN_NAME`: none in a library.
     pub(super) binary: Option<&'a str>,
-    /// `module_path!()`, which says nothing of a function around the handler.
+    /// `module_path!()`, which does not name a function around the handler.
     pub(super) module: &'a str,
     /// `type_name` of the type beside the handler, which does, though no version of the compiler promises it.
     pub(super) path: &'a str,

@@ -18,7 +18,7 @@ use super::Consumer;
 impl<Phase> Consumer<Phase> {
     shared_settings!();
 
-    /// Names the service that this consumer is a part of, in its log lines and metrics. Default:
+    /// Sets the name of the service in log lines and metrics. Default:
     /// `SQS_ONCE_SERVICE`, else `POWERTOOLS_SERVICE_NAME`, else the namespace. A blank name fails at
     /// [`init`](Consumer::init).
     #[must_use]
@@ -26,23 +26,23 @@ impl<Phase> Consumer<Phase> {
         self.set(|settings| settings.service = Some(service.into()))
     }
 
-    /// Sets where the metrics of each batch go. Default: `SQS_ONCE_METRICS`, `emf`, `off` or, with the feature of that
-    /// name, `opentelemetry`; else nowhere if
-    /// `POWERTOOLS_METRICS_DISABLED` is set; else [`Metrics::Emf`] on Lambda, and nowhere elsewhere.
+    /// Sets where the metrics of each batch go. Default: the value of `SQS_ONCE_METRICS` (`emf`, `off`, or `opentelemetry`
+    /// with that feature); else nowhere if `POWERTOOLS_METRICS_DISABLED` is set; else [`Metrics::Emf`] on Lambda, and
+    /// nowhere elsewhere.
     ///
-    /// Their namespace in CloudWatch is `SQS_ONCE_METRICS_NAMESPACE`, else `POWERTOOLS_METRICS_NAMESPACE`, else `sqs-once`, and their only
-    /// dimension is `service`: see [`service`](Self::service).
+    /// Their namespace in CloudWatch is `SQS_ONCE_METRICS_NAMESPACE`, else `POWERTOOLS_METRICS_NAMESPACE`, else `sqs-once`.
+    /// Their only dimension is the [`service`](Self::service).
     #[must_use]
     pub fn metrics(self, metrics: Metrics) -> Self {
         self.set(|settings| settings.metrics = Some(metrics))
     }
 
-    /// Sets at which level the line of a record that ends so is logged. Default: `INFO` for what needs nobody,
-    /// `WARN` for [`Failed`](Outcome::Failed), `ERROR` for [`Terminal`](Outcome::Terminal). A record that
-    /// succeeded with something to warn of is at `WARN` at least, whatever is set here.
+    /// Sets the log level of records that end with `outcome`. Default: `WARN` for [`Failed`](Outcome::Failed), `ERROR` for
+    /// [`Terminal`](Outcome::Terminal), `INFO` for the others. A record that succeeds with a warning is logged at `WARN` at
+    /// least.
     ///
-    /// `SQS_ONCE_RECORD_LEVELS=processed=debug,duplicate=debug` does the same for each outcome that it names; what the
-    /// code sets for any outcome wins over all of the variable.
+    /// `SQS_ONCE_RECORD_LEVELS=processed=debug,duplicate=debug` sets the levels of several outcomes. One call of this method
+    /// replaces the whole variable.
     #[must_use]
     pub fn record_level(self, outcome: Outcome, level: tracing::Level) -> Self {
         self.set(|settings| {
@@ -75,66 +75,66 @@ impl<Phase> Consumer<Phase> {
         self.set(|settings| settings.record_timeout = Some(timeout))
     }
 
-    /// The visibility timeout of the queue, which no event tells. Default: `SQS_ONCE_VISIBILITY_TIMEOUT`; where that
-    /// is not set either, the feature `sqs` asks the queue in Lambda (`sqs:GetQueueAttributes`, which the role has for
-    /// Lambda's poller), once a batch takes longer than half of its time.
+    /// Sets the visibility timeout of the queue, which events do not contain. Default: `SQS_ONCE_VISIBILITY_TIMEOUT`; else,
+    /// on Lambda and with the feature `sqs`, the consumer asks the queue when a batch takes longer than half of its time.
+    /// That needs `sqs:GetQueueAttributes`, which the role has for Lambda's poller.
     ///
-    /// It is for a warning in the log and changes nothing: when four fifths of it are over since the first of a
-    /// batch's messages was received, and the batch is still at work, SQS is about to deliver all of them again. A message
-    /// that was delivered before does not tell when it was received this time; it counts from the batch's beginning.
+    /// The timeout changes nothing but a warning in the log. The consumer warns when four fifths of it have passed since the
+    /// first message of the batch was received and the batch still runs: SQS will soon deliver the messages again. SQS does
+    /// not report when it redelivered a message; such a message counts from the beginning of the batch.
     #[must_use]
     pub fn visibility_timeout(self, timeout: Duration) -> Self {
         self.set(|settings| settings.visibility_timeout = Some(timeout))
     }
 
-    /// What else of a FIFO queue's batch is returned when a record fails. Default:
+    /// Sets what else of a FIFO queue's batch returns to the queue when a record fails. Default:
     /// [`FifoFailure::ReturnGroup`].
     #[must_use]
     pub fn fifo(self, failure: FifoFailure) -> Self {
         self.set(|settings| settings.fifo_failure = failure)
     }
 
-    /// What becomes of a record whose key another worker has. Default:
+    /// Sets what happens to a record whose key another worker has claimed. Default:
     /// [`InProgress::ReturnToQueue`].
     #[must_use]
     pub fn in_progress(self, policy: InProgress) -> Self {
         self.set(|settings| settings.in_progress = policy)
     }
 
-    /// When the effect is recorded. Default: [`Mode::ClaimFirst`], and [`Mode::Transactional`] for handlers
+    /// Sets when the effect is recorded. Default: [`Mode::ClaimFirst`], and [`Mode::Transactional`] for handlers
     /// that return [`Writes`](crate::Writes) or take a transaction.
     #[must_use]
     pub fn mode(self, mode: Mode) -> Self {
         self.set(|settings| settings.idempotency.mode = Some(mode))
     }
 
-    /// How many keys a request to the store carries. Default: [`Requests::Batched`]. It has no meaning for a
-    /// handler whose effect commits with the record of its key: each of these is a request of its own.
+    /// Sets how many keys a request to the store carries. Default: [`Requests::Batched`]. It has no effect if the handler's
+    /// effect commits with the record of its key, because each commit is a request of its own.
     #[must_use]
     pub fn requests(self, requests: Requests) -> Self {
         self.set(|settings| settings.requests = requests)
     }
 
-    /// What becomes of a message whose key was completed for another payload. Default:
+    /// Sets what happens to a message whose key was completed for another payload. Default:
     /// [`PayloadMismatch::Warn`].
     #[must_use]
     pub fn payload_mismatch(self, mismatch: PayloadMismatch) -> Self {
         self.set(|settings| settings.mismatch = mismatch)
     }
 
-    /// What becomes of a record without a business key. Default: [`MissingKey::Terminal`].
+    /// Sets what happens to a record without a business key. Default: [`MissingKey::Terminal`].
     #[must_use]
     pub fn missing_key(self, missing_key: MissingKey) -> Self {
         self.set(|settings| settings.missing_key = missing_key)
     }
 
-    /// What the services between producer and queue wrap around the payload: [`Sns`](crate::body::Sns),
+    /// Sets what the services between producer and queue wrap around the payload: [`Sns`](crate::body::Sns),
     /// [`EventBridge`](crate::body::EventBridge), [`S3`](crate::body::S3), a tuple of these, outermost first,
     /// [`Auto`](crate::body::Auto), or an [`Envelope`] of your own. Default: none, the body is the payload.
     ///
-    /// Payload, key and fingerprint are then taken from what is inside. Handlers that ask for
+    /// Payload, key and fingerprint are then taken from the content of the envelope. Handlers can take
     /// [`SnsMeta`](crate::extract::SnsMeta), [`EventBridgeMeta`](crate::extract::EventBridgeMeta) or
-    /// [`S3Object`](crate::extract::S3Object) get what the envelope says.
+    /// [`S3Object`](crate::extract::S3Object) as arguments.
     ///
     /// ```
     /// use serde::Deserialize;
@@ -154,12 +154,12 @@ impl<Phase> Consumer<Phase> {
         self.set(|settings| settings.envelope = Some(Arc::new(envelope)))
     }
 
-    /// Where a message's correlation id comes from. Default: the places that
-    /// [`CorrelationId`](crate::extract::CorrelationId) lists. `None` leaves the message without one, and so does a
-    /// function that panics.
+    /// Sets where a message's correlation id comes from. Default: the places that
+    /// [`CorrelationId`](crate::extract::CorrelationId) lists. If the function returns `None` or panics, the message has no
+    /// correlation id.
     ///
-    /// It is called when a record is taken up, with its envelope opened. A record that goes back to the
-    /// queue without having been taken up has none in the log then.
+    /// The consumer calls the function after it opened the record's envelope. A record that returns to the queue before that
+    /// has no correlation id in the log.
     ///
     /// ```
     /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
@@ -176,13 +176,13 @@ impl<Phase> Consumer<Phase> {
         self.set(|settings| settings.correlate = Some(Arc::new(correlate)))
     }
 
-    /// Calls `hook` when a record's effect is done and on record, before its message leaves the queue,
-    /// with what the handler [recorded](crate::Recorded). Default: none.
+    /// Calls `hook` after a record's effect is recorded, before its message leaves the queue. The hook gets the value that
+    /// the handler [recorded](crate::Recorded). Default: none.
     ///
-    /// A hook that fails, panics or is still running half a deadline margin after the handlers were
-    /// cancelled fails its record, as a handler's error would, but never repeats the effect: when the
-    /// message comes back it is a duplicate, and [`on_duplicate`](Consumer::on_duplicate) is called. A
-    /// hook that must happen is therefore set for both. It may be called more than once for an event.
+    /// A hook that fails or panics fails its record, as a handler's error would. So does a hook that still runs half a
+    /// deadline margin after the handlers were cancelled. The effect never repeats: the message's next delivery is a
+    /// duplicate and calls [`on_duplicate`](Consumer::on_duplicate). Set both for a hook that must happen. It may be called
+    /// more than once for an event.
     ///
     /// ```
     /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }
@@ -210,12 +210,12 @@ impl<Phase> Consumer<Phase> {
         self.set(|settings| settings.hooks.success = Some(batch::hook(hook)))
     }
 
-    /// Calls `hook` for a record whose event was handled before, with what the handler recorded then.
-    /// Default: none.
+    /// Calls `hook` for a record whose event was handled before, with the value that the handler recorded then. Default:
+    /// none.
     ///
-    /// It is called also when nothing was recorded, and for duplicates inside a batch; not for a message
-    /// whose payload differs from the one that its key was completed for. A hook that fails fails its
-    /// record, which comes back as a duplicate again.
+    /// It is also called if no value was recorded, and for duplicates inside a batch. It is not called for a message whose
+    /// payload differs from the one that its key was completed for. A hook that fails fails its record; the next delivery is
+    /// a duplicate again.
     #[must_use]
     pub fn on_duplicate<F, Fut>(self, hook: F) -> Self
     where
@@ -225,13 +225,12 @@ impl<Phase> Consumer<Phase> {
         self.set(|settings| settings.hooks.duplicate = Some(batch::hook(hook)))
     }
 
-    /// Calls `hook` for a record that ended [`Failed`](crate::telemetry::Outcome::Failed) or
-    /// [`Terminal`](crate::telemetry::Outcome::Terminal), once that is settled. Default: none.
+    /// Calls `hook` for a record that has ended as [`Failed`](crate::telemetry::Outcome::Failed) or
+    /// [`Terminal`](crate::telemetry::Outcome::Terminal). Default: none.
     ///
-    /// It is not called for records that go back to the queue untried: in progress elsewhere, behind a
-    /// failed record of their group, or not started before the deadline. A hook that fails changes
-    /// nothing but a line in the log. It has until half the deadline margin is over; a process that is
-    /// killed calls nothing.
+    /// It is not called for records that return to the queue without an attempt: their key is in progress, an earlier
+    /// record of their group failed, or the deadline came before they started. A hook that fails only adds a line to the
+    /// log. The consumer cancels it after half the deadline margin. A process that is killed calls no hook.
     #[must_use]
     pub fn on_failure<F, Fut>(self, hook: F) -> Self
     where
@@ -241,13 +240,12 @@ impl<Phase> Consumer<Phase> {
         self.set(|settings| settings.hooks.failure = Some(batch::hook(hook)))
     }
 
-    /// Whether the invocation fails when every record of its batch failed, so that Lambda's `Errors`
-    /// metric shows it. Default: off, and the answer names the records that failed.
+    /// Sets whether the invocation fails if every record of its batch failed, so that Lambda's `Errors` metric shows it.
+    /// Default: off, and the response names the failed records.
     ///
-    /// The messages fare no worse: all of them return to the queue either way. Records that were moved to
-    /// the dead-letter queue did not fail in this sense, and a batch in which none was tried, because
-    /// other workers have its keys, did not either. Mind that Lambda polls a queue more slowly while its
-    /// function's invocations fail.
+    /// All messages return to the queue either way. Records that were moved to the dead-letter queue do not count as failed
+    /// here, and neither does a batch without an attempt, because other workers have its keys. Lambda polls a queue more
+    /// slowly while its function's invocations fail.
     #[must_use]
     pub fn raise_on_total_failure(self, raise: bool) -> Self {
         self.set(|settings| settings.raise_on_total_failure = raise)

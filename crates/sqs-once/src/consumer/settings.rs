@@ -1,4 +1,4 @@
-//! What a consumer is set up with, and what becomes of it once the environment had its say.
+//! The settings of a consumer, before and after the environment is applied.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use super::namesakes;
 
 const DEFAULT_CONCURRENCY: NonZeroUsize = NonZeroUsize::new(10).expect("10 is not zero");
 
-/// What the code sets; `None` leaves it to the environment and the defaults.
+/// The settings of the code; `None` leaves a setting to the environment and the defaults.
 #[derive(Clone, Default)]
 pub(super) struct Settings {
     pub(super) idempotency: DriverSettings,
@@ -56,7 +56,7 @@ pub(super) struct Resolved {
 }
 
 impl Settings {
-    /// Fills in what the environment says, and the defaults.
+    /// Fills in the values of the environment, and the defaults.
     pub(super) async fn resolve(
         &self,
         handler: Arc<dyn PrepareRecord<()>>,

@@ -23,7 +23,7 @@ const MAX_CHAIN: usize = 16 * 1024;
 const TEXT: &str = "String";
 const PREFIX: &str = "sqs-once-";
 
-/// What is added to a message.
+/// The attributes that are added to a message.
 struct Added {
     name: &'static str,
     value: Option<String>,
@@ -82,7 +82,7 @@ fn added(message: &Message, cause: &Cause, function: Option<&str>) -> [Added; 7]
     let key = cause.key.as_ref().map(|id| id.as_str().to_owned());
     let receive_count = message.receive_count().map(|count| count.to_string());
     let first_received = message.first_received_at();
-    // A chain that says no more than the reason would only take room.
+    // A chain without more information than the reason would only take room.
     let says_more = cause.chain != cause.reason || cause.reason.len() > MAX_REASON;
     [
         Added {

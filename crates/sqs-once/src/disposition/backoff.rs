@@ -1,10 +1,10 @@
-//! How long a record that failed stays away.
+//! How long a failed record stays hidden in the queue.
 
 use std::time::Duration;
 
 use crate::error::ConfigError;
 
-/// How long messages that go back to the queue stay away: longer with every delivery.
+/// How long messages that return to the queue stay hidden: longer with every delivery.
 ///
 /// ```
 /// use std::time::Duration;

@@ -39,7 +39,7 @@ impl DeadLetterQueue {
         else {
             return false;
         };
-        // The SDK asks its own region, whatever the URL's host says.
+        // The SDK sends requests to its own region, whatever the host of the URL is.
         let own = self.client.config().region();
         own.is_none_or(|own| own.as_ref() == region) && place(&self.url) == Some((account, name))
     }
@@ -90,7 +90,7 @@ impl DeadLetters for DeadLetterQueue {
 const ITSELF: &str = "SQS_ONCE_DLQ_URL, or the code's `dead_letter_queue`, names the queue that the message came from: \
                       a copy there would come back for ever";
 
-/// What SQS answers of a message that is too long, and of other things that are wrong with one.
+/// The error code of SQS for a message that is too long, and for other invalid messages.
 fn is_invalid(error: &SdkError<SendMessageError>) -> bool {
     error
         .code()

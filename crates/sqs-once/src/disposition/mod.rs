@@ -1,4 +1,4 @@
-//! What becomes of a record that did not succeed.
+//! What happens to a record that did not succeed.
 
 #[cfg(feature = "sqs")]
 mod attributes;
@@ -65,7 +65,7 @@ impl From<String> for Cause {
     }
 }
 
-/// What becomes of the rest of a FIFO message group when a terminal record of it was moved to the
+/// What happens to the rest of a FIFO message group when a terminal record of it was moved to the
 /// dead-letter queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -90,13 +90,13 @@ pub(crate) trait DeadLetters: Send + Sync {
 
 /// The queue that messages come from.
 pub(crate) trait Visibility: Send + Sync {
-    /// How long a message that failed should stay away, if the consumer wants that.
+    /// How long a failed message stays hidden, if the consumer has a backoff.
     fn backoff(&self, message: &Message) -> Option<Duration>;
 
     /// Keeps messages away for so long from now. What goes wrong is logged: those messages come back
     /// when their queue's visibility timeout ends.
     fn postpone<'a>(&'a self, waits: Vec<(&'a Message, Duration)>) -> BoxFuture<'a, ()>;
 
-    /// The visibility timeout of the message's queue, if the queue says it.
+    /// The visibility timeout of the message's queue, if the queue can be asked.
     fn timeout<'a>(&'a self, message: &'a Message) -> BoxFuture<'a, Option<Duration>>;
 }

@@ -1,4 +1,4 @@
-//! What the code sets of all this, and what becomes of it with the environment's word.
+//! The settings for failed records, from code and environment.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use super::{
     visibility::SourceQueue,
 };
 
-/// What the code sets; `None` leaves it to the environment.
+/// The settings of the code; `None` leaves a setting to the environment.
 #[derive(Clone, Default)]
 pub(crate) struct DispositionSettings {
     #[cfg(feature = "sqs")]

@@ -1,4 +1,4 @@
-//! SQS's client, and what its errors say.
+//! The client of SQS, and its errors.
 
 use std::error::Error;
 
@@ -17,7 +17,7 @@ pub(super) async fn client_from_env() -> Client {
     Client::from_conf(config)
 }
 
-/// An error in one line. What SQS itself says stays out: it quotes receipt handles and message groups.
+/// An error in one line, without the message of SQS, which quotes receipt handles and message groups.
 pub(super) fn said<E>(error: &SdkError<E>, action: &str) -> String
 where
     E: ProvideErrorMetadata + Error + 'static,

@@ -1,4 +1,4 @@
-//! The source queue: messages that go back to it stay away for a while.
+//! The source queue, which hides returned messages for a while.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::time::{Clock, Timestamp};
 use super::sqs::said;
 use super::{Backoff, Visibility};
 
-/// SQS's limit for a request, and how many requests are under way at once.
+/// The limit of SQS for a request, and the number of requests in flight.
 const ENTRIES: usize = 10;
 const REQUESTS: usize = 8;
 /// The longest a message may be invisible, counted from its receipt: 12 hours, less a minute for the
@@ -65,7 +65,7 @@ impl SourceQueue {
         self.url.clone().or_else(from_arn)
     }
 
-    /// A message's queue and what SQS is told of it; `None` where the event does not say enough.
+    /// A message's queue and its entry in the request; `None` if the event lacks the queue or the receipt handle.
     fn entry(&self, message: &Message, wait: Duration, now: Timestamp) -> Option<(String, Entry)> {
         let url = self.url_of(message)?;
         let entry = Entry::builder()

@@ -1,4 +1,4 @@
-//! What a handler says of a failure.
+//! The errors that handlers return.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -8,9 +8,9 @@ use crate::error::{Disposition, chain};
 
 type BoxError = Box<dyn StdError + Send + Sync>;
 
-/// Why a handler failed, and what that means for its message.
+/// The error of a handler, with what happens to its message.
 ///
-/// Every error becomes one through `?` and then means *retry*: the message goes back to the queue.
+/// Every error converts to one through `?` and then means *retry*: the message returns to the queue.
 /// [`ResultExt::terminal`] says that no retry can help. Text works too: `Err("no such card")?`.
 ///
 /// ```
@@ -29,7 +29,7 @@ pub struct HandlerError {
 }
 
 impl HandlerError {
-    /// An error that means this for the message.
+    /// Creates an error with this disposition.
     pub fn new(disposition: Disposition, error: impl Into<BoxError>) -> Self {
         Self {
             disposition,
@@ -37,8 +37,8 @@ impl HandlerError {
         }
     }
 
-    /// The message goes back to the queue, and is tried again when its visibility timeout ends, which the
-    /// consumer's backoff may set.
+    /// Creates a retryable error: the message returns to the queue. SQS delivers it again when its visibility timeout ends,
+    /// which the consumer's backoff may set.
     pub fn retry(error: impl Into<BoxError>) -> Self {
         Self::new(Disposition::Retry, error)
     }
@@ -48,29 +48,29 @@ impl HandlerError {
         Self::new(Disposition::Terminal, error)
     }
 
-    /// The same error, as terminal.
+    /// Makes the error terminal.
     #[must_use]
     pub fn into_terminal(mut self) -> Self {
         self.disposition = Disposition::Terminal;
         self
     }
 
-    /// The same error, to be tried again when `delay` from now is over.
+    /// Makes the error retryable after `delay` from now.
     ///
-    /// SQS is told with the feature `sqs`, in whole seconds and at most 12 hours. Without it, or where SQS
-    /// refuses, the message comes back when the queue's visibility timeout ends.
+    /// With the feature `sqs`, the consumer sets the message's visibility timeout, in whole seconds up to 12 hours. Without
+    /// it, or if SQS refuses, the message returns when the queue's visibility timeout ends.
     #[must_use]
     pub fn into_retry_after(mut self, delay: Duration) -> Self {
         self.disposition = Disposition::RetryAfter(delay);
         self
     }
 
-    /// Whether no retry can help.
+    /// Returns whether the error is terminal.
     pub fn is_terminal(&self) -> bool {
         self.disposition == Disposition::Terminal
     }
 
-    /// How long a retry should wait, where the handler said so.
+    /// Returns the delay of a retry, if the handler chose one.
     pub fn retry_delay(&self) -> Option<Duration> {
         match self.disposition {
             Disposition::RetryAfter(delay) => Some(delay),
@@ -78,7 +78,7 @@ impl HandlerError {
         }
     }
 
-    /// The error itself, without what it means for a message.
+    /// Returns the error without its disposition.
     pub(crate) fn into_source(self) -> BoxError {
         self.source
     }
@@ -111,7 +111,7 @@ impl fmt::Debug for HandlerError {
     }
 }
 
-/// Says of an error, on its way through `?`, what becomes of the message.
+/// Chooses what happens to the message of a failed record, before the error passes through `?`.
 pub trait ResultExt<T> {
     /// No retry can help: the record is terminal.
     ///
@@ -119,7 +119,7 @@ pub trait ResultExt<T> {
     /// The error, as terminal.
     fn terminal(self) -> Result<T, HandlerError>;
 
-    /// Try again when `delay` from now is over: see [`HandlerError::into_retry_after`].
+    /// Retries after `delay` from now: see [`HandlerError::into_retry_after`].
     ///
     /// # Errors
     /// The error, with the delay.

@@ -6,35 +6,35 @@ use crate::key::Fingerprint;
 use crate::store::{Claim, Claimed, Fence, Item, Owner, Seen, Settled, Status};
 use crate::time::Timestamp;
 
-/// When a record's effect is recorded, and so what is promised.
+/// Chooses when a record's effect is recorded, and so what is promised.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Mode {
     /// Claim the key, run the handler, record completion (the default).
     ///
-    /// At least once, deduplicated: no two live workers ever run one key at once. The effect is
-    /// repeated only if the process dies between the effect and its record; pass the
-    /// [`IdempotencyToken`](crate::IdempotencyToken) on to close that window.
+    /// At least once, deduplicated: no two live workers ever run one key at once. The effect repeats only if the attempt
+    /// dies between the effect and its record: the process is killed, the handler is cancelled or fails after the effect,
+    /// or the completion gets no answer. Pass the [`IdempotencyToken`](crate::IdempotencyToken) on to close that window.
     ///
     /// For a handler that returns [`Writes`](crate::Writes) it is effectively once, as in
-    /// [`Transactional`](Mode::Transactional): completion and writes commit together. The claim adds that the
-    /// handler computes for one delivery at a time, for one more write.
+    /// [`Transactional`](Mode::Transactional): completion and writes commit together. For one more write, the claim
+    /// ensures that the handler runs for one delivery at a time.
     #[default]
     ClaimFirst,
     /// Look the key up, run the handler, record completion: no claim.
     ///
-    /// At least once, deduplicated only against what is already recorded: two deliveries at the same
-    /// time may both run. For handlers that are idempotent by themselves and should never wait for a
-    /// lease; costs one write a record instead of two.
+    /// At least once, deduplicated only against recorded completions: two concurrent deliveries may both run. It is for
+    /// handlers that are idempotent by themselves and should never wait for a lease. It costs one write for a record
+    /// instead of two.
     RecordAfter,
-    /// Run the handler, and commit its effect together with the record of its key: the default, and only
-    /// possible, for handlers that return [`Writes`](crate::Writes) or take a transaction of their store.
+    /// Run the handler, and commit its effect together with the record of its key. This is the default for handlers that
+    /// return [`Writes`](crate::Writes) or take a transaction of their store, and no other handler can have it.
     ///
-    /// Effectively once: the effect and its record are there, or neither is, whatever dies when.
+    /// Effectively once: the effect and its record both commit, or neither does, whichever process dies at whatever moment.
     ///
-    /// Of two deliveries at the same time, those of a handler that takes a transaction wait for each other: the
-    /// key is claimed in the transaction. Those of one that returns `Writes` may both compute, but only one
-    /// commits; where that must not be, [`ClaimFirst`](Mode::ClaimFirst) claims the key before.
+    /// Concurrent deliveries to a handler that takes a transaction wait for each other, because the transaction claims the
+    /// key. Concurrent deliveries to a handler that returns `Writes` may both run, but only one commits. If both must not
+    /// run, [`ClaimFirst`](Mode::ClaimFirst) claims the key first.
     Transactional,
 }
 

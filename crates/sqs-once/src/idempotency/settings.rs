@@ -23,7 +23,7 @@ use super::{Cache, Driver, Effect, Mode};
 
 const DEFAULT_RETENTION: Duration = Duration::from_secs(28 * 24 * 60 * 60);
 
-/// What the code sets; `None` leaves it to the environment and the defaults.
+/// The settings of the code; `None` leaves a setting to the environment and the defaults.
 #[derive(Clone, Default)]
 pub(crate) struct DriverSettings {
     namespace: Option<Result<Namespace, ConfigError>>,

@@ -71,7 +71,7 @@ impl KeyCodec {
         matches!(self.0, Form::Own(_))
     }
 
-    /// The fingerprint as it stands beside the keys; none where there are no fingerprints.
+    /// The fingerprint in the form that is stored with the keys; none if the codec stores no fingerprints.
     pub(crate) fn fingerprint(&self, fingerprint: Fingerprint) -> Option<Fingerprint> {
         match &self.0 {
             Form::Own(namespace) => Some(namespace.fingerprint(fingerprint)),

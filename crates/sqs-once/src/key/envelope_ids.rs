@@ -1,4 +1,4 @@
-//! Keys from what an envelope says.
+//! Keys from the metadata of envelopes.
 
 use crate::record::{EventBridgeMeta, Message, S3Object, SnsMeta};
 

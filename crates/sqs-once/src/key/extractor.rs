@@ -22,7 +22,7 @@ use super::{BusinessKey, KeyError, KeyPart};
 /// | a tuple of two to six extractors | all of theirs together |
 ///
 /// An error, or a panic, makes that record terminal: it is never processed under another key. What
-/// becomes of a record without a key is set by [`Consumer::missing_key`](crate::Consumer::missing_key).
+/// happens to a record without a key is set by [`Consumer::missing_key`](crate::Consumer::missing_key).
 ///
 /// ```
 /// use sqs_once::key::{JsonPointer, MessageAttribute};
@@ -41,7 +41,7 @@ pub trait KeyExtractor<T>: Send + Sync + 'static {
     /// The key of the record whose payload and message are given.
     ///
     /// # Errors
-    /// [`KeyError`] when there is no usable key.
+    /// [`KeyError`] if the record has no usable key.
     fn key(&self, payload: &T, message: &Message) -> Result<BusinessKey, KeyError>;
 
     /// Checks the extractor's own settings. [`Consumer::init`](crate::Consumer::init) calls it and returns its error, so

@@ -1,4 +1,4 @@
-//! The payload fingerprint: tells whether two messages with one key say the same.
+//! The payload fingerprint: shows whether two messages with one key have the same content.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,11 +11,11 @@ use sha2::{Digest, Sha256};
 
 use super::{HexDigest, KeyError, KeyPart, KeyWriter};
 
-/// A hash of a message's payload, kept with its key: a second message with the same key and another
-/// fingerprint is not a duplicate but a mix-up.
+/// A hash of a message's payload, stored with its key. Two messages with the same key and different fingerprints are
+/// different events that share a key by mistake.
 ///
 /// For JSON, neither white space nor the order of an object's fields counts. Numbers count by their
-/// text, so that two large integers never become one float. Anything else is hashed as it is.
+/// text, so that two large integers never become one float. Other bodies are hashed byte for byte.
 ///
 /// ```
 /// use sqs_once::key::Fingerprint;
@@ -43,23 +43,22 @@ impl Fingerprint {
         Self(HexDigest::end(hash).as_str().into())
     }
 
-    /// The fingerprint of a part of a payload. Other than in a key, `None` and empty text are values
-    /// like any other, and the length does not matter.
+    /// The fingerprint of a part of a payload. Unlike a key, it may be `None` or empty text, and has no maximum length.
     ///
     /// # Errors
-    /// What `part` itself says: [`KeyError::Extractor`] when it is an `Err`.
+    /// The error of `part`: [`KeyError::Extractor`] if it is an `Err`.
     pub fn new<K: KeyPart + ?Sized>(part: &K) -> Result<Self, KeyError> {
         let mut writer = KeyWriter::for_fingerprint();
         part.write(&mut writer)?;
         Ok(Self(HexDigest::of(writer.encoded()).as_str().into()))
     }
 
-    /// Takes a fingerprint as it stands in the table.
+    /// Reads a fingerprint as stored in the table.
     pub fn from_stored(fingerprint: impl Into<Arc<str>>) -> Self {
         Self(fingerprint.into())
     }
 
-    /// The fingerprint as it stands in the table: 64 hexadecimal digits.
+    /// The fingerprint as stored in the table: 64 hexadecimal digits.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -75,7 +74,7 @@ impl fmt::Display for Fingerprint {
 #[derive(Deserialize, PartialEq, Eq, PartialOrd, Ord)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// Below this depth a value is hashed as it stands: each level is read once more, and the stack is
+/// Below this depth a value is hashed unchanged: each level is read once more, and the stack is
 /// finite.
 const MAX_DEPTH: usize = 16;
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use sha2::{Digest, Sha256};
 
-/// A SHA-256, or an HMAC of it, in hexadecimal digits. It stands on the stack: every record has one or two.
+/// A SHA-256, or an HMAC of it, in hexadecimal digits. It is on the stack, because every record has one or two.
 pub(crate) struct HexDigest([u8; 64]);
 
 impl HexDigest {

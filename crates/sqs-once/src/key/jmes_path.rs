@@ -42,7 +42,7 @@ pub struct JmesPath {
 impl JmesPath {
     /// What `expression` finds.
     ///
-    /// A consumer fails at [`init`](crate::Consumer::init) if the text is no JMESPath expression, or calls a function that
+    /// A consumer fails at [`init`](crate::Consumer::init) if the text is not a JMESPath expression, or calls a function that
     /// JMESPath does not have. Such a call inside a projection or a filter is found with the first record, which then has
     /// no key.
     pub fn new(expression: &str) -> Self {
@@ -102,7 +102,7 @@ fn search(expression: &Expression<'static>, body: Variable) -> SearchResult {
     jmespath::interpret(&Rcvar::new(body), expression.as_ast(), &mut context)
 }
 
-/// JMESPath's `to_string`, but for numbers that may have lost digits.
+/// JMESPath's `to_string`, except that it refuses numbers that may have lost digits.
 fn exact_text(arguments: &[Rcvar], context: &mut Context<'_>) -> SearchResult {
     let value = &arguments[0];
     if !is_exact(value) {

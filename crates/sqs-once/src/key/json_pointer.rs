@@ -18,8 +18,8 @@ use super::{BusinessKey, KeyError, KeyExtractor, KeyPart, KeyWriter};
 /// Text, integers and booleans are keys, each of its own kind: `1`, `"1"` and `true` are three. An
 /// integer is taken by its text, however large, and never through a float. A place that is absent or
 /// null is [`KeyError::Missing`], blank text is [`KeyError::Empty`]; an object, an array, and a number
-/// with a fraction or an exponent are [`KeyError::WrongType`]. Of a field that is there twice the last
-/// counts, as it does for [`serde_json::Value`].
+/// with a fraction or an exponent are [`KeyError::WrongType`]. If a field appears twice, the last one
+/// counts, as for [`serde_json::Value`].
 ///
 /// ```
 /// use sqs_once::key::JsonPointer;
@@ -38,7 +38,7 @@ impl JsonPointer {
     /// The key in a body.
     ///
     /// # Errors
-    /// [`KeyError`] when there is no usable key at that place.
+    /// [`KeyError`] if that place has no usable key.
     pub fn key_in(&self, body: &str) -> Result<BusinessKey, KeyError> {
         let mut json: &RawValue = read(body)?;
         let path = self.path.as_ref();

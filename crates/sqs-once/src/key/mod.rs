@@ -88,7 +88,7 @@ impl BusinessKey {
         secret.digest(&self.encoded)
     }
 
-    /// The parts in a form that people can read. It has a `:` in it, and so is nobody's digest.
+    /// The parts in a readable form. It contains a `:`, so it can't be mistaken for a digest.
     pub(crate) fn readable(&self) -> Option<String> {
         readable::readable(&self.encoded)
     }
@@ -143,7 +143,7 @@ pub enum KeyError {
         /// Whose ids they are.
         codec: &'static str,
     },
-    /// The text that the producer wrote is no key.
+    /// The text that the producer wrote is not a key.
     #[error(
         "the business key is not in the form in which `Outgoing` writes it, such as `s:tenant-7,i:42`"
     )]

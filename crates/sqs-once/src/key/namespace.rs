@@ -71,7 +71,7 @@ impl Namespace {
         self
     }
 
-    /// The fingerprint as it stands beside this namespace's keys.
+    /// The fingerprint in the form that is stored with this namespace's keys.
     pub(super) fn fingerprint(&self, fingerprint: Fingerprint) -> Fingerprint {
         match &self.secret {
             Some(secret) => secret.fingerprint(&fingerprint),
@@ -115,12 +115,12 @@ impl ItemId {
     /// one has the key's hash.
     pub const MAX_READABLE_LEN: usize = 1024;
 
-    /// Takes an identifier as it stands in the table.
+    /// Reads an identifier as stored in the table.
     pub fn from_stored(id: impl Into<Arc<str>>) -> Self {
         Self(id.into())
     }
 
-    /// The identifier as it stands in the table.
+    /// The identifier as stored in the table.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -139,7 +139,7 @@ impl ItemId {
         [self.namespace(), "#", &digest[..12]].concat()
     }
 
-    /// What stands before the first `#`.
+    /// The part before the first `#`.
     fn namespace(&self) -> &str {
         self.0
             .split_once('#')

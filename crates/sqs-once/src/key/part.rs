@@ -73,7 +73,7 @@ impl KeyWriter {
     /// Appends bytes.
     ///
     /// # Errors
-    /// [`KeyError::Empty`] when there are none.
+    /// [`KeyError::Empty`] if it is empty.
     pub fn bytes(&mut self, bytes: &[u8]) -> Result<(), KeyError> {
         if bytes.is_empty() && !self.nothing_counts {
             return Err(KeyError::Empty);

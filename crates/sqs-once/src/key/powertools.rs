@@ -32,7 +32,7 @@ enum Language {
     DotNet,
 }
 
-/// The ids of Powertools for AWS Lambda, whose hash is MD5, its default. `prefix` is what stands before the `#` of
+/// The ids of Powertools for AWS Lambda, whose hash is MD5, its default. `prefix` is the part before the `#` of
 /// the ids in the table: take it from there.
 impl KeyCodec {
     /// The ids of Powertools for Python: `key_prefix`, or else `{function}.{module}.{qualified name}`.
@@ -118,7 +118,7 @@ impl Language {
         match (self, part) {
             (Self::DotNet, Part::Boolean(true)) => written.push_str("True"),
             (Self::DotNet, Part::Boolean(false)) => written.push_str("False"),
-            // A number's text is hashed as it stands.
+            // A number's text is hashed unchanged.
             (Self::DotNet, Part::Text(text)) if !is_number(text) => {
                 written.push_str(self.unread(text)?);
             }
@@ -173,7 +173,7 @@ impl Language {
         match self {
             Self::Python => !is_printable,
             Self::TypeScript | Self::Java => char < ' ',
-            // What could end a string in a web page is escaped there.
+            // Characters that could end a string in a web page are escaped there.
             Self::DotNet => !is_printable || "\"&'+<>`".contains(char),
         }
     }

@@ -1,4 +1,4 @@
-//! Why work did not happen, or is not known to have happened.
+//! The errors of `Invocation::run`.
 
 use std::error::Error as StdError;
 
@@ -9,19 +9,18 @@ use crate::key::KeyError;
 use crate::store::StoreError;
 use crate::time::Timestamp;
 
-/// Why [`Invocation::run`](crate::Invocation::run) brought no value. Let the invocation fail with it, so
-/// that whoever invoked the function tries again.
+/// The error of [`Invocation::run`](crate::Invocation::run). Let the invocation fail with it, so that the caller invokes the
+/// function again.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum RunError {
     /// A setting is missing or malformed. Nothing ran.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// There is no usable key, and there will be none the next time. Nothing ran, and the store was not
-    /// asked.
+    /// The key is not usable, and a retry can't change that. Nothing ran, and the store got no request.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// A lease ends with its invocation, so one without an end can't be given. Nothing ran.
+    /// The invocation has no deadline, so its claim could have no lease. Nothing ran.
     #[error(
         "the invocation's deadline is not known, and a claim without an end would lock its key: pass the deadline of Lambda's context"
     )]
@@ -29,31 +28,31 @@ pub enum RunError {
     /// There was no time left. Nothing ran.
     #[error("the deadline came before the work was started")]
     NotStarted,
-    /// Somebody else works on the key. Nothing ran here.
+    /// Another worker works on the key. Nothing ran here.
     #[error("another worker has the key: fail, so that the event is tried again")]
     InProgress {
-        /// When the other's lease ends, where the item says so.
+        /// The end of the other worker's lease, if the item has one.
         lease_until: Option<Timestamp>,
     },
     /// The key is completed with another [fingerprint](crate::Invocation::fingerprint): two different
     /// events share it. Nothing ran.
     #[error("the key was processed for another payload: two different events share it")]
     PayloadMismatch,
-    /// The item's status is none that this version knows: not done, and not free. Nothing ran.
+    /// This version does not know the item's status, so the key is neither done nor free. Nothing ran.
     #[error("the key's item has the status {0:?}, which this version does not know")]
     UnknownStatus(String),
-    /// The store could not say whose the key is. Nothing ran.
+    /// The store did not confirm the claim. Nothing ran.
     #[error("the key could not be claimed: {0}")]
     NotClaimed(#[source] StoreError),
     /// The work's own error. The key is free again.
     #[error(transparent)]
     Work(Box<dyn StdError + Send + Sync>),
-    /// The deadline came while the work ran, and it was cancelled. Its effect may be on its way, so the
-    /// key is free only when its lease has lapsed.
+    /// The deadline came while the work ran, and it was cancelled. Its effect may be in flight, so the
+    /// key becomes free when its lease lapses.
     #[error("cancelled at the deadline while the work ran")]
     Cancelled,
-    /// The work succeeded, and the store could not say whether that is on record. If it is not, the work
-    /// runs again.
+    /// The work succeeded, and the store did not confirm its completion. If the completion is not recorded, the work runs
+    /// again.
     #[error("the work succeeded, but that could not be recorded: {0}")]
     NotRecorded(#[source] StoreError),
     /// The work succeeded, but only after its lease had lapsed and another worker had claimed the key.

@@ -38,7 +38,7 @@ use super::Message;
 /// impl Decode<OrderPlaced> for Protobuf {
 ///     fn decode(&self, body: &str, message: &Message) -> Result<OrderPlaced, DecodeError> {
 ///         let bytes = Bytes.decode(body, message)?;
-///         OrderPlaced::decode(&bytes).map_err(|_| DecodeError::other("it is no OrderPlaced"))
+///         OrderPlaced::decode(&bytes).map_err(|_| DecodeError::other("it is not an OrderPlaced"))
 ///     }
 /// }
 ///
@@ -178,7 +178,7 @@ fn without_values(message: &str) -> String {
         "struct variant",
         "null",
     ];
-    // The last one: a value may say the same.
+    // The last one, because a value may contain the same text.
     let message = message
         .rsplit_once(" at line ")
         .map_or(message, |(message, _)| message);

@@ -48,7 +48,7 @@ pub trait Transactions: Send + Sync {
 
 /// How the beginning of a transaction went.
 pub enum Begun {
-    /// It is open, and the key is the claim's owner's if it commits.
+    /// It is open. The claimant owns the key if it commits.
     Open {
         /// The key's new fence.
         fence: Fence,

@@ -124,7 +124,7 @@ pub struct Item {
 }
 
 impl Item {
-    /// An item with no other attributes. Assign those that it has.
+    /// Creates an item without further attributes. Assign those that it has.
     pub fn new(id: ItemId, status: Status) -> Self {
         Self {
             id,
@@ -175,7 +175,7 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// The claim of a key that nobody has claimed before, as far as the claimant knows, without a fingerprint.
+    /// Creates the claim of a key whose item the claimant has not seen, without a fingerprint.
     pub fn new(
         id: ItemId,
         owner: Owner,
@@ -276,7 +276,7 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// A completion at `now` that is recognised until `expiration`, without fingerprint and data.
+    /// Creates the recording at `now` of an effect whose duplicates are recognised until `expiration`, without fingerprint and data.
     pub fn new(now: Timestamp, expiration: Timestamp) -> Self {
         Self {
             now,
@@ -295,7 +295,7 @@ impl Settling {
 }
 
 impl Settlement {
-    /// What `owner` wants to be written to an item.
+    /// Creates the settlement of `owner` for one key.
     pub fn new(id: ItemId, owner: Owner, settling: Settling) -> Self {
         Self {
             id,

@@ -52,7 +52,7 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Vec<Result<T, StoreErr
 /// How a claim went.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Claimed {
-    /// It was written: the key is the claim's owner's.
+    /// It was written, and the claimant owns the key.
     Written {
         /// The key's new fence.
         fence: Fence,
@@ -66,7 +66,7 @@ pub enum Claimed {
 pub enum Settled {
     /// It was written.
     Written,
-    /// The existing item refused it, or there is no item.
+    /// The existing item refused it, or the key has no item.
     Refused(Option<Box<Item>>),
 }
 

@@ -1,4 +1,4 @@
-//! Stands for the types of `dynamodb` in a build without that feature. No value of them exists.
+//! Replaces the types of `dynamodb` in a build without that feature. They have no values.
 
 use std::convert::Infallible;
 use std::sync::Arc;

@@ -5,18 +5,18 @@ use std::cmp::Reverse;
 use super::StoreError;
 
 impl StoreError {
-    /// The same error without these values: a store may quote what it does not like.
+    /// Removes these values from the message, because a store may quote them.
     pub(super) fn without<'a>(mut self, values: impl IntoIterator<Item = &'a str>) -> Self {
         if let Some(message) = unquoted(&self.message, values) {
             self.message = message;
-            // It says the same again.
+            // The source contains the same text.
             self.source = None;
         }
         self
     }
 }
 
-/// A text of one line without the values that stand in it; `None` where none does.
+/// Replaces these values in a text of one line; `None` if it contains none.
 pub(crate) fn unquoted<'a>(
     text: &str,
     values: impl IntoIterator<Item = &'a str>,
@@ -34,7 +34,7 @@ pub(crate) fn unquoted<'a>(
     })
 }
 
-/// A text without a value, where it stands there other than as a part of a longer word.
+/// Replaces a value in a text, except inside longer words.
 fn left_out(text: &str, value: &str) -> Option<String> {
     let is_apart = |at: usize| {
         let before = text[..at].chars().next_back();

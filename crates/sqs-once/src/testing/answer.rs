@@ -1,4 +1,4 @@
-//! What a batch came to, and how a test asks.
+//! The result of a batch on the bench, and assertions about it.
 
 use std::fmt::{self, Write};
 use std::time::Duration;
@@ -8,10 +8,10 @@ use aws_lambda_events::event::sqs::SqsBatchResponse;
 use crate::lambda::Reports;
 use crate::report::{Outcome, Report};
 
-/// What each record of a batch came to, and which of them Lambda was told to retry.
+/// The outcome of each record of a batch, and the records that the consumer reported to Lambda for a retry.
 ///
-/// Every assertion names a record by its message id, and gives the answer back, for the next one. One
-/// that fails shows the whole batch.
+/// Every assertion names a record by its message id and returns the answer, so that assertions can be chained. A failed
+/// assertion prints the whole batch.
 #[derive(Clone)]
 pub struct Answer {
     reports: Reports,
@@ -27,64 +27,64 @@ impl Answer {
         }
     }
 
-    /// The handler ran, and that is on record.
+    /// Asserts that the handler ran and its completion is recorded.
     ///
     /// # Panics
-    /// If the record came to anything else, or there is none with this message id.
+    /// If the record has another outcome, or no record has this message id.
     #[track_caller]
     pub fn assert_processed(&self, message_id: &str) -> &Self {
         self.assert_outcome(message_id, Outcome::Processed)
     }
 
-    /// The event was handled before: no effect this time.
+    /// Asserts that the event was handled before, and had no effect this time.
     ///
     /// # Panics
-    /// If the record came to anything else, or there is none with this message id.
+    /// If the record has another outcome, or no record has this message id.
     #[track_caller]
     pub fn assert_duplicate(&self, message_id: &str) -> &Self {
         self.assert_outcome(message_id, Outcome::Duplicate)
     }
 
-    /// It did not work out this time, and will be tried again.
+    /// Asserts that the record failed and will be retried.
     ///
     /// # Panics
-    /// If the record came to anything else, or there is none with this message id.
+    /// If the record has another outcome, or no record has this message id.
     #[track_caller]
     pub fn assert_failed(&self, message_id: &str) -> &Self {
         self.assert_outcome(message_id, Outcome::Failed)
     }
 
-    /// No retry can help. It is among the retried unless it was moved to a dead-letter queue.
+    /// Asserts that no retry can help. The record still returns to the queue unless it was moved to a dead-letter queue.
     ///
     /// # Panics
-    /// If the record came to anything else, or there is none with this message id.
+    /// If the record has another outcome, or no record has this message id.
     #[track_caller]
     pub fn assert_terminal(&self, message_id: &str) -> &Self {
         self.assert_outcome(message_id, Outcome::Terminal)
     }
 
-    /// Another worker has its key.
+    /// Asserts that another worker has claimed the key.
     ///
     /// # Panics
-    /// If the record came to anything else, or there is none with this message id.
+    /// If the record has another outcome, or no record has this message id.
     #[track_caller]
     pub fn assert_in_progress(&self, message_id: &str) -> &Self {
         self.assert_outcome(message_id, Outcome::InProgress)
     }
 
-    /// There was no event in it: its envelope says so.
+    /// Asserts that the envelope contained no event.
     ///
     /// # Panics
-    /// If the record came to anything else, or there is none with this message id.
+    /// If the record has another outcome, or no record has this message id.
     #[track_caller]
     pub fn assert_ignored(&self, message_id: &str) -> &Self {
         self.assert_outcome(message_id, Outcome::Ignored)
     }
 
-    /// The reason in the record's line of the log has this text in it.
+    /// Asserts that the reason in the record's log line contains `text`.
     ///
     /// # Panics
-    /// If it has not, or there is no record with this message id.
+    /// If it does not, or no record has this message id.
     #[track_caller]
     pub fn assert_reason(&self, message_id: &str, text: &str) -> &Self {
         let reason = self.reason(message_id);
@@ -96,10 +96,10 @@ impl Answer {
         self
     }
 
-    /// Exactly these messages go back to the queue, in the batch's order; Lambda deletes the others.
+    /// Asserts that exactly these messages return to the queue, in the batch's order. Lambda deletes the others.
     ///
     /// # Panics
-    /// If it is other messages, or another order.
+    /// If other messages return, or in another order.
     #[track_caller]
     pub fn assert_retried<I: AsRef<str>>(&self, message_ids: impl IntoIterator<Item = I>) -> &Self {
         let ids = message_ids.into_iter();
@@ -112,7 +112,7 @@ impl Answer {
         self
     }
 
-    /// No message goes back to the queue.
+    /// Asserts that no message returns to the queue.
     ///
     /// # Panics
     /// If one does.
@@ -121,19 +121,19 @@ impl Answer {
         self.assert_retried::<&str>([])
     }
 
-    /// What the record came to.
+    /// Returns the record's outcome.
     ///
     /// # Panics
-    /// If there is none with this message id.
+    /// If no record has this message id.
     #[track_caller]
     pub fn outcome(&self, message_id: &str) -> Outcome {
         self.report(message_id).outcome
     }
 
-    /// Why it came to that, as the log says it.
+    /// Returns the reason of the record's outcome, as in the log.
     ///
     /// # Panics
-    /// If there is no record with this message id.
+    /// If no record has this message id.
     #[track_caller]
     pub fn reason(&self, message_id: &str) -> Option<&str> {
         self.report(message_id).reason.as_deref()
@@ -144,13 +144,13 @@ impl Answer {
     /// whoever has its key has lapsed. Without the feature `sqs` nobody asks SQS for that.
     ///
     /// # Panics
-    /// If there is no record with this message id.
+    /// If no record has this message id.
     #[track_caller]
     pub fn delay(&self, message_id: &str) -> Option<Duration> {
         self.report(message_id).wait
     }
 
-    /// The message ids that Lambda was told to retry, in the batch's order.
+    /// The message ids in the response to Lambda, in the batch's order.
     pub fn retried(&self) -> &[String] {
         &self.retried
     }

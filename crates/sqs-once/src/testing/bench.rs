@@ -21,7 +21,7 @@ use crate::time::{Clock, Timestamp};
 use super::crash::Doomed;
 use super::{Answer, Event, TestClock, TestStore};
 
-/// How long an invocation may take where the test does not say.
+/// How long an invocation may take by default.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Runs a consumer in memory, by the code that Lambda runs: on a store of its own, on a clock that the
@@ -133,7 +133,7 @@ impl Bench {
     }
 
     /// Gives a key to another worker, which is then at it: for as long as one of this consumer's own
-    /// claims holds. Whoever had the key loses it, as after a lapsed lease.
+    /// claims holds. Its owner loses the key, as after a lapsed lease.
     ///
     /// # Panics
     /// If `key` can't be a business key.
@@ -150,7 +150,7 @@ impl Bench {
         }
     }
 
-    /// Lets another worker handle a key from beginning to end, whoever had it.
+    /// Lets another worker handle a key from beginning to end, even if the key has an owner.
     ///
     /// # Panics
     /// If `key` can't be a business key.

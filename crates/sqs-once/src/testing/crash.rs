@@ -1,4 +1,4 @@
-//! A process that dies when its first effect is to be recorded.
+//! A process that dies when it records its first effect.
 
 use std::future::pending;
 use std::sync::Arc;

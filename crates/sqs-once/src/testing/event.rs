@@ -48,7 +48,7 @@ impl Event {
         }
     }
 
-    /// An event as it stands in a file or in Lambda's console.
+    /// An event from a file or from Lambda's console.
     ///
     /// # Panics
     /// If it is not an SQS event, that is, a JSON object with the array `Records`.

@@ -86,7 +86,7 @@
 //!     let event = Event::new([&json!({ "order_id": "o-1001" })]);
 //!
 //!     bench.run_and_crash(&event).await;
-//!     // Nobody knows yet that the process is dead, so nobody else may run it.
+//!     // The lease has not lapsed, so no other worker may run it.
 //!     bench.run(&event).await.assert_in_progress("m-1");
 //!     // Its lease ends with the invocation, and three seconds more.
 //!     bench.clock().advance(Duration::from_secs(34));

@@ -1,4 +1,4 @@
-//! What extractors see, for a handler that is called as the plain function it is.
+//! The input of extractors, for tests that call a handler as a plain function.
 
 use std::sync::Arc;
 use std::time::Duration;

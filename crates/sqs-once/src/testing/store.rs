@@ -20,13 +20,13 @@ pub enum Operation {
     Claim,
     /// An effect is recorded as done, or committed with its record.
     Complete,
-    /// A claim is given up, after its handler failed.
+    /// A claim is released after its handler failed.
     Release,
     /// A key is looked up, in the mode [`RecordAfter`](crate::policy::Mode::RecordAfter).
     Read,
 }
 
-/// A [`MemoryStore`] that counts requests, and fails when it is told to. Clones share everything.
+/// A [`MemoryStore`] that counts requests and fails on demand. Clones share everything.
 ///
 /// Of the [`Writes`] that handlers return it keeps a note, and takes their conditions for met unless it is told
 /// otherwise: there are no tables that they could change.

@@ -38,7 +38,7 @@ impl Envelope for Auto {
     }
 }
 
-/// None for what is no envelope.
+/// None if it is not an envelope.
 fn open(content: &str) -> Option<Result<Opened, EnvelopeError>> {
     let fields = Fields::read(content)?;
     if sns::is_sns(&fields) {

@@ -78,7 +78,7 @@ pub(super) fn is_notification(fields: &Fields<'_>) -> bool {
     is_test_event(fields) || first.is_some_and(is_record)
 }
 
-/// What is acknowledged unseen must be S3's and nobody else's.
+/// Only an event of S3 may be acknowledged without a handler.
 fn is_test_event(fields: &Fields<'_>) -> bool {
     fields.text("Event").as_deref() == Some(TEST_EVENT)
         && fields.text("Service").as_deref() == Some("Amazon S3")
@@ -127,7 +127,7 @@ pub(super) fn open(fields: &Fields<'_>) -> Result<Opened, EnvelopeError> {
     Ok(Opened::new(record).with_metadata(object))
 }
 
-/// None for what is no UTF-8: replaced characters would make two keys one.
+/// None if it is not UTF-8: replacement characters would make two keys equal.
 fn decoded(key: &str) -> Option<String> {
     let key = key.replace('+', " ");
     let decoded = percent_decode_str(&key).decode_utf8().ok()?;

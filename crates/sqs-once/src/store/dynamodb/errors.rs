@@ -16,7 +16,7 @@ where
     request_and(error, &[], |_, _| {})
 }
 
-/// The same, without what DynamoDB quotes of these values, and with what else there is to say of it.
+/// The same error without the values that DynamoDB quotes, and with a hint.
 pub(super) fn request_and<E>(
     error: SdkError<E, HttpResponse>,
     values: &[&str],
@@ -26,7 +26,7 @@ where
     E: std::error::Error + ProvideErrorMetadata + Send + Sync + 'static,
 {
     let (mut kind, message) = match &error {
-        // A server's own error says nothing of the request, and one without a code is not DynamoDB's.
+        // A server error reveals nothing about the request, and an error without a code is not from DynamoDB.
         SdkError::ServiceError(context)
             if !context.raw().status().is_server_error() && context.err().code().is_some() =>
         {

@@ -140,7 +140,7 @@ impl TableLayout {
         self
     }
 
-    /// Checks the whole layout, and says what the table's key is.
+    /// Checks the whole layout and returns the table's key.
     pub(super) fn key(&self) -> Result<TableKey, LayoutError> {
         self.check_names()?;
         let partition = self.partition_key.clone();
@@ -198,7 +198,7 @@ pub(super) enum TableKey {
     },
 }
 
-/// A layout that no table can have, or that says too little.
+/// A layout that no table can have, or that is incomplete.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LayoutError {
@@ -246,7 +246,7 @@ pub enum LayoutError {
     NoPartitionValue,
 }
 
-/// Names stand in PartiQL statements: what could end a quotation is no name.
+/// PartiQL statements quote names, so a name can't contain a character that ends a quotation.
 fn is_name(name: &str) -> bool {
     (1..=LONGEST_NAME).contains(&name.len())
         && name

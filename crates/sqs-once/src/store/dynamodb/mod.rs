@@ -45,7 +45,7 @@ const STATEMENTS: usize = 25;
 const READS: usize = 100;
 
 /// Keeps claims in a DynamoDB table with the partition key `id` (type S) and no sort key, or in one that
-/// is laid out as [`DynamoDbStore::layout`] says. Enable time to live on its attribute `expiration`.
+/// has the layout that [`DynamoDbStore::layout`] sets. Enable time to live on its attribute `expiration`.
 ///
 /// The role needs `dynamodb:PartiQLInsert`, `dynamodb:PartiQLUpdate`, `dynamodb:UpdateItem` and
 /// `dynamodb:BatchGetItem` on the table. Handlers that return [`Writes`] need those actions on their own tables that
@@ -193,7 +193,7 @@ fn discreet<'a, T, V: Iterator<Item = &'a str>>(
     told.collect()
 }
 
-/// What is nobody's business of a settlement: its key, where that can be read, and what is recorded.
+/// The confidential parts of a settlement: its key, if it is readable, and its recorded data.
 fn quotable(settlement: &Settlement) -> impl Iterator<Item = &str> {
     let data = match &settlement.settling {
         Settling::Complete { data, .. } => data.as_deref(),

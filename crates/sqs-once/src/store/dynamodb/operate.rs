@@ -37,7 +37,7 @@ pub struct Page {
 pub struct PageStart(Attributes);
 
 impl DynamoDbStore {
-    /// Reads one page of a listing, `from` where the page before it says.
+    /// Reads one page of a listing; `from` is the end of the page before.
     ///
     /// It reads the whole table (`dynamodb:Scan`), or of a table with a sort key the ids with this prefix
     /// (`dynamodb:Query`): a read unit for every 8 KB, whatever is found. Items without a status are none of
@@ -115,10 +115,10 @@ impl DynamoDbStore {
     /// Writes `new` where `seen` stands, or where nothing does if nothing was seen; refused when that has
     /// changed since. One `UpdateItem`; attributes that are none of this library's stay.
     ///
-    /// `new` needs an owner that nobody else has: by it a write is recognised that was sent twice.
+    /// `new` needs an owner that no other write has. The owner identifies a write that was sent twice.
     ///
     /// # Errors
-    /// [`StoreError`] when DynamoDB does not say whether it was written.
+    /// [`StoreError`] if DynamoDB does not confirm the write.
     pub async fn replace(&self, seen: Option<&Item>, new: &Item) -> Result<Settled, StoreError> {
         let answer = self.replace_once(seen, new).await;
         let mut answers = discreet(vec![answer], || [new.id.as_str()].into_iter());
@@ -248,7 +248,7 @@ impl Replacement {
                     )
                 }
                 Some(_) => format!("#{placeholder} = :seen_{placeholder}"),
-                // Powertools may write NULL where it has nothing to say.
+                // Powertools may write NULL for an absent value.
                 None => {
                     self.values.insert(":null".to_owned(), text("NULL"));
                     format!(

@@ -18,9 +18,9 @@ const PARAMETERS: usize = 9;
 /// The texts of a table's statements. Each fixes which of its attributes have a value.
 #[derive(Clone, Debug)]
 pub(super) struct Texts {
-    /// By whether there are a lease, a fingerprint, and data.
+    /// Indexed by whether the item has a lease, a fingerprint, and data.
     insert: [[[String; 2]; 2]; 2],
-    /// By whether there is data.
+    /// Indexed by whether the settlement has data.
     complete: [String; 2],
     release: String,
 }

@@ -69,7 +69,7 @@ impl TableClient {
             }
             match self.read_one(&claim.id).await? {
                 Some(item) => return Ok(Claimed::Refused(Box::new(item))),
-                // What refused the claim is gone.
+                // The item that refused the claim is gone.
                 None => claim.seen = Seen::Nothing,
             }
         }
@@ -94,7 +94,7 @@ impl TableClient {
         in_order.collect()
     }
 
-    /// An `INSERT` each; what stands for the keys that have an item already is read.
+    /// Sends an `INSERT` for each claim, and reads the items of keys that already have one.
     async fn insert_batch(&self, claims: &[Claim]) -> Vec<Result<Claimed, StoreError>> {
         let inserts = claims
             .iter()
@@ -115,7 +115,7 @@ impl TableClient {
         filled(answers, self.refused_batch(&open).await)
     }
 
-    /// Shows the items that refused claims of new keys: one read tells of them all, for less than a refused write.
+    /// Reads the items that refused claims of new keys. One read returns all of them, and costs less than a refused write.
     async fn refused_batch(&self, claims: &[&Claim]) -> Vec<Result<Claimed, StoreError>> {
         let ids: Vec<_> = claims.iter().map(|claim| claim.id.clone()).collect();
         let found = self.read_batch(&ids, Retries::No).await;
@@ -124,7 +124,7 @@ impl TableClient {
             .zip(found)
             .map(async |(claim, found)| match found? {
                 Some(item) => Ok(Claimed::Refused(Box::new(item))),
-                // What refused the claim is gone.
+                // The item that refused the claim is gone.
                 None => self.claim_one(claim, Retries::No).await,
             });
         join_all(decided).await
@@ -248,7 +248,7 @@ impl TableClient {
         let found = match tables.get(table) {
             Some(found) => found.as_slice(),
             None if tables.is_empty() => &[],
-            // Items under another name may well be ours: nobody says that a key is free.
+            // Items under another name may be ours, so the key may not be free.
             None => return Err(without("the table's items")),
         };
         for attributes in found {

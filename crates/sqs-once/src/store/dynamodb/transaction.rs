@@ -41,7 +41,7 @@ impl TableClient {
                 .set_transact_items(Some(items))
                 // The same whenever this settlement is sent: DynamoDB carries it out once in ten minutes.
                 .client_request_token(settlement.owner.to_string())
-                // An answer that shows nothing is none of DynamoDB's.
+                // An answer without results is not from DynamoDB.
                 .return_consumed_capacity(ReturnConsumedCapacity::Total);
             let error = match request.send().await {
                 Ok(answer) if !answer.consumed_capacity().is_empty() => {
@@ -64,7 +64,7 @@ impl TableClient {
                     return Ok(Committed::Refused(Box::new(item)));
                 }
                 (_, Some(why)) => return why.map(Committed::Conflict),
-                // What refused the commit is gone or given back.
+                // The item that refused the commit is gone or released.
                 (_, None) => {}
             }
         }
@@ -163,7 +163,7 @@ impl TableClient {
         Ok(Cancelled::ByWrites(why))
     }
 
-    /// A request that failed concerns several tables, and DynamoDB may not say which.
+    /// A failed request concerns several tables, and DynamoDB may not name the one.
     fn failed(
         &self,
         error: SdkError<TransactWriteItemsError, HttpResponse>,
@@ -221,7 +221,7 @@ fn failure(reason: &CancellationReason, quotable: &[&str]) -> Option<(StoreError
     Some((errors::by_code(code, message), text))
 }
 
-/// One message's write with a wrong key must not pass for a store that nobody can use.
+/// A wrong key in one message's write must not look like an unusable store.
 fn of_write(kind: StoreErrorKind) -> StoreErrorKind {
     match kind {
         StoreErrorKind::KeySchema => StoreErrorKind::Other,

@@ -102,7 +102,7 @@ impl ItemUpdate {
             .condition_expression(self.condition)
             .set_expression_attribute_names(Some(self.names))
             .set_expression_attribute_values(Some(self.values))
-            // An answer that shows nothing is none of DynamoDB's.
+            // An answer without results is not from DynamoDB.
             .return_values(ReturnValue::UpdatedNew)
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
     }
@@ -194,7 +194,7 @@ impl Table {
         }
     }
 
-    /// A claim or a recording that looks at the item that stands there.
+    /// A claim or a recording whose condition reads the existing item.
     fn write_over(&self, anew: &NewItem<'_>, condition: &'static str) -> ItemUpdate {
         self.write(anew, condition)
             .value(":inprogress", text(IN_PROGRESS))

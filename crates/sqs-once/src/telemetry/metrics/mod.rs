@@ -66,7 +66,7 @@ pub(crate) struct Ended<'a> {
     pub(crate) cold_start: bool,
 }
 
-/// What is measured of a message when its batch arrives.
+/// The measurements of a message when its batch arrives.
 pub(crate) struct Seen {
     age: Option<Duration>,
     receive_count: Option<u32>,

@@ -1,4 +1,4 @@
-//! What DynamoDB would refuse in any case, found before anything is sent.
+//! Finds writes that DynamoDB would refuse in any case, before a request is sent.
 
 use super::size;
 use super::write::Write;

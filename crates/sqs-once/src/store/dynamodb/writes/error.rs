@@ -21,7 +21,7 @@ pub enum WritesError {
         "the writes have {bytes} bytes together: a transaction takes {MOST_BYTES} beside the record of its key"
     )]
     TooLarge {
-        /// What they have, and what is recorded of them, in bytes.
+        /// The size of the writes and of the recorded data, in bytes.
         bytes: usize,
     },
     /// Two writes are of one item.
@@ -60,7 +60,7 @@ pub enum WritesError {
     NotAnItem {
         /// The write.
         write: WriteName,
-        /// What is wrong with the value.
+        /// The error of the serializer.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 }

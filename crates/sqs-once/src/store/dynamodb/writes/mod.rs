@@ -195,7 +195,7 @@ impl Writes {
         self.items.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no writes.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
@@ -205,7 +205,7 @@ impl Writes {
         &self.items
     }
 
-    /// What is to be recorded, or why that can't be.
+    /// The value to record, or why it can't be recorded.
     pub(crate) fn result(&self) -> Option<&Result<Arc<str>, String>> {
         self.result.as_ref()
     }
