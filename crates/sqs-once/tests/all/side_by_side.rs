@@ -6,12 +6,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::exactly_once::chance::Chance;
 use aws_lambda_events::event::sqs::{SqsEvent, SqsMessage};
 use lambda_runtime::{Context, LambdaEvent};
 use serde_json::{Value, json};
 use sqs_once::key::{ItemId, KeySecret, Namespace};
 use sqs_once::policy::InProgress;
-use sqs_once::random::Random;
 use sqs_once::store::Store;
 use sqs_once::store::{
     Claim, Claimed, Item, Settled, Settlement, Settling, StoreError, StoreErrorKind, StoreFuture,
@@ -58,32 +58,6 @@ const CHANGES: [[Ids; 2]; 3] = [
     [Ids::new("old", Some(7)), Ids::new("old", Some(8))],
 ];
 
-/// Chance that a seed decides.
-#[derive(Clone, Debug)]
-struct Dice(Arc<Mutex<u64>>);
-
-impl Dice {
-    fn below(&self, limit: u64) -> u64 {
-        let mut state = self.0.lock().unwrap();
-        // SplitMix64.
-        *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut bits = *state;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (bits ^ (bits >> 31)) % limit
-    }
-
-    fn millis(&self, limit: u64) -> Duration {
-        Duration::from_millis(self.below(limit))
-    }
-}
-
-impl Random for Dice {
-    fn bits(&self) -> u128 {
-        u128::from(self.below(u64::MAX)) << 64 | u128::from(self.below(u64::MAX))
-    }
-}
-
 /// Tokio's time, which passes when everybody waits.
 #[derive(Clone, Debug)]
 struct Watch(Instant);
@@ -105,7 +79,7 @@ struct Told {
 #[derive(Clone)]
 struct World {
     versions: [Ids; 2],
-    dice: Dice,
+    dice: Chance,
     memory: MemoryStore,
     watch: Watch,
     told: Arc<Mutex<Told>>,
@@ -126,9 +100,9 @@ impl Remote {
         T: Lossy,
     {
         let dice = &self.world.dice;
-        sleep(dice.millis(200)).await;
+        sleep(dice.millis(0..200)).await;
         let answers = carry_out.await;
-        sleep(dice.millis(200)).await;
+        sleep(dice.millis(0..200)).await;
         match self.world.is_troubled() && dice.below(10) == 0 {
             true => answers.iter().map(|_| T::lost()).collect(),
             false => answers,
@@ -158,7 +132,7 @@ impl Store for Remote {
                 // A copy of the request stays behind in the network.
                 let (world, claims) = (self.world.clone(), claims.to_vec());
                 tokio::spawn(async move {
-                    sleep(world.dice.millis(4000)).await;
+                    sleep(world.dice.millis(0..4000)).await;
                     world.memory.claim(&claims).await;
                 });
             }
@@ -168,7 +142,7 @@ impl Store for Remote {
 
     fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> StoreFuture<'a, Settled> {
         Box::pin(async move {
-            sleep(self.world.dice.millis(200)).await;
+            sleep(self.world.dice.millis(0..200)).await;
             // An effect whose record is lost may be repeated, which is not what is looked for here. A release that is
             // lost, or comes late, repeats nothing.
             let is_release = |one: &Settlement| one.settling == Settling::Release;
@@ -177,7 +151,7 @@ impl Store for Remote {
                 if self.world.dice.below(2) == 0 {
                     let (world, settlements) = (self.world.clone(), settlements.to_vec());
                     tokio::spawn(async move {
-                        sleep(world.dice.millis(4000)).await;
+                        sleep(world.dice.millis(0..4000)).await;
                         world.memory.settle(&settlements).await;
                     });
                 }
@@ -215,7 +189,7 @@ impl World {
     fn new(seed: u64, looks_first: bool) -> Self {
         Self {
             versions: CHANGES[seed as usize % CHANGES.len()],
-            dice: Dice(Arc::new(Mutex::new(seed))),
+            dice: Chance::from_seed(seed),
             memory: MemoryStore::new(),
             watch: Watch(Instant::now()),
             told: Arc::default(),
@@ -254,7 +228,7 @@ impl World {
             .random(self.dice.clone())
             .handler(move |order: Value| {
                 let key = order["id"].as_str().unwrap().to_owned();
-                let (told, time) = (Arc::clone(&told), dice.millis(1000));
+                let (told, time) = (Arc::clone(&told), dice.millis(0..1000));
                 async move {
                     {
                         let mut told = told.lock().unwrap();
@@ -311,8 +285,8 @@ impl World {
             let dice = &world.dice;
             let version = dice.below(2) as usize;
             let keys = (0..KEYS).filter(|_| dice.below(2) == 0).collect();
-            let starts_after = dice.millis(3000);
-            let dies_after = (dice.below(4) == 0).then(|| dice.millis(600));
+            let starts_after = dice.millis(0..3000);
+            let dies_after = (dice.below(4) == 0).then(|| dice.millis(0..600));
             tokio::spawn(async move {
                 sleep(starts_after).await;
                 world.deliver(version, keys, dies_after).await;

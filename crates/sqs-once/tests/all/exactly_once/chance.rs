@@ -6,30 +6,21 @@ use std::time::Duration;
 
 use sqs_once::random::Random;
 
-/// SplitMix64. Clones draw from one sequence.
+/// Clones draw from one sequence.
 #[derive(Clone, Debug)]
-pub(crate) struct Chance(Arc<Mutex<u64>>);
+pub(crate) struct Chance(Arc<Mutex<fastrand::Rng>>);
 
 impl Chance {
     pub(crate) fn from_seed(seed: u64) -> Self {
-        Self(Arc::new(Mutex::new(seed)))
-    }
-
-    fn next(&self) -> u64 {
-        let mut state = self.0.lock().unwrap();
-        *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = *state;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        bits ^ (bits >> 31)
+        Self(Arc::new(Mutex::new(fastrand::Rng::with_seed(seed))))
     }
 
     pub(crate) fn below(&self, end: u64) -> u64 {
-        self.next() % end
+        self.0.lock().unwrap().u64(..end)
     }
 
     pub(crate) fn index(&self, len: usize) -> usize {
-        usize::try_from(self.below(len.try_into().unwrap())).unwrap()
+        self.0.lock().unwrap().usize(..len)
     }
 
     /// Once in `n` times.
@@ -44,6 +35,6 @@ impl Chance {
 
 impl Random for Chance {
     fn bits(&self) -> u128 {
-        u128::from(self.next()) << 64 | u128::from(self.next())
+        self.0.lock().unwrap().u128(..)
     }
 }

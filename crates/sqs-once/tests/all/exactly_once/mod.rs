@@ -5,7 +5,7 @@
 //! `SQS_ONCE_SEEDS` sets how many random stories each test tells, `SQS_ONCE_FIRST_SEED` where they begin. `.ci/long storms`
 //! tells the thousands that the documentation speaks of.
 
-mod chance;
+pub(crate) mod chance;
 mod network;
 mod queue;
 mod world;
