@@ -1,4 +1,4 @@
--- Deletes up to 1000 rows that expired at least a day ago. A scheduler such as pg_cron repeats it until it deletes none.
+-- Deletes up to 1000 rows that expired at least a day ago. A scheduler such as pg_cron repeats it until none is left.
 -- Small batches keep locks short. Rows that another transaction is writing stay until a later run.
 --
 -- The extra day allows for clock differences: the functions' clocks decide whether a message is a duplicate, and the

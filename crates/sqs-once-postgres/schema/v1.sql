@@ -15,8 +15,8 @@
 --   stays the same.
 -- * The page has free space. `fillfactor = 50` reserves half of it for second versions, even if one statement completes
 --   a whole batch that one statement claimed. With 100, second versions would need other pages and new index entries.
--- * Expired rows are deleted by the thousand. By default, autovacuum waits until a fifth of a table is dead. For a table
---   that holds four weeks, that takes a week, so this table sets a lower threshold.
+-- * Expired rows are deleted by the thousand. By default, autovacuum waits until a fifth of a table is dead. That would
+--   take a week for a table that holds four weeks, so this table sets a lower threshold.
 --
 -- The constraint's name contains the version, and every claim names it. A store therefore never writes to a table of
 -- another version.
