@@ -1,13 +1,13 @@
-//! What can go wrong, in the words the user reads.
+//! Errors of this crate.
 
 use std::io;
 use std::path::PathBuf;
 
-/// A deployment that can't be read.
+/// A deployment that the doctor cannot read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// The file can't be read.
+    /// The file cannot be read.
     #[error("{path} can't be read", path = .path.display())]
     Io {
         /// The file.
@@ -15,18 +15,18 @@ pub enum ReadError {
         /// Why.
         source: io::Error,
     },
-    /// It is not YAML, nor JSON.
+    /// The text is neither YAML nor JSON.
     #[error("the template is not valid YAML")]
     Yaml(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// It has no resources.
+    /// The document has no resources.
     #[error(
         "there are no `Resources`: is it a SAM or CloudFormation template, or a plan from `terraform show -json`?"
     )]
     NoResources,
-    /// It is deeper, or has more values, than a template can have.
+    /// The document is nested deeper, or holds more values, than any valid template.
     #[error("the template is deeper or larger than CloudFormation would take")]
     TooLarge,
-    /// A manifest is not TOML.
+    /// A manifest is not valid TOML.
     #[error("{path} is not valid TOML", path = .path.display())]
     Toml {
         /// The file.
@@ -36,11 +36,11 @@ pub enum ReadError {
     },
 }
 
-/// Fixes that can't be written.
+/// Fixes that the doctor cannot write.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError {
-    /// The file can't be replaced; it is as it was.
+    /// The file cannot be replaced. It keeps its old content.
     #[error("{path} can't be written; it is as it was", path = .path.display())]
     Io {
         /// The file.
@@ -48,7 +48,7 @@ pub enum WriteError {
         /// Why.
         source: io::Error,
     },
-    /// A plan is computed: what it comes from has to change.
+    /// Terraform computes a plan from its configuration, so only the configuration can be fixed.
     #[error(
         "a Terraform plan can't be fixed: change the configuration that it was made of, as the findings say"
     )]

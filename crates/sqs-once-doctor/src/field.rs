@@ -1,22 +1,22 @@
-//! What is known of a value, and where it stands.
+//! Values of a deployment and their places.
 
 use std::num::NonZeroUsize;
 
 /// A value of a deployment.
 ///
-/// What a template computes only when it is deployed is unknown, and nothing is found in it.
+/// Some template values are computed at deployment time. They are `Unknown`, and no rule reports them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Field<T> {
-    /// It is not given: AWS's default holds.
+    /// Not set: AWS's default applies.
     Missing,
-    /// It is given, but only the deployment knows what it is.
+    /// Set, but the value is known only at deployment time.
     Unknown,
-    /// It is this, and stands there.
+    /// Set to this value at this place.
     Known(T, Place),
 }
 
 impl<T> Field<T> {
-    /// The value, if it is given and known.
+    /// The value, if it is set and known.
     pub fn known(&self) -> Option<&T> {
         match self {
             Field::Known(value, _) => Some(value),
@@ -24,7 +24,7 @@ impl<T> Field<T> {
         }
     }
 
-    /// Where the value stands, if it is given and known.
+    /// The place of the value, if it is set and known.
     pub fn place(&self) -> Option<&Place> {
         match self {
             Field::Known(_, place) => Some(place),
@@ -32,12 +32,12 @@ impl<T> Field<T> {
         }
     }
 
-    /// Whether nothing is given.
+    /// Whether the value is not set.
     pub fn is_missing(&self) -> bool {
         matches!(self, Field::Missing)
     }
 
-    /// The value of another kind, where there is one; unknown otherwise.
+    /// Converts a known value. The result is `Unknown` if `other` returns `None`.
     pub(crate) fn and_then<U>(self, other: impl FnOnce(T) -> Option<U>) -> Field<U> {
         match self {
             Field::Missing => Field::Missing,
@@ -51,7 +51,7 @@ impl<T> Field<T> {
 }
 
 impl<T: Copy> Field<T> {
-    /// The value that holds: `default` if nothing is given, none if it is unknown.
+    /// The effective value: `default` if it is not set, `None` if it is unknown.
     pub fn or(&self, default: T) -> Option<T> {
         match self {
             Field::Missing => Some(default),
@@ -61,21 +61,21 @@ impl<T: Copy> Field<T> {
     }
 }
 
-/// Where something stands.
+/// A position in a deployment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// The resource: a logical id, or Terraform's address.
+    /// The resource: a logical ID, or an address in Terraform.
     pub resource: String,
-    /// Line and column, from 1; a plan has none.
+    /// Line and column, both from 1. `None` in a plan.
     pub position: Option<(NonZeroUsize, NonZeroUsize)>,
-    /// The way there from the document's root; empty in a plan.
+    /// The path from the document's root. Empty in a plan.
     pub(crate) path: Path,
 }
 
-/// The way from a document's root to a value.
+/// The path from a document's root to a value.
 pub(crate) type Path = Vec<Step>;
 
-/// From a mapping or a sequence to one of its values.
+/// One step from a mapping or a sequence to one of its values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Step {
     Key(String),
@@ -88,7 +88,7 @@ impl From<&str> for Step {
     }
 }
 
-/// The way to something below `path`.
+/// The path to a value below `path`.
 pub(crate) fn below(path: &Path, keys: &[&str]) -> Path {
     path.iter()
         .cloned()

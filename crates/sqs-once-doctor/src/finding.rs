@@ -1,39 +1,39 @@
-//! What was found.
+//! Findings and their severity.
 
 use crate::field::Place;
 use crate::remedy::Remedy;
 use crate::rules::Rule;
 use std::path::PathBuf;
 
-/// Something that loses or doubles messages.
+/// A setting that loses or duplicates messages.
 #[derive(Debug, Clone)]
 pub struct Finding {
-    /// Which rule it breaks.
+    /// The rule that the deployment breaks.
     pub rule: &'static Rule,
-    /// The file it is in.
+    /// The file.
     pub file: PathBuf,
-    /// Where it is.
+    /// The position in the file.
     pub place: Place,
-    /// What is wrong, in a sentence.
+    /// The problem in one sentence.
     pub message: String,
-    /// What to write there instead.
+    /// The text to write at that place.
     pub snippet: String,
-    /// Whether `Source::fix` writes that.
+    /// Whether `Source::fix` writes the snippet.
     pub is_fixable: bool,
     pub(crate) remedy: Remedy,
 }
 
-/// How bad it is.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// It may lose or double messages when something else goes wrong.
+    /// Messages may be lost or duplicated when something else fails too.
     Warning,
-    /// It loses or doubles messages, or nothing works.
+    /// Messages are lost or duplicated, or the function does not work at all.
     Error,
 }
 
 impl Severity {
-    /// As SARIF and people write it.
+    /// The name of the severity in SARIF and in the terminal.
     pub fn as_str(self) -> &'static str {
         match self {
             Severity::Warning => "warning",

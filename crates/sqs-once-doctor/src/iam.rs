@@ -1,4 +1,4 @@
-//! What IAM's policies allow.
+//! The permissions that IAM policies grant.
 
 use crate::model::{Permissions, Scope, Target};
 
@@ -8,7 +8,8 @@ const POLLER: &[&str] = &[
     "sqs:GetQueueAttributes",
 ];
 
-/// What one of AWS's managed policies, by its name or ARN, allows on queues and tables; none if it is not known here.
+/// The actions that an AWS managed policy allows on queues and tables. `name` is the policy's name or ARN; `None` if
+/// this table does not list it.
 pub(crate) fn managed_policy(name: &str) -> Option<&'static [&'static str]> {
     match name.rsplit('/').next().unwrap_or(name) {
         "AWSLambdaSQSQueueExecutionRole" => Some(POLLER),
@@ -40,7 +41,7 @@ pub(crate) fn managed_policy(name: &str) -> Option<&'static [&'static str]> {
     }
 }
 
-/// What one of SAM's policy templates allows on the queue or table that its parameter names.
+/// The actions that a SAM policy template allows, and the parameter that names the queue or table.
 pub(crate) fn sam_policy_template(name: &str) -> Option<(&'static [&'static str], &'static str)> {
     match name {
         "SQSPollerPolicy" => Some((
@@ -90,7 +91,7 @@ pub(crate) fn sam_policy_template(name: &str) -> Option<(&'static [&'static str]
     }
 }
 
-/// What a resource of a statement is: `target` knows what a whole text refers to.
+/// The scope of a statement's resource. `target` resolves a complete text to a resource.
 pub(crate) fn scope(text: &str, target: impl Fn(&str) -> Option<Target>) -> Scope {
     let is_all = |service: &str, rest: &[&str]| {
         text.starts_with("arn:")
@@ -101,7 +102,7 @@ pub(crate) fn scope(text: &str, target: impl Fn(&str) -> Option<Target>) -> Scop
         return Scope::Everything;
     }
     if text.contains('*') || text.contains('?') {
-        // What is below a table, such as its indexes, is not the table.
+        // Indexes and streams are below a table but do not include the table.
         return match text.split_once('/') {
             Some((table, _)) if table.starts_with("${") => {
                 Scope::One(Target::Other(text.to_owned()))
@@ -113,7 +114,7 @@ pub(crate) fn scope(text: &str, target: impl Fn(&str) -> Option<Target>) -> Scop
 }
 
 impl Permissions {
-    /// Whether the action may be allowed on a resource of the deployment.
+    /// Whether the policies may allow the action on a resource of the deployment.
     pub(crate) fn may(&self, action: &str, resource: &str) -> bool {
         !self.is_complete
             || self.statements.iter().any(|statement| {
@@ -129,7 +130,7 @@ impl Permissions {
             })
     }
 
-    /// The actions that are allowed on exactly this resource.
+    /// The actions that the policies allow on this resource by name.
     pub(crate) fn on<'a>(&'a self, resource: &'a str) -> impl Iterator<Item = &'a str> {
         self.statements
             .iter()
@@ -141,11 +142,11 @@ impl Permissions {
     }
 }
 
-/// Whether a pattern of IAM's, where `*` is anything and `?` any character, is of an action.
+/// Whether an IAM pattern matches an action: `*` matches any text, `?` any character.
 fn matches(pattern: &str, action: &str) -> bool {
     let pattern: Vec<char> = pattern.to_lowercase().chars().collect();
     let action: Vec<char> = action.to_lowercase().chars().collect();
-    // `reached[at]`: what is read of the pattern so far can be the first `at` characters.
+    // `reached[at]`: the part of the pattern read so far can match the first `at` characters.
     let mut reached = vec![false; action.len() + 1];
     reached[0] = true;
     for part in pattern {

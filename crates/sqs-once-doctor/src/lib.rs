@@ -1,7 +1,7 @@
-//! Finds what loses or doubles messages in the deployment of a Lambda function that consumes SQS.
+//! Checks the deployment of a Lambda function that consumes SQS for settings that lose or duplicate messages.
 //!
-//! A [`Source`] is a SAM or CloudFormation template, or what `terraform show -json` says of a plan. It is examined by
-//! [`RULES`]; what has only one remedy is fixed, in place, with its comments.
+//! A [`Source`] is a SAM or CloudFormation template, or a plan in the JSON of `terraform show -json`. [`RULES`] lists
+//! the checks. Findings with exactly one remedy can be fixed in place; comments in the template are kept.
 //!
 //! ```
 //! use sqs_once_doctor::Source;

@@ -1,4 +1,4 @@
-//! What `Cargo.toml` says of panics.
+//! Panic settings in `Cargo.toml`.
 
 use crate::error::ReadError;
 use crate::field::Place;
@@ -8,35 +8,35 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use toml_edit::{Document, Item, TableLike};
 
-/// The build profiles of a workspace's manifest.
+/// The build profiles in a workspace's manifest.
 #[derive(Debug, Clone)]
 pub struct Manifest {
     /// The file.
     pub path: PathBuf,
-    /// The profiles that end the process when a handler panics.
+    /// Profiles whose setting ends the process when a handler panics.
     pub aborting: Vec<Aborting>,
 }
 
-/// `panic = "abort"`.
+/// A profile with `panic = "abort"`.
 #[derive(Debug, Clone)]
 pub struct Aborting {
     /// The profile.
     pub profile: String,
-    /// Where it stands.
+    /// The place of the setting.
     pub place: Place,
     span: Range<usize>,
 }
 
 impl Manifest {
-    /// Reads the manifest whose profiles cargo takes for code in `folder`: that of its workspace.
+    /// Reads the manifest whose profiles Cargo applies to the code in `folder`: the workspace's.
     ///
-    /// # Errors
-    /// [`ReadError`] if there is one that can't be read.
+    /// # Errors [`ReadError`] if the manifest exists but cannot be read.
     pub fn find(folder: &Path) -> Result<Option<Self>, ReadError> {
         let here = std::env::current_dir().unwrap_or_default();
         let folder = match folder.is_absolute() {
             true => folder.to_owned(),
-            // A folder has parents above this one, too. One that is not there may be a bucket.
+            // Canonicalize, so that the search also visits the parents of the current directory. A folder that does not
+            // exist may be an S3 bucket.
             false => match fs::canonicalize(here.join(folder)) {
                 Ok(folder) => folder,
                 Err(_) => return Ok(None),
@@ -48,7 +48,7 @@ impl Manifest {
             if !path.is_file() {
                 continue;
             }
-            // As somebody here would write it.
+            // Show the path relative to the current directory.
             let path = path.strip_prefix(&here).map(Path::to_owned).unwrap_or(path);
             let text = fs::read_to_string(&path).map_err(|source| ReadError::Io {
                 path: path.clone(),
@@ -75,7 +75,7 @@ impl Manifest {
         Self { path, aborting }
     }
 
-    /// The manifest's text with every `"abort"` an `"unwind"`, if that changes anything.
+    /// The manifest's text with every `"abort"` replaced by `"unwind"`. `None` if this changes nothing.
     pub(crate) fn fixed(path: &Path, text: &str) -> Option<String> {
         let document = parse(path, text).ok()?;
         let mut manifest = Self::of(path.to_owned(), text, &document);

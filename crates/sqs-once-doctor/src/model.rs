@@ -1,14 +1,14 @@
-//! A deployment, as far as messages can be lost or doubled in it: the same for every format it is read from.
+//! The parts of a deployment that the rules examine, independent of the source format.
 
 use crate::field::{Field, Path, Place};
 use crate::manifest::Manifest;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What is deployed.
+/// A deployment: functions, queues, tables, and their connections.
 #[derive(Debug, Clone, Default)]
 pub struct Deployment {
-    /// What it was read from.
+    /// The source format.
     pub format: Format,
     /// Lambda functions.
     pub functions: Vec<Function>,
@@ -20,48 +20,48 @@ pub struct Deployment {
     pub tables: Vec<Table>,
     /// CloudWatch alarms.
     pub alarms: Vec<Alarm>,
-    /// What sends to queues on behalf of an AWS service.
+    /// AWS services that send to queues.
     pub senders: Vec<Sender>,
     /// The build profiles of the functions' code.
     pub manifests: Vec<Manifest>,
-    /// Whether there may be resources that can't be seen here: nested stacks, macros.
+    /// Whether other resources may exist that the source does not show, for example nested stacks and macros.
     pub has_more: bool,
 }
 
-/// How a deployment is written down.
+/// The format of a deployment's source.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Format {
     /// A SAM or CloudFormation template.
     #[default]
     Template,
-    /// What `terraform show -json` says of a plan.
+    /// A plan, in the JSON of `terraform show -json`.
     TerraformPlan,
 }
 
-/// What a resource is called and where it stands.
+/// A resource's name and position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Site {
     /// The name that other resources refer to.
     pub id: String,
-    /// Where it begins.
+    /// The start of the resource.
     pub place: Place,
-    /// The way to its properties.
+    /// The path to its properties.
     pub(crate) properties: Path,
 }
 
-/// What a value refers to.
+/// The target of a reference.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     /// A resource of the deployment, by its `Site::id`.
     Own(String),
-    /// One of these: a queue, a table and a function may have the same name.
+    /// One of these resources. A queue, a table and a function may share a name.
     OneOf(Vec<String>),
-    /// Something else, by what is written there.
+    /// A resource outside the deployment, as written in the source.
     Other(String),
 }
 
 impl Target {
-    /// One resource of the deployment, or one of several; something else if there is none.
+    /// `Own` for one ID, `OneOf` for several, `Other(text)` for none.
     pub(crate) fn one_of(mut ids: Vec<String>, text: &str) -> Self {
         match ids.len() {
             0 => Target::Other(text.to_owned()),
@@ -70,7 +70,7 @@ impl Target {
         }
     }
 
-    /// Whether this is the resource `id`, where it is one of its kind.
+    /// Whether this refers to the resource `id`, or may refer to it.
     pub fn is(&self, id: &str) -> bool {
         match self {
             Target::Own(own) => own == id,
@@ -83,38 +83,38 @@ impl Target {
 /// A Lambda function.
 #[derive(Debug, Clone)]
 pub struct Function {
-    /// What it is called.
+    /// Its name and position.
     pub site: Site,
     /// `Timeout`.
     pub timeout: Field<Duration>,
     /// `Runtime`.
     pub runtime: Field<String>,
-    /// The folder of its code, as SAM's `CodeUri` names it.
+    /// The folder of its code: SAM's `CodeUri`.
     pub code: Field<String>,
     /// `ReservedConcurrentExecutions`.
     pub reserved_concurrency: Field<u64>,
-    /// Its environment variables; a reference stands there as `${Resource}` or `${Resource.Attribute}`.
+    /// Its environment variables. References appear as `${Resource}` or `${Resource.Attribute}`.
     pub environment: BTreeMap<String, Field<String>>,
-    /// Those of them that refer to something.
+    /// The targets of environment variables that refer to a resource.
     pub references: BTreeMap<String, Field<Target>>,
     /// Whether it has a dead-letter queue for asynchronous invocations.
     pub has_async_dead_letters: bool,
-    /// What its role may do.
+    /// The permissions of its role.
     pub permissions: Permissions,
 }
 
 impl Function {
-    /// The variable that says how a consumer of this library is set.
+    /// The value of an environment variable.
     pub(crate) fn variable(&self, name: &str) -> &Field<String> {
         self.environment.get(name).unwrap_or(&Field::Missing)
     }
 
-    /// What a variable refers to.
+    /// The target of an environment variable.
     pub(crate) fn reference(&self, name: &str) -> &Field<Target> {
         self.references.get(name).unwrap_or(&Field::Missing)
     }
 
-    /// Whether it is a consumer of this library, by its variables.
+    /// Whether the function uses this library, judged by its `SQS_ONCE_…` variables.
     pub fn uses_sqs_once(&self) -> bool {
         self.environment
             .keys()
@@ -122,60 +122,60 @@ impl Function {
     }
 }
 
-/// What a role may do.
+/// The permissions of a role.
 #[derive(Debug, Clone, Default)]
 pub struct Permissions {
-    /// What it says.
+    /// The statements of its policies.
     pub statements: Vec<Statement>,
-    /// Whether that is all of it.
+    /// Whether `statements` is the complete list.
     pub is_complete: bool,
-    /// The list that another statement can be added to, and in which shape.
+    /// The list to which a statement can be added, and its kind.
     pub(crate) extend: Option<Extend>,
 }
 
-/// Where a policy statement can be added.
+/// A list to which a policy statement can be added.
 #[derive(Debug, Clone)]
 pub(crate) enum Extend {
-    /// To a list of statements.
+    /// A list of statements.
     Statements(Path),
-    /// To a list of SAM policies, which are statements or lists of them.
+    /// A list of SAM policies, each a statement or a list of statements.
     SamPolicies(Path),
 }
 
-/// A statement of a policy.
+/// A policy statement.
 #[derive(Debug, Clone)]
 pub struct Statement {
-    /// Where it stands.
+    /// Its position.
     pub place: Place,
-    /// Whether it allows.
+    /// Whether its effect is `Allow`.
     pub allows: bool,
     /// Patterns of actions.
     pub actions: Vec<String>,
-    /// What they are allowed on.
+    /// The resources that the statement covers.
     pub resources: Vec<Scope>,
 }
 
-/// What a statement is about.
+/// A resource of a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scope {
     /// `*`.
     Everything,
     /// One resource.
     One(Target),
-    /// Something that only the deployment knows.
+    /// Known only at deployment time.
     Unknown,
 }
 
-/// An event source mapping: what Lambda polls for a function.
+/// An event source mapping: the queue that Lambda polls for a function.
 #[derive(Debug, Clone)]
 pub struct Mapping {
-    /// What it is called.
+    /// Its name and position.
     pub site: Site,
     /// The function it invokes.
     pub function: Field<Target>,
     /// The queue it polls.
     pub queue: Field<Target>,
-    /// Whether it takes batch item failures.
+    /// Whether Lambda accepts batch item failures: `ReportBatchItemFailures`.
     pub reports_failures: Field<bool>,
     /// `BatchSize`.
     pub batch_size: Field<u64>,
@@ -190,7 +190,7 @@ pub struct Mapping {
 /// An SQS queue.
 #[derive(Debug, Clone)]
 pub struct Queue {
-    /// What it is called.
+    /// Its name and position.
     pub site: Site,
     /// `FifoQueue`.
     pub is_fifo: Field<bool>,
@@ -208,7 +208,7 @@ pub struct Queue {
     pub kms_key: Field<String>,
 }
 
-/// What SQS does if a template does not say otherwise.
+/// SQS's defaults and limits.
 impl Queue {
     pub(crate) const DEFAULT_VISIBILITY_TIMEOUT: Duration = Duration::from_secs(30);
     pub(crate) const DEFAULT_RETENTION: Duration = Duration::from_secs(4 * 24 * 3600);
@@ -227,7 +227,7 @@ impl Queue {
 /// A DynamoDB table.
 #[derive(Debug, Clone)]
 pub struct Table {
-    /// What it is called.
+    /// Its name and position.
     pub site: Site,
     /// The partition key's attribute.
     pub partition_key: Field<String>,
@@ -244,35 +244,35 @@ pub struct Table {
 /// A CloudWatch alarm.
 #[derive(Debug, Clone)]
 pub struct Alarm {
-    /// What it is called.
+    /// Its name and position.
     pub site: Site,
-    /// What it looks at: one metric, or those of an expression.
+    /// The metrics that it watches: one, or those of an expression.
     pub metrics: Vec<Metric>,
 }
 
-/// A metric that an alarm looks at.
+/// A metric that an alarm watches.
 #[derive(Debug, Clone)]
 pub struct Metric {
-    /// Such as `AWS/SQS`.
+    /// For example `AWS/SQS`.
     pub namespace: Field<String>,
-    /// Such as `ApproximateNumberOfMessagesVisible`.
+    /// For example `ApproximateNumberOfMessagesVisible`.
     pub name: Field<String>,
-    /// The queue it is of, by its `QueueName` dimension.
+    /// The queue in its `QueueName` dimension.
     pub queue: Field<Target>,
 }
 
-/// What sends to a queue on behalf of an AWS service.
+/// An AWS service that sends to a queue.
 #[derive(Debug, Clone)]
 pub struct Sender {
-    /// What it is called.
+    /// Its name and position.
     pub site: Site,
-    /// Such as `SNS`.
+    /// For example `SNS`.
     pub service: &'static str,
     /// The queue.
     pub queue: Field<Target>,
 }
 
-/// A function, the queue it consumes, and what is between them.
+/// An enabled event source mapping with its function and its queue.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Consumer<'a> {
     pub(crate) mapping: &'a Mapping,
@@ -281,7 +281,7 @@ pub(crate) struct Consumer<'a> {
 }
 
 impl Deployment {
-    /// The functions that consume queues, once for each queue.
+    /// The enabled mappings, each with its function and its queue.
     pub(crate) fn consumers(&self) -> impl Iterator<Item = Consumer<'_>> {
         self.mappings
             .iter()
@@ -304,7 +304,7 @@ impl Deployment {
         })
     }
 
-    /// The queues that functions consume and that have a dead-letter queue here, with it.
+    /// Pairs of a consumed queue and its dead-letter queue in this deployment.
     pub(crate) fn redrives(&self) -> impl Iterator<Item = (&Queue, &Queue)> {
         self.sources()
             .filter_map(|(queue, _)| Some((queue, self.queue(&queue.dead_letter_queue)?)))
@@ -318,7 +318,7 @@ impl Deployment {
         })
     }
 
-    /// The tables that hold the consumers' keys, with one function of each.
+    /// The tables that hold the consumers' keys, each with one of its functions.
     pub(crate) fn key_tables(&self) -> impl Iterator<Item = (&Table, &Function)> {
         self.tables.iter().filter_map(|table| {
             let function = self.functions.iter().find(|function| {

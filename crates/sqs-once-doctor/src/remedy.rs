@@ -1,4 +1,4 @@
-//! What to do about a problem, in the language of its deployment.
+//! Remedies for findings, in the language of the deployment.
 
 use crate::field::{Field, Path, Step, below};
 use crate::model::{Format, Site};
@@ -6,14 +6,14 @@ use crate::template::{Change, Style, snippet};
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// What to do about a problem.
+/// A remedy for a finding.
 #[derive(Debug, Clone)]
 pub(crate) enum Remedy {
-    /// Changes to the template, or the same for Terraform.
+    /// Changes to the template, and the equivalent Terraform.
     Deployment {
         changes: Vec<Change>,
         hcl: String,
-        /// Whether there is nothing to decide.
+        /// Whether the change can be made without a decision by the user.
         is_automatic: bool,
     },
     /// `panic = "unwind"` in a manifest.
@@ -21,7 +21,7 @@ pub(crate) enum Remedy {
 }
 
 impl Remedy {
-    /// Gives a property of a resource a value, where it stands or else where the resource does.
+    /// Sets a property of a resource: at the position of its current value, or else at the resource.
     pub(crate) fn set<T>(
         field: &Field<T>,
         site: &Site,
@@ -38,7 +38,7 @@ impl Remedy {
     }
 
     pub(crate) fn changes(changes: Vec<Change>, hcl: impl Into<String>) -> Self {
-        // Of two branches of a condition only one would be changed.
+        // Both branches of a condition need the change, and an automatic fix would change only one.
         let is_conditional = |change: &Change| {
             let (Change::Set(path, _) | Change::Append(path, _)) = change;
             path.contains(&Step::Key("Fn::If".into()))
@@ -50,7 +50,7 @@ impl Remedy {
         }
     }
 
-    /// The same, but for somebody to decide.
+    /// The same remedy, for the user to apply.
     pub(crate) fn by_hand(mut self) -> Self {
         if let Remedy::Deployment { is_automatic, .. } = &mut self {
             *is_automatic = false;
@@ -81,7 +81,7 @@ impl Remedy {
     }
 }
 
-/// A resource that is new in the template.
+/// Adds a resource to the template.
 pub(crate) fn resource(id: &str, value: Value) -> Change {
     let path: Path = vec!["Resources".into(), id.into()];
     Change::Set(path, value)

@@ -4,7 +4,7 @@ use crate::finding::Finding;
 use crate::rules::RULES;
 use serde_json::{Value, json};
 
-/// The findings as a SARIF log. It says of every rule what it is, whether it found anything or not.
+/// The findings as a SARIF log. The log describes every rule, including rules without findings.
 pub fn sarif(findings: &[Finding]) -> Value {
     let rules: Vec<Value> = RULES
         .iter()
@@ -58,7 +58,7 @@ fn result(finding: &Finding) -> Value {
     })
 }
 
-/// The file as a URI: relative, as it was named, with what is no letter of a URI escaped.
+/// The file as a relative URI, percent-encoded.
 fn uri(finding: &Finding) -> String {
     let path = finding.file.to_string_lossy().replace('\\', "/");
     path.bytes()

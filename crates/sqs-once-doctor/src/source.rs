@@ -1,4 +1,4 @@
-//! A deployment as a file: read, examined, fixed.
+//! A deployment file: reading, examining, fixing.
 
 use crate::error::{ReadError, WriteError};
 use crate::finding::Finding;
@@ -12,7 +12,7 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// More fixes than any template needs; each one is made at most once.
+/// More fixes than any template needs. The doctor makes each fix at most once.
 const MOST_FIXES: usize = 500;
 
 /// A template or a plan.
@@ -23,14 +23,14 @@ pub struct Source {
     allowed: Vec<&'static str>,
 }
 
-/// What fixing changes.
+/// The result of fixing a deployment.
 #[derive(Debug)]
 pub struct Fixes {
-    /// What was fixed, in this order.
+    /// The fixed findings, in the order of the fixes.
     pub fixed: Vec<Finding>,
-    /// What is left.
+    /// The findings that remain.
     pub left: Vec<Finding>,
-    /// The files that change, with their new texts.
+    /// The changed files with their new content.
     pub files: Vec<(PathBuf, String)>,
 }
 
@@ -38,7 +38,7 @@ impl Source {
     /// Reads a file.
     ///
     /// # Errors
-    /// [`ReadError::Io`] if it can't be read.
+    /// [`ReadError::Io`] if the file cannot be read.
     pub fn read(path: &Path) -> Result<Self, ReadError> {
         let text = fs::read_to_string(path).map_err(|source| ReadError::Io {
             path: path.to_owned(),
@@ -47,7 +47,7 @@ impl Source {
         Ok(Self::new(path, text))
     }
 
-    /// A text that a file has, or could have.
+    /// Uses `text` as the content of the file `path`, which need not exist.
     pub fn new(path: &Path, text: impl Into<String>) -> Self {
         Self {
             path: path.to_owned(),
@@ -56,16 +56,16 @@ impl Source {
         }
     }
 
-    /// Without the findings of these rules, which somebody decided to live with.
+    /// Omits the findings of these rules.
     pub fn allowing(mut self, rules: impl IntoIterator<Item = &'static Rule>) -> Self {
         self.allowed.extend(rules.into_iter().map(|rule| rule.id));
         self
     }
 
-    /// What is deployed.
+    /// Parses the deployment.
     ///
     /// # Errors
-    /// [`ReadError`] if it is neither a template nor a plan.
+    /// [`ReadError`] if the text is neither a template nor a plan.
     pub fn deployment(&self) -> Result<Deployment, ReadError> {
         let (_, text) = self.marked();
         let mut deployment = match terraform::read(text) {
@@ -88,10 +88,10 @@ impl Source {
         Ok(deployment)
     }
 
-    /// Everything that is wrong, from top to bottom.
+    /// All findings, ordered by position in the file.
     ///
     /// # Errors
-    /// As [`Source::deployment`].
+    /// The errors of [`Source::deployment`].
     pub fn examine(&self) -> Result<Vec<Finding>, ReadError> {
         let deployment = self.deployment()?;
         let mut findings: Vec<Finding> = RULES
@@ -130,7 +130,7 @@ impl Source {
         Ok(findings)
     }
 
-    /// The byte order mark, which some editors write, and what follows it.
+    /// Splits off the byte order mark that some editors write.
     fn marked(&self) -> (&str, &str) {
         const MARK: char = '\u{feff}';
         let length = match self.text.starts_with(MARK) {
@@ -147,7 +147,7 @@ impl Source {
         }
     }
 
-    /// The text that a remedy makes of its file, if it is one to make without asking.
+    /// The file's new content, if the remedy is automatic and applies.
     fn try_fix(&self, format: Format, remedy: &Remedy) -> Option<String> {
         match remedy {
             Remedy::Manifest { path, .. } => Manifest::fixed(path, &fs::read_to_string(path).ok()?),
@@ -166,10 +166,10 @@ impl Source {
         Some(format!("{mark}{changed}"))
     }
 
-    /// Fixes what needs no decision, until nothing of that is left.
+    /// Applies automatic remedies until none is left.
     ///
     /// # Errors
-    /// As [`Source::deployment`]; [`WriteError::Plan`] for a plan.
+    /// The errors of [`Source::deployment`], and [`WriteError::Plan`] for a plan.
     pub fn fix(&self) -> Result<Fixes, FixError> {
         if self.deployment()?.format == Format::TerraformPlan {
             return Err(FixError::Write(WriteError::Plan));
@@ -197,7 +197,7 @@ impl Source {
                     fixes.files.push((path.clone(), text));
                 }
                 (_, Some(text)) => now.text = text,
-                // It could be fixed a moment ago.
+                // An earlier fix made this one impossible.
                 (_, None) => continue,
             }
             fixes.fixed.push(finding);
@@ -210,10 +210,10 @@ impl Source {
 }
 
 impl Fixes {
-    /// Replaces each file at once: whoever reads it sees the old text or the new one.
+    /// Replaces each file atomically: readers see the old content or the new content.
     ///
     /// # Errors
-    /// [`WriteError::Io`] for the first file that can't be replaced; it, and those after it, are as they were.
+    /// [`WriteError::Io`] for the first file that cannot be replaced. That file and the files after it are unchanged.
     pub fn write(&self) -> Result<(), WriteError> {
         for (path, text) in &self.files {
             replace(path, text).map_err(|source| WriteError::Io {
@@ -226,7 +226,7 @@ impl Fixes {
 }
 
 fn replace(path: &Path, text: &str) -> std::io::Result<()> {
-    // Behind a link is the file that is meant.
+    // Replace the target of a symbolic link, not the link.
     let path = fs::canonicalize(path)?;
     let permissions = fs::metadata(&path)?.permissions();
     let mut file = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(Path::new(".")))?;
@@ -237,14 +237,14 @@ fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     Ok(())
 }
 
-/// A deployment that can't be fixed.
+/// A deployment that the doctor cannot fix.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FixError {
-    /// It can't be read.
+    /// The deployment cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// It can't be written.
+    /// The fixes cannot be written.
     #[error(transparent)]
     Write(#[from] WriteError),
 }

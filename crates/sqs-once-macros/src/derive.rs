@@ -1,11 +1,11 @@
-//! `#[derive(BusinessKey)]`: a payload that is its own key, by its `#[key]` fields.
+//! `#[derive(BusinessKey)]`: uses a payload as its own key, by its `#[key]` fields.
 
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Attribute, Data, DeriveInput, Error, Field, Fields, Member, Meta, Result, parse_quote};
 
-/// Expands the derive. The implementation always comes out, so that an error here brings no second one
+/// Expands the derive. It emits the implementation even after an error, so that the compiler reports no second error
 /// where the payload is used as a key.
 pub(crate) fn business_key(input: TokenStream) -> TokenStream {
     let input = match syn::parse2::<DeriveInput>(input) {
@@ -15,7 +15,7 @@ pub(crate) fn business_key(input: TokenStream) -> TokenStream {
     match key_fields(&input) {
         Ok(fields) => {
             let body = fields.iter().map(|(member, field)| {
-                // With the type's own span, so that a type that is no key is underlined itself.
+                // The type's own span, so that the compiler underlines a type that cannot be a key.
                 quote_spanned! {field.ty.span()=>
                     ::sqs_once::key::KeyPart::write(&self.#member, key)?;
                 }
@@ -63,7 +63,7 @@ fn implementation<'a>(
     }
 }
 
-/// The fields marked `#[key]`, in their order.
+/// The fields marked `#[key]`, in declaration order.
 fn key_fields(input: &DeriveInput) -> Result<Vec<(Member, &Field)>> {
     let kind = match &input.data {
         Data::Struct(data) => return marked(input, &data.fields),

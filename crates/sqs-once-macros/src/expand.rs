@@ -1,4 +1,4 @@
-//! What the attribute becomes: the function as it was written, and the consumer beside it.
+//! Expands the attribute into the unchanged function and a companion type.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, format_ident, quote, quote_spanned};
@@ -9,8 +9,8 @@ use crate::key::{Key, by_reference};
 use crate::options::Options;
 use crate::signature::{self, Kind, Signature};
 
-/// Expands the attribute. The item itself always comes out, so that an error here brings no second
-/// one where the function is used.
+/// Expands the attribute. It emits the item even after an error, so that the compiler reports no second error where the
+/// function is used.
 pub(crate) fn handler(kind: Kind, attribute: TokenStream, item: TokenStream) -> TokenStream {
     let companion = match signature::function(kind, item.clone()) {
         Ok(function) => companion(kind, attribute, &function),
@@ -19,7 +19,7 @@ pub(crate) fn handler(kind: Kind, attribute: TokenStream, item: TokenStream) -> 
     quote!(#item #companion)
 }
 
-/// The type beside the function.
+/// The companion type.
 fn companion(kind: Kind, attribute: TokenStream, function: &ItemFn) -> TokenStream {
     let signature = Signature::of(kind, function);
     let options = Options::of(&function.sig.ident, attribute);
@@ -51,11 +51,11 @@ fn companion(kind: Kind, attribute: TokenStream, function: &ItemFn) -> TokenStre
     quote!(#checks #companion)
 }
 
-/// The error, and a consumer that never runs: for the code that mentions it.
+/// The error and a stub of the companion, so that code that uses the companion still compiles.
 fn with_stub(function: &ItemFn, state: Option<&Type>, error: &Error) -> TokenStream {
     let error = error.to_compile_error();
     if function.sig.receiver().is_some() {
-        // Inside an `impl` block there is no place for a type.
+        // An `impl` block cannot contain a type.
         return error;
     }
     let state = state.cloned().unwrap_or_else(|| parse_quote!(()));
@@ -86,8 +86,8 @@ fn companion_type(function: &ItemFn, state: &Type, body: &TokenStream) -> TokenS
     }
 }
 
-/// The function's attributes that must stand on its companion too: it exists when the function does,
-/// and mentions the same types.
+/// The function's attributes that its companion needs too. The companion is compiled under the same conditions and
+/// names the same types.
 fn kept(attributes: &[Attribute]) -> Vec<&Attribute> {
     let kept = |attribute: &&Attribute| {
         ["cfg", "allow"]
@@ -97,8 +97,8 @@ fn kept(attributes: &[Attribute]) -> Vec<&Attribute> {
     attributes.iter().filter(kept).collect()
 }
 
-/// Checks of each type by itself: the `Handler` trait could only say that the whole does not fit. The
-/// payload's own check is the call of `consumer`.
+/// Checks each type separately, since the `Handler` trait could only report that the whole function does not fit. The
+/// call of `consumer` checks the payload.
 fn checks(function: &ItemFn, signature: &Signature, state: &Type) -> TokenStream {
     let kept = kept(&function.attrs);
     let check = |ty: &Type, bound: &TokenStream| {
@@ -124,7 +124,7 @@ fn checks(function: &ItemFn, signature: &Signature, state: &Type) -> TokenStream
     let output = signature
         .output
         .iter()
-        // `impl …` can only be named where the function is declared.
+        // `impl …` can only be named in the function's own signature.
         .filter(|output| !matches!(output, Type::ImplTrait(_)))
         .map(|output| check(output, &is_outcome));
     let future = future_check(&function.sig.ident, signature);
@@ -138,7 +138,7 @@ fn checks(function: &ItemFn, signature: &Signature, state: &Type) -> TokenStream
     }
 }
 
-/// Has the compiler say what keeps the handler's future from being `Send`.
+/// Makes the compiler report why the handler's future is not `Send`.
 fn future_check(name: &Ident, signature: &Signature) -> TokenStream {
     let payload = &signature.payload.argument;
     let arguments = std::iter::once(payload).chain(&signature.extractors);
@@ -184,7 +184,7 @@ fn body(
     };
     let declared_name = name.unraw().to_string();
     let settings = &options.settings;
-    // An error about the handler as a whole underlines its name.
+    // An error about the whole handler underlines the function's name.
     let inferred = Token![_](name.span());
     let handler = match signature.kind {
         Kind::Handler => quote!(handler_with_state),
@@ -208,8 +208,8 @@ fn body(
     }
 }
 
-/// A key extractor that computes `expr`, and its value. A type and not a closure, because it hands on
-/// the key's own error, and its name keeps clear of the names in `expr`.
+/// A key extractor type that computes `expr`, and its value. It is a type and not a closure, so that it returns the
+/// key's own error type. Its name does not clash with names in `expr`.
 fn payload_key(payload: &Type, pattern: &Pat, expr: &Expr) -> (TokenStream, TokenStream) {
     let key = by_reference(expr);
     let key_type = quote! {
@@ -229,7 +229,7 @@ fn payload_key(payload: &Type, pattern: &Pat, expr: &Expr) -> (TokenStream, Toke
     (key_type, quote!(SqsOncePayloadKey))
 }
 
-/// A function that takes the fingerprint of `part`. The part may borrow from the payload.
+/// A function that returns the fingerprint of `part`, which may borrow from the payload.
 fn payload_fingerprint(payload: &Type, pattern: &Pat, part: &Expr) -> TokenStream {
     let part = by_reference(part);
     quote! {

@@ -1,4 +1,4 @@
-//! The options `key` and `fingerprint`: an expression over the payload, or a value that extracts it.
+//! The options `key` and `fingerprint`: an expression over the payload, or an extractor value.
 
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote_spanned};
@@ -7,9 +7,9 @@ use syn::{Error, Expr, ExprReference, Ident, Pat, Result, Token, parse_quote};
 
 use crate::signature::{Kind, Signature, plain};
 
-/// How the consumer finds a record's key.
+/// The source of a record's key.
 pub(crate) enum Key {
-    /// An expression over the names that a pattern binds, which matches a reference to the payload.
+    /// An expression over the names that a pattern binds. The pattern matches a reference to the payload.
     OfPayload(Pat, Expr),
     /// A value that implements `KeyExtractor`.
     Extractor(Expr),
@@ -31,13 +31,13 @@ impl Key {
         Self::read("key", key, signature)
     }
 
-    /// Reads the value of `option`.
+    /// Parses the value of `option`.
     pub(crate) fn read(option: &str, key: Expr, signature: &Signature) -> Result<Self> {
         if signature.kind == Kind::BatchHandler {
             return Self::of_each(option, key, signature);
         }
         let payload = &signature.payload;
-        // A closure names its own argument, and a key over the payload has none among its parts.
+        // A closure names its own argument, so a key over the payload contains no closure.
         let is_closure = |expr: &Expr| matches!(expr, Expr::Closure(_));
         if is_closure(&key)
             || matches!(&key, Expr::Tuple(parts) if parts.elems.iter().any(is_closure))
@@ -64,8 +64,8 @@ impl Key {
         Ok(Self::Extractor(key))
     }
 
-    /// The same for a batch handler, whose argument is no single payload: the value itself says what
-    /// it calls one, in `|order| …` or by the name that it takes its fields from.
+    /// Parses the value for a batch handler, which has no argument with a single payload. The value names the payload
+    /// itself, by `|order| …` or by the variable whose fields it uses.
     fn of_each(option: &str, mut key: Expr, signature: &Signature) -> Result<Self> {
         // A macro's `$key:expr` arrives in an invisible group.
         while let Expr::Group(group) = key {
@@ -74,7 +74,7 @@ impl Key {
         if let Expr::Closure(closure) = &key
             && closure.inputs.len() == 1
             && let Some(pattern) = closure.inputs.first()
-            // One that says its type is a key extractor by itself.
+            // A closure with a typed argument is a key extractor.
             && !matches!(pattern, Pat::Type(_))
         {
             let mut pattern = pattern.clone();
@@ -110,8 +110,7 @@ fn constant(option: &str, key: &Expr, signature: &Signature) -> Error {
     )
 }
 
-/// The variable that an expression takes its fields from: `order` in
-/// `(order.tenant, order.id.to_lowercase())`.
+/// The variable whose fields an expression uses: `order` in `(order.tenant, order.id.to_lowercase())`.
 fn root(expr: &Expr) -> Option<&Ident> {
     let base = match expr {
         Expr::Field(field) => &*field.base,
@@ -134,7 +133,7 @@ fn root(expr: &Expr) -> Option<&Ident> {
     }
 }
 
-/// Whether a name is one of a variable, and not of a constant, by the custom of the language.
+/// Whether a name is a variable and not a constant, by Rust's naming conventions.
 fn is_variable(name: &Ident) -> bool {
     name != "self"
         && name
@@ -142,7 +141,7 @@ fn is_variable(name: &Ident) -> bool {
             .starts_with(|first: char| !first.is_uppercase())
 }
 
-/// A key to show in messages, under the names of the user's own.
+/// An example key for messages, with the user's own names.
 fn example(signature: &Signature) -> String {
     if signature.kind == Kind::BatchHandler {
         return "order.order_id".to_owned();
@@ -155,8 +154,8 @@ fn example(signature: &Signature) -> String {
     }
 }
 
-/// A reference to the key that `expr` computes. A tuple of fields becomes a tuple of references, since
-/// its fields can't be moved out of the payload.
+/// A reference to the key that `expr` computes. A tuple of fields becomes a tuple of references, since its fields
+/// cannot be moved out of the payload.
 pub(crate) fn by_reference(expr: &Expr) -> TokenStream {
     let span = expr.span();
     match expr {
@@ -168,7 +167,7 @@ pub(crate) fn by_reference(expr: &Expr) -> TokenStream {
         Expr::Group(group) => by_reference(&group.expr),
         _ => ExprReference {
             attrs: Vec::new(),
-            // With the key's own span, so that an error underlines the key and not the attribute.
+            // The key's own span, so that an error underlines the key and not the attribute.
             and_token: Token![&](span),
             mutability: None,
             expr: Box::new(expr.clone()),
@@ -177,8 +176,8 @@ pub(crate) fn by_reference(expr: &Expr) -> TokenStream {
     }
 }
 
-/// The first use of one of `names` as a variable. Goes by tokens, since a key may use its variables
-/// inside a macro: `format!("{}/{}", order.tenant, order.id)`.
+/// The first use of one of `names` as a variable. This searches tokens, since a key may use variables inside a macro:
+/// `format!("{}/{}", order.tenant, order.id)`.
 fn mentioned(tokens: TokenStream, names: &[Ident]) -> Option<Ident> {
     let tokens: Vec<TokenTree> = tokens.into_iter().collect();
     let punct = |at: Option<usize>, expected: char| {

@@ -10,7 +10,7 @@ use syn::{Error, Expr, Ident, Result, Token, Type};
 
 use crate::spelling::nearest;
 
-/// Each option with a value to show in messages.
+/// Each option with an example value for messages.
 const OPTIONS: [(&str, &str); 7] = [
     ("key", "order.order_id"),
     ("decode", "Text"),
@@ -21,7 +21,7 @@ const OPTIONS: [(&str, &str); 7] = [
     ("state", "App"),
 ];
 
-/// The consumer's methods that are not options, each with its environment variable.
+/// Methods of the consumer that are not options, each with its environment variable.
 const METHODS: [(&str, Option<&str>); 32] = [
     ("after_answer", None),
     ("after_dead_letter", None),
@@ -57,20 +57,19 @@ const METHODS: [(&str, Option<&str>); 32] = [
     ("visibility_timeout", Some("SQS_ONCE_VISIBILITY_TIMEOUT")),
 ];
 
-/// What the attribute says, checked as far as its text alone allows.
+/// The attribute's options, checked as far as their syntax allows.
 #[derive(Default)]
 pub(crate) struct Options {
     pub(crate) key: Option<Expr>,
     decode: Option<Expr>,
     pub(crate) fingerprint: Option<Expr>,
     pub(crate) state: Option<Type>,
-    /// The consumer's methods to call for the others.
+    /// Calls of the consumer's methods for the other options.
     pub(crate) settings: Vec<TokenStream>,
 }
 
 impl Options {
-    /// Reads the options of `handler`: every option that it can before it fails, so that one compilation shows all
-    /// mistakes.
+    /// Parses the options of `handler`. It reads all options before it fails, so that one compilation shows all errors.
     pub(crate) fn of(handler: &Ident, attribute: TokenStream) -> Result<Self> {
         let read = |input: ParseStream<'_>| Self::read(handler, input);
         read.parse2(attribute)
@@ -131,7 +130,7 @@ impl Options {
         Ok(())
     }
 
-    /// The call that starts the consumer.
+    /// The call that creates the consumer.
     pub(crate) fn start(&self, payload: &Type) -> TokenStream {
         match &self.decode {
             Some(decoder) => quote!(::sqs_once::consumer_with::<#payload>(#decoder)),
@@ -148,13 +147,13 @@ fn option_name(input: ParseStream<'_>) -> Result<Ident> {
     Err(input.error("expected `option = value`, such as `key = order.order_id`"))
 }
 
-/// Whether a name stands alone, its value forgotten.
+/// Whether the option is only a name, without a value.
 fn is_last(input: ParseStream<'_>) -> bool {
     let ahead = input.fork();
     Ident::parse_any(&ahead).is_ok() && (ahead.is_empty() || ahead.peek(Token![,]))
 }
 
-/// A value that is the user's own code, whose type the consumer's method checks.
+/// A value that is the user's code. The consumer's method checks its type.
 fn code(name: &Ident, input: ParseStream<'_>) -> Result<Expr> {
     let code = value(name, input)?;
     values::code(&name.to_string(), &code, example(name))?;
@@ -178,7 +177,7 @@ fn example(name: &Ident) -> &'static str {
     example.map_or("…", |(_, example)| example)
 }
 
-/// Goes on to the next comma, past a value that is not wanted.
+/// Skips to the next comma.
 fn skip_value(input: ParseStream<'_>) -> Result<()> {
     while !input.is_empty() && !input.peek(Token![,]) {
         input.parse::<TokenTree>()?;
@@ -186,7 +185,7 @@ fn skip_value(input: ParseStream<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Tells the author of `handler` what to write in place of an option that does not exist.
+/// An error message for an unknown option, with the code to write instead.
 fn not_an_option(name: &str, handler: &Ident) -> String {
     if name == "claim" {
         return "`claim` is not an option: write `mode = claim_first`".to_owned();
@@ -265,7 +264,7 @@ mod tests {
                 }
             }
         }
-        // Set by options, and by the testing kit.
+        // Set by options and by the testing kit.
         for other in [
             "envelope",
             "fingerprint",

@@ -1,4 +1,4 @@
-//! The function under the attribute: whether it can be a handler, and what it is made of.
+//! Parses the annotated function and checks whether it can be a handler.
 
 use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
@@ -11,13 +11,13 @@ use syn::{
 /// The attribute on the function.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// `#[handler]`: it takes one payload.
+    /// `#[handler]`: the function takes one payload.
     Handler,
-    /// `#[batch_handler]`: it takes a `Batch` of payloads.
+    /// `#[batch_handler]`: the function takes a `Batch` of payloads.
     BatchHandler,
 }
 
-/// What to call things in messages.
+/// Terms for messages.
 struct Words {
     attribute: &'static str,
     noun: &'static str,
@@ -51,7 +51,7 @@ impl Kind {
     }
 }
 
-/// What a handler's signature says.
+/// The parts of a handler's signature.
 pub(crate) struct Signature {
     pub(crate) kind: Kind,
     pub(crate) payload: Payload,
@@ -61,20 +61,20 @@ pub(crate) struct Signature {
 
 /// The first argument.
 pub(crate) struct Payload {
-    /// The payload's type: the argument's own, or what it is a `Batch` of.
+    /// The payload's type: the argument's own type, or the type inside `Batch`.
     pub(crate) ty: Type,
-    /// The argument's pattern, to match a reference to the payload.
+    /// The argument's pattern, which matches a reference to the payload.
     pub(crate) pattern: Pat,
     pub(crate) argument: Argument,
 }
 
 pub(crate) struct Argument {
     pub(crate) ty: Type,
-    /// The names its pattern binds.
+    /// The names that its pattern binds.
     pub(crate) names: Vec<Ident>,
 }
 
-/// Takes the item for the function that it should be.
+/// Parses the item as a function.
 pub(crate) fn function(kind: Kind, item: TokenStream) -> Result<ItemFn> {
     match syn::parse2(item.clone()) {
         Ok(function) => Ok(function),
@@ -150,7 +150,7 @@ impl Signature {
         })
     }
 
-    /// The type that an argument `State<…>` asks for.
+    /// The type inside an argument `State<…>`.
     pub(crate) fn state(&self) -> Option<&Type> {
         self.extractors
             .iter()
@@ -193,7 +193,7 @@ impl Payload {
     }
 }
 
-/// What a `Batch` is made of.
+/// The payload's type inside `Batch`.
 fn payload_of_batch(ty: &Type) -> Result<Type> {
     if let Some(payload) = inside("Batch", ty) {
         return Ok(payload.clone());
@@ -227,7 +227,7 @@ impl Argument {
     }
 }
 
-/// Whether a type has the name of an extractor that no payload is likely to have.
+/// Whether a type has the name of an extractor, which a payload is unlikely to have.
 fn is_extractor(ty: &Type) -> bool {
     match ty {
         Type::Path(path) => {
@@ -242,7 +242,7 @@ fn is_extractor(ty: &Type) -> bool {
     }
 }
 
-/// The type that `ty` has as its argument, where it is a `wrapper<…>`.
+/// The type inside `wrapper<…>`.
 fn inside<'a>(wrapper: &str, ty: &'a Type) -> Option<&'a Type> {
     let path = match ty {
         Type::Path(path) => &path.path,
@@ -259,8 +259,8 @@ fn inside<'a>(wrapper: &str, ty: &'a Type) -> Option<&'a Type> {
     }
 }
 
-/// Takes the names that a pattern binds, and makes them plain: `mut` and `ref` are not allowed where the
-/// pattern matches through a reference.
+/// Returns the names that a pattern binds and removes `mut` and `ref`, which are not allowed in a pattern that matches
+/// through a reference.
 pub(crate) fn plain(pattern: &mut Pat) -> Vec<Ident> {
     let mut bindings = Bindings(Vec::new());
     bindings.visit_pat_mut(pattern);

@@ -1,10 +1,10 @@
-//! Finds the spelling that was meant.
+//! Suggests the intended spelling of a name.
 
-/// How alike two names are, from 0 to 1, before one counts as a misspelling of the other. High enough
-/// to keep `store` from becoming `state`, low enough for `lease` to become `lease_margin`.
+/// The similarity, from 0 to 1, above which a name counts as a misspelling. High enough that `store` does not match
+/// `state`, low enough that `lease` matches `lease_margin`.
 const NEAR: f64 = 0.8;
 
-/// The known name that `written` most likely stands for, if any is near.
+/// The known name nearest to `written`, if one is near enough.
 pub(crate) fn nearest<'a>(
     written: &str,
     known: impl IntoIterator<Item = &'a str>,

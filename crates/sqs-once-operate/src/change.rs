@@ -1,28 +1,28 @@
-//! What people may make of a key.
+//! Manual changes to a key.
 
 use sqs_once::key::ItemId;
 use sqs_once::store::{Fence, Item, Owner, Status};
 use sqs_once::time::Timestamp;
 
-/// What is made of a key.
+/// A manual change to a key.
 ///
-/// Either writes an owner of its own: whoever had the key before can neither complete nor release it from
-/// then on, however late that request comes.
+/// Each change writes a new owner. The previous owner can no longer complete or release the key, however late its
+/// request arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// The next message with this key runs. The item stays, with a lapsed lease: deleting it would let the
-    /// fence start afresh.
+    /// The next message with this key runs. The item stays with an expired lease, since deleting it would restart the
+    /// fence.
     Forget,
-    /// Messages with this key are duplicates, until this moment; or longer, if they are that already.
+    /// Messages with this key are duplicates until `expiration`. An already completed key keeps a later expiry.
     Complete {
-        /// The expiry; kept rounded up to the second.
+        /// The expiry, rounded up to the second when stored.
         expiration: Timestamp,
     },
 }
 
 impl Change {
-    /// The item that is written where `seen` stands; `None` when there is nothing to do: a key that
-    /// nothing is known of is forgotten already.
+    /// The item to write in place of `seen`. `None` if nothing has to change: a key without an item is already
+    /// forgotten.
     pub fn write(
         &self,
         id: &ItemId,
@@ -44,7 +44,7 @@ impl Change {
                 let expiration = Timestamp::from_secs(expiration.as_millis().div_ceil(1000));
                 let expiration = match seen {
                     Some(done) if done.status == Status::Completed => {
-                        // One without an expiry never ends.
+                        // A completion without an expiry never expires.
                         done.expiration.map(|ends| ends.max(expiration))
                     }
                     _ => Some(expiration),

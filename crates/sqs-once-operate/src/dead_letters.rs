@@ -1,4 +1,4 @@
-//! A dead-letter queue: receiving its messages, putting them back, sending them on, deleting them.
+//! Dead-letter queues: receiving, releasing, sending and deleting messages.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -16,12 +16,12 @@ use sqs_once::time::{Clock, SystemClock};
 use crate::letter::{DeadLetter, KeyFrom, Standing};
 use crate::{Error, Keys};
 
-/// The most messages that SQS gives or takes in one request.
+/// The most messages that one SQS request returns or accepts.
 pub(crate) const BATCH: usize = 10;
-/// How long a request waits for messages. One that does not wait may miss some that are there.
+/// How long a receive request waits for messages. A request without waiting may miss messages that are in the queue.
 const WAIT: Duration = Duration::from_secs(1);
 
-/// A dead-letter queue, and the table that its messages' keys are looked up in.
+/// A dead-letter queue and the table with its messages' keys.
 #[derive(Clone, Debug)]
 pub struct DeadLetters {
     client: Client,
@@ -31,11 +31,11 @@ pub struct DeadLetters {
 }
 
 impl DeadLetters {
-    /// How long a message stays invisible that was received and not put back: if this program dies, that
-    /// is how long it takes until the message can be received again.
+    /// The visibility timeout of received messages. If this program ends without releasing a message, SQS delivers it
+    /// again after this time.
     pub const HOLD: Duration = Duration::from_secs(15 * 60);
 
-    /// The queue with this URL. Without `keys` no table is asked.
+    /// The queue with this URL. Without `keys`, no table is read.
     pub fn new(client: Client, url: impl Into<String>, keys: Option<Keys>) -> Self {
         Self {
             client,
@@ -45,16 +45,15 @@ impl DeadLetters {
         }
     }
 
-    /// The queue with this name, in the account of the credentials.
+    /// The queue with this name in the account of the credentials.
     ///
-    /// # Errors
-    /// [`Error::Queue`] when there is none, or SQS gives no answer.
+    /// # Errors [`Error::Queue`] if the queue does not exist or SQS does not answer.
     pub async fn named(client: Client, name: &str, keys: Option<Keys>) -> Result<Self, Error> {
         let url = url_of(&client, name).await?;
         Ok(Self::new(client, url, keys))
     }
 
-    /// How the keys are found of messages that don't say their own.
+    /// Sets how to find the key of a message without a key attribute.
     #[must_use]
     pub fn key_from(mut self, key_from: Option<KeyFrom>) -> Self {
         self.key_from = key_from;
@@ -71,7 +70,7 @@ impl DeadLetters {
         self.url.ends_with(".fifo")
     }
 
-    /// Whether that is this queue's URL, too: SQS answers at more than one host.
+    /// Whether `url` is this queue's URL. SQS uses more than one host name.
     pub(crate) fn is_at(&self, url: &str) -> bool {
         let account_and_name = |url: &str| {
             let parts = url.trim_end_matches('/').rsplit('/').take(2);
@@ -80,10 +79,9 @@ impl DeadLetters {
         account_and_name(url) == account_and_name(&self.url)
     }
 
-    /// About how many messages the queue has, and how many of these are in flight.
+    /// The approximate number of messages in the queue, and how many of them are in flight.
     ///
-    /// # Errors
-    /// [`Error::Queue`] when SQS gives no answer.
+    /// # Errors [`Error::Queue`] if SQS does not answer.
     pub async fn count(&self) -> Result<(u64, u64), Error> {
         let visible = QueueAttributeName::ApproximateNumberOfMessages;
         let hidden = QueueAttributeName::ApproximateNumberOfMessagesNotVisible;
@@ -100,10 +98,9 @@ impl DeadLetters {
         Ok((number(visible).unwrap_or(0) + hidden, hidden))
     }
 
-    /// Where its messages came from: the one queue that has this as its dead-letter queue.
+    /// The URL of the one queue that has this dead-letter queue.
     ///
-    /// # Errors
-    /// [`Error::Sources`] when there is none or more than one, [`Error::Queue`] when SQS gives no answer.
+    /// # Errors [`Error::Sources`] if no queue or several queues have it, [`Error::Queue`] if SQS does not answer.
     pub async fn source(&self) -> Result<String, Error> {
         let request = self.client.list_dead_letter_source_queues();
         let answer = request.queue_url(&self.url).send().await;
@@ -118,10 +115,9 @@ impl DeadLetters {
         }
     }
 
-    /// The URL of another queue, by its URL or its name.
+    /// The URL of another queue, which may be given by URL or by name.
     ///
-    /// # Errors
-    /// [`Error::Queue`] when there is none, or SQS gives no answer.
+    /// # Errors [`Error::Queue`] if the queue does not exist or SQS does not answer.
     pub async fn other(&self, queue: &str) -> Result<String, Error> {
         if queue.starts_with("https://") || queue.starts_with("http://") {
             return Ok(queue.to_owned());
@@ -129,11 +125,10 @@ impl DeadLetters {
         url_of(&self.client, queue).await
     }
 
-    /// Receives up to ten messages, which nobody else receives for as long as [`HOLD`](Self::HOLD), and looks
-    /// their keys up. None means that the queue is empty, or that the rest is in flight.
+    /// Receives up to ten messages and reads their keys' items. The messages are invisible to other receivers for
+    /// [`HOLD`](Self::HOLD). An empty result means that the queue is empty or the remaining messages are in flight.
     ///
-    /// # Errors
-    /// [`Error::Queue`] when SQS gives no answer. When the table gives none, the messages are put back.
+    /// # Errors [`Error::Queue`] if SQS does not answer. If the table does not answer, the messages are released first.
     pub async fn receive(&self) -> Result<Vec<DeadLetter>, Error> {
         let request = self
             .client
@@ -151,7 +146,7 @@ impl DeadLetters {
             .map(|message| DeadLetter::new(message, self.key_from.as_ref()))
             .collect();
         if let Err(error) = self.look_up(&mut letters).await {
-            // The first error says more than one of putting back.
+            // Report the first error, which is the cause.
             let _ = self.put_back(letters.iter().map(DeadLetter::receipt)).await;
             return Err(error);
         }
@@ -163,7 +158,7 @@ impl DeadLetters {
             return Ok(());
         };
         let mut ids: Vec<ItemId> = letters.iter().flat_map(|one| one.ids.clone()).collect();
-        // DynamoDB refuses to be asked for the same twice.
+        // DynamoDB rejects a read with duplicate keys.
         ids.sort();
         ids.dedup();
         let now = SystemClock.now();
@@ -172,7 +167,7 @@ impl DeadLetters {
             let standing = match answer {
                 Ok(None) => continue,
                 Ok(item) => Standing::from_item(item.as_ref(), now),
-                // One such item hides nothing of the others.
+                // One unreadable item must not hide the others.
                 Err(error) if error.kind() == StoreErrorKind::BadItem => Standing::Unreadable,
                 Err(error) => return Err(error.into()),
             };
@@ -186,7 +181,7 @@ impl DeadLetters {
                 .ids
                 .iter()
                 .filter_map(|id| Some((id, *known.get(id)?)));
-            // A consumer may have changed how it writes its ids: what is completed under either is done.
+            // The consumer may have switched `readable_keys`. A completion under either ID counts.
             let found = found.max_by_key(|(_, standing)| *standing == Standing::Completed);
             match found.map(|(id, standing)| (id.clone(), standing)) {
                 None => letter.standing = Standing::NeverStarted,
@@ -221,15 +216,15 @@ impl DeadLetters {
                 .change_message_visibility_batch()
                 .queue_url(&self.url)
                 .set_entries(Some(entries));
-            // One that was in flight no more is visible already.
+            // SQS rejects messages that are no longer in flight. They are visible already.
             let answer = request.send().await;
             answer.map_err(|error| failed(error, "sqs:ChangeMessageVisibility"))?;
         }
         Ok(())
     }
 
-    /// Sends a copy to another queue: body, own attributes, message group and trace header. What a consumer
-    /// has added about the failure stays behind. Says which message id the copy has.
+    /// Sends a copy to another queue and returns its message ID. The copy has the body, the message's own attributes,
+    /// the message group and the trace header, but no attributes that a consumer added about the failure.
     pub(crate) async fn send(&self, letter: &DeadLetter, to: &str) -> Result<String, Error> {
         let is_fifo = to.ends_with(".fifo");
         let group = letter.system("MessageGroupId");
@@ -241,8 +236,9 @@ impl DeadLetters {
         });
         let trace = trace.transpose();
         let trace = trace.map_err(|error| Error::queue("sqs:SendMessage", error))?;
-        // Its own, not the message's first one: within five minutes of that SQS would accept the copy and
-        // keep none. And the same whenever this is sent again: a run that was interrupted doubles nothing.
+        // The original deduplication ID would not work: SQS accepts such a copy within five minutes of the first send
+        // but does not deliver it. The copy's ID depends only on the message. If an interrupted run starts again within
+        // five minutes, SQS discards the second copy.
         let deduplication = is_fifo.then(|| format!("redrive-{}", letter.id()));
         let request = self
             .client
@@ -278,7 +274,7 @@ async fn url_of(client: &Client, name: &str) -> Result<String, Error> {
         .ok_or_else(|| Error::queue("sqs:GetQueueUrl", "the answer came without a URL"))
 }
 
-/// What SQS has refused, in a line.
+/// An error of SQS in one line.
 fn failed<E>(error: SdkError<E>, action: &'static str) -> Error
 where
     E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,

@@ -1,40 +1,40 @@
-//! What can go wrong.
+//! Errors of this crate.
 
 use sqs_once::key::{InvalidNamespace, KeyError};
 use sqs_once::store::{StoreError, StoreErrorKind};
 use thiserror::Error as ThisError;
 
-/// Why something could not be looked up or done.
+/// An operation on a key or a dead-letter queue failed.
 #[derive(Debug, ThisError)]
 #[non_exhaustive]
 pub enum Error {
-    /// The table gave no answer.
+    /// The table did not answer.
     #[error(transparent)]
     Store(StoreError),
-    /// A key is looked for by its parts, which name it only within a namespace.
+    /// A key given by its parts needs a namespace.
     #[error(
         "a key needs its consumer's namespace: give --namespace, or set SQS_ONCE_NAMESPACE \
          (in the table, it is what stands before the `#`)"
     )]
     NoNamespace,
-    /// That is no namespace.
+    /// The namespace is invalid.
     #[error(transparent)]
     Namespace(#[from] InvalidNamespace),
-    /// What was written can't be a key.
+    /// The key is invalid.
     #[error("this can't be a key")]
     Key(#[from] KeyError),
-    /// There is no AWS region.
+    /// No AWS region is configured.
     #[error("no AWS region is known: give --region, set AWS_REGION, or put one into the profile")]
     NoRegion,
-    /// SQS did not do what it was asked to.
+    /// An SQS request failed.
     #[error("SQS did not do it ({action}, which your credentials need)")]
     Queue {
-        /// What it was asked to, as a policy names it.
+        /// The action, as in an IAM policy.
         action: &'static str,
-        /// What it said.
+        /// The cause.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// Which queue the messages came from is not to be seen.
+    /// The source queue is ambiguous or unknown.
     #[error(
         "say with --to where the messages go: {} have this dead-letter queue{}",
         match found.len() { 0 => "no queues".to_owned(), count => format!("{count} queues") },
@@ -44,7 +44,7 @@ pub enum Error {
         /// The queues that have this dead-letter queue.
         found: Vec<String>,
     },
-    /// Messages would go back to where they are.
+    /// The source and the target are the same queue.
     #[error("the queue that the messages go to is the dead-letter queue itself")]
     SameQueue,
 }
@@ -59,7 +59,7 @@ impl Error {
     }
 }
 
-/// In the words of somebody who has no function at hand, but credentials of their own.
+/// Words the error for a user with credentials, who may have no function.
 impl From<StoreError> for Error {
     fn from(error: StoreError) -> Self {
         let fix = match error.kind() {

@@ -1,4 +1,4 @@
-//! A table's keys: finding them, listing them, and putting them right.
+//! Keys in a table: finding, listing and changing them.
 
 use std::collections::HashSet;
 
@@ -11,32 +11,32 @@ use sqs_once::time::Timestamp;
 use crate::name::ids;
 use crate::{Change, Error, KeyName};
 
-/// How long an id has become when nothing can follow: 64 digits behind the `#`.
+/// The length of a complete hash: 64 digits after the `#`.
 const WHOLE_HASH: usize = 64;
 
-/// The keys that a table holds.
+/// The keys in a table.
 #[derive(Clone, Debug)]
 pub struct Keys {
     store: DynamoDbStore,
 }
 
-/// What was found of a key.
+/// The result of a search for a key.
 #[derive(Debug, Default)]
 pub struct Found {
-    /// The items that it may be. More than one when the name says too little.
+    /// The matching items. Several if the name is ambiguous.
     pub items: Vec<Item>,
-    /// The ids that the key would have, hashed; none where it was looked for by an id.
+    /// The hashed IDs of the key. Empty if the search was by ID.
     pub ids: Vec<ItemId>,
 }
 
-/// What became of a change.
+/// The result of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Changed {
-    /// It was written: this is there now.
+    /// The item was written.
     Written(Box<Item>),
-    /// There was nothing to do.
+    /// Nothing had to change.
     Nothing,
-    /// Not written: since it was looked at, the key has become this.
+    /// The item was not written, since another writer changed it. Contains the current item.
     Refused(Option<Box<Item>>),
 }
 
@@ -46,12 +46,11 @@ impl Keys {
         Self { store }
     }
 
-    /// Looks for a key. By its parts or its whole id that is one consistent read; by the start of an id it
+    /// Searches for a key. A search by parts or by complete ID is one consistent read. A search by the start of an ID
     /// lists the table.
     ///
-    /// # Errors
-    /// [`Error::NoNamespace`] when parts come without a namespace, [`Error::Key`] when they can't be a key,
-    /// [`Error::Store`] when the table gives no answer.
+    /// # Errors [`Error::NoNamespace`] if parts are given without a namespace, [`Error::Key`] if the parts are not a
+    /// valid key, [`Error::Store`] if the table does not answer.
     pub async fn find(
         &self,
         name: &KeyName,
@@ -79,7 +78,7 @@ impl Keys {
         let namespace = namespace.ok_or(Error::NoNamespace)?;
         let forms: Vec<[ItemId; 2]> = keys.iter().map(|key| ids(key, namespace)).collect();
         let mut all: Vec<_> = forms.iter().flatten().cloned().collect();
-        // A readable id that would be too long is the hash.
+        // A readable ID that would be too long is replaced by the hash, so both IDs may be equal.
         let mut known = HashSet::new();
         all.retain(|id| known.insert(id.clone()));
         Ok(Found {
@@ -88,7 +87,7 @@ impl Keys {
         })
     }
 
-    /// By what a log line shows: the start of a hash, be it the key's or that of a readable id.
+    /// Searches by the start of a hash from a log line. It may be the hash of the key or of a readable ID.
     async fn find_start(&self, start: &str) -> Result<Found, Error> {
         let mut found = Found::default();
         let namespace = start.split_once('#').map_or("", |(namespace, _)| namespace);
@@ -117,10 +116,9 @@ impl Keys {
         Ok(found)
     }
 
-    /// Reads items, consistently; those that are there.
+    /// Reads items consistently, and omits those that do not exist.
     ///
-    /// # Errors
-    /// [`Error::Store`] when the table gives no answer, or one of the items can't be read.
+    /// # Errors [`Error::Store`] if the table does not answer, or an item cannot be read.
     pub async fn read(&self, ids: &[ItemId]) -> Result<Vec<Item>, Error> {
         let mut items = Vec::new();
         for answer in self.read_each(ids).await {
@@ -129,15 +127,14 @@ impl Keys {
         Ok(items)
     }
 
-    /// The same, with an answer for each id.
+    /// Reads items consistently, with a result for each ID.
     pub(crate) async fn read_each(&self, ids: &[ItemId]) -> Vec<Result<Option<Item>, StoreError>> {
         self.store.read(ids).await
     }
 
-    /// One page of a listing, and where the next one starts: see [`DynamoDbStore::page`].
+    /// One page of a listing and the start of the next page: see [`DynamoDbStore::page`].
     ///
-    /// # Errors
-    /// [`Error::Store`] when the table gives no answer.
+    /// # Errors [`Error::Store`] if the table does not answer.
     pub async fn page(
         &self,
         listing: &Listing,
@@ -147,10 +144,9 @@ impl Keys {
         Ok((items, next))
     }
 
-    /// Changes a key, if it still is what was `seen` of it.
+    /// Changes a key, if its item is still the one in `seen`.
     ///
-    /// # Errors
-    /// [`Error::Store`] when the table does not say whether it was written.
+    /// # Errors [`Error::Store`] if the table does not confirm or refuse the write.
     pub async fn change(
         &self,
         change: Change,

@@ -1,4 +1,4 @@
-//! A dead letter, and where the work for it stands.
+//! Dead letters and the state of their keys.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -13,43 +13,43 @@ use sqs_once::time::Timestamp;
 use crate::State;
 use crate::name::ids;
 
-/// What the library adds to the dead letters that it sends; nothing of a message's own begins so.
+/// Prefix of the attributes that the library adds to dead letters. Producers do not use it.
 pub(crate) const ADDED: &str = "sqs-once-";
 const KEY: &str = "sqs-once-key";
 const REASON: &str = "sqs-once-reason";
 const MESSAGE_ID: &str = "sqs-once-message-id";
 
-/// Where the work for a dead letter stands.
+/// The state of a dead letter's key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Standing {
-    /// Its key is not known, or no table was asked.
+    /// The key is unknown, or no table was read.
     UnknownKey,
-    /// Nothing is known of its key: the work has never started, or failed before the key was claimed.
+    /// The key has no item: processing never started, or failed before the claim.
     NeverStarted,
-    /// Somebody is working on its key.
+    /// A worker is processing the key.
     InProgress,
-    /// Its key was claimed, and the attempt failed or died.
+    /// A worker claimed the key and failed or stopped.
     Failed,
-    /// Its effect is done, be the record past its expiry or not.
+    /// The effect is done. The record may have expired.
     Completed,
-    /// The table has something under its key that no consumer writes.
+    /// The item has content that no consumer writes.
     Unreadable,
 }
 
 impl Standing {
-    /// The standing of a key whose item is this.
+    /// The standing of a key with this item.
     pub fn from_item(item: Option<&Item>, now: Timestamp) -> Self {
         match item.map(|item| State::from_item(item, now)) {
             None => Self::NeverStarted,
             Some(State::InProgress) => Self::InProgress,
             Some(State::Lapsed | State::Released) => Self::Failed,
-            // Its effect would happen once more.
+            // Running it again would repeat the effect, even if the record expired.
             Some(State::Completed | State::Expired) => Self::Completed,
             Some(State::Unknown) => Self::Unreadable,
         }
     }
 
-    /// Its name in one word, such as `never-started`.
+    /// The standing's name, for example `never-started`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::UnknownKey => "unknown-key",
@@ -68,10 +68,10 @@ impl fmt::Display for Standing {
     }
 }
 
-/// How the key of a message is found that does not say its own: at places in its body's JSON.
+/// Finds the key of a message without a key attribute, by pointers into its JSON body.
 #[derive(Clone, Debug)]
 pub struct KeyFrom {
-    /// One place for each part of the key.
+    /// One pointer for each part of the key.
     pub pointers: Vec<JsonPointer>,
     /// The consumer's namespace.
     pub namespace: Namespace,
@@ -93,13 +93,13 @@ impl sqs_once::key::KeyPart for Joined {
     }
 }
 
-/// A message in a dead-letter queue, received.
+/// A received message of a dead-letter queue.
 #[derive(Clone, Debug)]
 pub struct DeadLetter {
     pub(crate) message: Message,
-    /// The ids that its key may have: one, or two where it is not known whether they are readable.
+    /// The possible IDs of its key: two if it is unknown whether the consumer uses readable keys.
     pub(crate) ids: Vec<ItemId>,
-    /// Where the work for it stands.
+    /// The state of its key.
     pub standing: Standing,
 }
 
@@ -110,7 +110,7 @@ impl DeadLetter {
             ids: Vec::new(),
             standing: Standing::UnknownKey,
         };
-        // What is longer is no id, and DynamoDB would refuse to look for it and all others.
+        // A longer value is not an ID, and DynamoDB would reject the whole read.
         let says = letter
             .added(KEY)
             .filter(|id| id.len() <= ItemId::MAX_READABLE_LEN);
@@ -125,7 +125,7 @@ impl DeadLetter {
         letter
     }
 
-    /// The message id, which it has in this queue only.
+    /// The message ID in this queue. Other queues may use a different ID.
     pub fn id(&self) -> &str {
         self.message.message_id().unwrap_or_default()
     }
@@ -135,24 +135,23 @@ impl DeadLetter {
         self.message.body().unwrap_or_default()
     }
 
-    /// The id of its key's item, if it is known; where it may have two forms and neither has an item, the hashed
-    /// one.
+    /// The ID of its key's item, if known. If two forms are possible and neither has an item, the hashed one.
     pub fn key(&self) -> Option<&ItemId> {
         self.ids.first()
     }
 
-    /// Why it is here, where a consumer has said so.
+    /// The reason that a consumer attached.
     pub fn reason(&self) -> Option<&str> {
         self.added(REASON)
     }
 
-    /// The message id that it had in the queue that it comes from, as far as that is known.
+    /// The message ID in its source queue, if known. Otherwise its ID in this queue.
     pub(crate) fn id_before(&self) -> &str {
         self.added(MESSAGE_ID).unwrap_or_else(|| self.id())
     }
 
-    /// What a consumer has added. Of what SQS itself has moved here, the attributes are the producer's, who
-    /// may write anything.
+    /// An attribute that a consumer added. A message that SQS moved has only its producer's attributes, which are not
+    /// trusted.
     fn added(&self, name: &str) -> Option<&str> {
         if self.system("DeadLetterQueueSourceArn").is_some() {
             return None;
@@ -166,7 +165,7 @@ impl DeadLetter {
         self.message.message_attributes().into_iter().flatten()
     }
 
-    /// Those that it was first sent with.
+    /// The attributes of the original message.
     pub(crate) fn own_attributes(&self) -> HashMap<String, MessageAttributeValue> {
         let own = self
             .attributes()
@@ -175,14 +174,14 @@ impl DeadLetter {
             .collect()
     }
 
-    /// An attribute that SQS has set, by the name that SQS gives it, such as `SentTimestamp`.
+    /// An attribute that SQS sets, by SQS's name, for example `SentTimestamp`.
     pub fn system(&self, name: &str) -> Option<&str> {
         let attributes = self.message.attributes()?;
         let name = MessageSystemAttributeName::from(name);
         attributes.get(&name).map(String::as_str)
     }
 
-    /// When it was sent: to this queue, or to its source where the redrive policy has moved it.
+    /// When the message was sent: to this queue, or to its source queue if SQS moved it.
     pub fn sent_at(&self) -> Option<Timestamp> {
         let millis = self.system("SentTimestamp")?.parse().ok()?;
         Some(Timestamp::from_millis(millis))

@@ -1,14 +1,14 @@
-//! What people do to the keys and dead letters of [`sqs_once`]'s consumers, apart from running them.
+//! Operations on the keys and dead letters of [`sqs_once`] consumers.
 //!
-//! `cargo sqs-once key` and `cargo sqs-once dlq` are this crate at a terminal.
+//! `cargo sqs-once key` and `cargo sqs-once dlq` are the command line of this crate.
 //!
-//! | part | what it is |
+//! | item | purpose |
 //! |---|---|
-//! | [`Keys`] | what a table knows of a business key, and putting that right |
-//! | [`KeyName`] | what people call a key |
-//! | [`State`] | how far the work for a key has come |
-//! | [`Change`] | forgetting a key, completing a key |
-//! | [`DeadLetters`] | a dead-letter queue, joined with that table: looking, redriving, dropping |
+//! | [`Keys`] | finds, lists and changes the keys in a table |
+//! | [`KeyName`] | a key as users write it |
+//! | [`State`] | the state of a key |
+//! | [`Change`] | forgets or completes a key |
+//! | [`DeadLetters`] | lists, redrives and drops the messages of a dead-letter queue, with the state of their keys |
 //! | [`sdk_config`], [`account`] | the user's own AWS settings |
 
 mod change;

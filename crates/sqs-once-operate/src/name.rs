@@ -1,21 +1,21 @@
-//! What people call a key.
+//! Keys as users write them.
 
 use sqs_once::BusinessKey;
 use sqs_once::key::KeyError;
 use sqs_once::key::{ItemId, KeyPart, KeyWriter, Namespace};
 use thiserror::Error;
 
-/// A key as people write it: its parts, one a word, or the id of its item as a table or a log line shows it.
+/// A key as users write it: one word for each part, or the ID of its item as in the table or a log line.
 ///
-/// A part is text. `42` may also be the integer, and `true` the boolean: both are looked for. A kind in front
-/// says which it is, as it does in the ids of readable keys: `s:42` is text, `i:42` an integer, `b:true` a
-/// boolean, and `x:00ff` bytes.
+/// A part is text. `42` may also be an integer and `true` a boolean, so the search covers both. A prefix selects the
+/// kind, as in the IDs of readable keys: `s:42` is text, `i:42` an integer, `b:true` a boolean, and `x:00ff` bytes.
 ///
-/// One word alone that looks like an id is one: `payments#` and twelve hexadecimal digits or more, or a key
+/// A single word may be an ID: `payments#` followed by at least twelve hexadecimal digits, or a readable key such as
+/// `payments#s:order-42`. With a kind prefix, it is text.
 /// that can be read, such as `payments#s:order-42`. With its kind in front it is text all the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyName {
-    /// What each part may be.
+    /// The possible values of each part.
     Parts(Vec<Vec<Part>>),
     /// An id, or the start of one.
     Id(String),
@@ -28,7 +28,7 @@ pub enum Part {
     Text(String),
     /// An integer.
     Integer(i128),
-    /// An integer beyond that.
+    /// An integer above `i128::MAX`.
     Large(u128),
     /// A boolean.
     Boolean(bool),
@@ -36,34 +36,33 @@ pub enum Part {
     Bytes(Vec<u8>),
 }
 
-/// What was written is no key.
+/// The words do not name a key.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NameError {
-    /// No word at all.
+    /// There are no words.
     #[error("there is no key")]
     Nothing,
-    /// The value does not fit its kind.
+    /// The value does not match its kind.
     #[error("`{word}` is not {expected}; text that starts like this is written `s:{word}`")]
     Part {
-        /// What was written.
+        /// The word.
         word: String,
-        /// What it should be.
+        /// The expected form.
         expected: &'static str,
     },
-    /// Each word that may be two things doubles the keys it may be.
+    /// There are too many parts. Each ambiguous word doubles the number of possible keys.
     #[error("a key has at most {} parts", KeyName::MOST_PARTS)]
     TooManyParts,
 }
 
 impl KeyName {
-    /// The most parts that a key has here. A tuple of a consumer's has no more.
+    /// The most parts in a key, which is also the longest tuple that a consumer accepts as a key.
     pub const MOST_PARTS: usize = 6;
 
-    /// Reads words.
+    /// Parses words.
     ///
-    /// # Errors
-    /// [`NameError`] when there are none or too many, or one has a kind and a value that is not of it.
+    /// # Errors [`NameError`] if there are no words or too many, or if a value does not match its kind.
     pub fn read<W: AsRef<str>>(words: &[W]) -> Result<Self, NameError> {
         match words {
             [] => Err(NameError::Nothing),
@@ -76,10 +75,9 @@ impl KeyName {
         }
     }
 
-    /// The keys that these parts may be; none for an id.
+    /// The keys that the parts may mean. Empty for an ID.
     ///
-    /// # Errors
-    /// [`KeyError`] when a part is empty, or the key too long.
+    /// # Errors [`KeyError`] if a part is empty or a key is too long.
     pub fn keys(&self) -> Result<Vec<BusinessKey>, KeyError> {
         let Self::Parts(parts) = self else {
             return Ok(Vec::new());
@@ -98,12 +96,12 @@ impl KeyName {
     }
 }
 
-/// The ids that a key has in a namespace: by its hash, and as it can be read.
+/// The two IDs of a key in a namespace: hashed and readable.
 pub(crate) fn ids(key: &BusinessKey, namespace: &Namespace) -> [ItemId; 2] {
     [false, true].map(|readable| namespace.clone().readable_keys(readable).item_id(key))
 }
 
-/// Whether a word is an id, or the start of one that stands in a log line.
+/// Whether a word is an ID, or the start of an ID from a log line.
 fn is_id(word: &str) -> bool {
     let Some((namespace, key)) = word.split_once('#') else {
         return false;
@@ -118,7 +116,7 @@ fn has_kind(word: &str) -> bool {
 }
 
 impl Part {
-    /// What a word may be.
+    /// The possible values of a word.
     fn read(word: &str) -> Result<Vec<Self>, NameError> {
         let wrong = |expected| NameError::Part {
             word: word.to_owned(),
@@ -136,7 +134,7 @@ impl Part {
             }
             _ => {
                 let text = Self::Text(word.to_owned());
-                // Written as an integer is written: `042` and `+42` are text.
+                // Only the canonical form is an integer: `042` and `+42` are text.
                 let number = integer(word).filter(|number| number.digits() == word);
                 let boolean = word.parse().ok().map(Self::Boolean);
                 return Ok([text].into_iter().chain(number).chain(boolean).collect());

@@ -1,4 +1,4 @@
-//! Going through a dead-letter queue: every message once, and all that stay are put back.
+//! Processes a dead-letter queue: visits each message once and releases those that stay.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -8,12 +8,12 @@ use crate::dead_letters::BATCH;
 use crate::letter::{DeadLetter, Standing};
 use crate::{DeadLetters, Error};
 
-/// Which messages are meant.
+/// Selects messages.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
-    /// These, by their message ids; empty for all.
+    /// Selected message IDs. Empty selects all.
     pub ids: BTreeSet<String>,
-    /// Those of this standing; empty for any.
+    /// Selected standings. Empty selects any.
     pub standings: Vec<Standing>,
 }
 
@@ -24,41 +24,41 @@ impl Selection {
     }
 }
 
-/// What becomes of a message.
+/// The outcome for one message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It is not one of those that are meant, and stays.
+    /// The message stays: it is not selected.
     NotSelected,
-    /// It stays: its effect is done.
+    /// The message stays: its effect is done.
     Refused,
-    /// It stays, because one before it in its message group does.
+    /// The message stays: an earlier message of its message group stays.
     Behind,
-    /// This run has sent it on, and it has failed again: it stays.
+    /// The message stays: this run already sent it, and it failed again.
     CameBack,
-    /// It was sent on, and deleted.
+    /// The message was sent and deleted here.
     Redriven,
 }
 
-/// How far a run came.
+/// The progress of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// How many messages were looked at.
+    /// Messages visited.
     pub seen: usize,
-    /// How many were sent on.
+    /// Messages sent.
     pub redriven: usize,
-    /// How many stayed because their effect is done.
+    /// Messages that stay because their effect is done.
     pub refused: usize,
-    /// How many stayed because one before them in their message group did.
+    /// Messages that stay because an earlier message of their message group stays.
     pub behind: usize,
-    /// How many were sent on, failed again, and stayed then.
+    /// Messages that this run sent, that failed again, and that stay now.
     pub came_back: usize,
-    /// Whether it was stopped before the end.
+    /// Whether the run was stopped before the end.
     pub stopped: bool,
-    /// Those of the ids asked for that were not there.
+    /// Selected IDs that the run did not find.
     pub missing: BTreeSet<String>,
 }
 
-/// The messages that a run has received and not yet let go of, by their ids, with their last receipts.
+/// Messages that a run has received and not released, by ID, with their latest receipts.
 #[derive(Default)]
 struct Held {
     order: Vec<String>,
@@ -66,7 +66,7 @@ struct Held {
 }
 
 impl Held {
-    /// Notes a message; `false` if it was there before: its time had run out, and it came once more.
+    /// Adds a message. Returns `false` if it was present: its visibility timeout ended and SQS delivered it again.
     fn add(&mut self, letter: &DeadLetter) -> bool {
         let receipt = letter.receipt().to_owned();
         let before = self.receipts.insert(letter.id().to_owned(), receipt);
@@ -87,12 +87,11 @@ impl Held {
 }
 
 impl DeadLetters {
-    /// Shows every message that is selected to `each`, until that says no or `stop` says yes, and puts all
-    /// back: in the end nothing has changed but their receive counts.
+    /// Passes each selected message to `each`, until `each` returns `false` or `stop` returns `true`. All messages are
+    /// released at the end. Only their receive counts change.
     ///
-    /// # Errors
-    /// [`Error::Queue`] and [`Error::Store`] when SQS or the table gives no answer; what was received is put
-    /// back then, too.
+    /// # Errors [`Error::Queue`] and [`Error::Store`] if SQS or the table does not answer. Received messages are
+    /// released in this case too.
     pub async fn look(
         &self,
         selection: &Selection,
@@ -126,10 +125,9 @@ impl DeadLetters {
         Ok(tally)
     }
 
-    /// Receives the messages that are selected and keeps them invisible: for dropping them.
+    /// Receives the selected messages and keeps them invisible, in order to drop them.
     ///
-    /// # Errors
-    /// [`Error::Queue`] and [`Error::Store`], as for [`look`](Self::look).
+    /// # Errors [`Error::Queue`] and [`Error::Store`], as in [`look`](Self::look).
     pub async fn hold(
         &self,
         selection: &Selection,
@@ -162,7 +160,7 @@ impl DeadLetters {
         match walked {
             Ok(left) => tally.missing = left,
             Err(error) => {
-                // The first error says more than one of putting back.
+                // Report the first error, which is the cause.
                 let _ = self.release(&chosen).await;
                 return Err(error);
             }
@@ -171,19 +169,18 @@ impl DeadLetters {
         Ok((chosen, tally))
     }
 
-    /// Puts messages back that are held.
+    /// Releases held messages.
     ///
-    /// # Errors
-    /// [`Error::Queue`] when SQS gives no answer; they come back by themselves after [`HOLD`](Self::HOLD).
+    /// # Errors [`Error::Queue`] if SQS does not answer. SQS then delivers the messages again after
+    /// [`HOLD`](Self::HOLD).
     pub async fn release(&self, letters: &[DeadLetter]) -> Result<(), Error> {
         self.put_back(letters.iter().map(DeadLetter::receipt)).await
     }
 
-    /// Deletes messages that are held, for good, until `stop` says yes; the rest, and those that could not be
-    /// deleted, are put back.
+    /// Deletes held messages permanently, until `stop` returns `true`. Releases the remaining messages, and those that
+    /// it could not delete. Returns the number of deleted messages.
     ///
-    /// # Errors
-    /// [`Error::Queue`] when SQS gives no answer. How many are gone is told in any case.
+    /// # Errors [`Error::Queue`] if SQS does not answer. The number is returned in this case too.
     pub async fn drop_held(
         &self,
         letters: &[DeadLetter],
@@ -195,7 +192,7 @@ impl DeadLetters {
                 return (at, self.release(&letters[at..]).await);
             }
             if let Err(error) = self.delete(letter).await {
-                // The first error says more than one of putting back.
+                // Report the first error, which is the cause.
                 let _ = self.release(&letters[at..]).await;
                 return (at, Err(error));
             }
@@ -204,17 +201,16 @@ impl DeadLetters {
         (letters.len(), Ok(()))
     }
 
-    /// Sends messages to another queue and deletes them here, each only after it was sent: a run may be
-    /// interrupted anywhere, and run again. What it sent twice then has one business key. Those of a FIFO queue
-    /// go one by one, in their order.
+    /// Sends messages to another queue and deletes each of them here after it was sent. A run may be interrupted at any
+    /// point and started again; a message sent twice has the same business key. Messages of a FIFO queue are sent one
+    /// by one, in order.
     ///
-    /// What is completed stays, unless `even_completed`. In a FIFO queue the messages of a group that are behind
-    /// one that stays do so as well. What fails again while this runs, and comes back, is not sent once more: the run
-    /// would have no end.
+    /// Completed messages stay, unless `even_completed` is set. In a FIFO queue, a message that stays keeps all later
+    /// messages of its group. A message that fails again and returns during the run is not sent again, since the run
+    /// might never end.
     ///
-    /// # Errors
-    /// [`Error::Queue`] and [`Error::Store`] when SQS or the table gives no answer; how far it came is told in
-    /// any case.
+    /// # Errors [`Error::Queue`] and [`Error::Store`] if SQS or the table does not answer. The tally is returned in
+    /// this case too.
     pub async fn redrive(
         &self,
         to: &str,
@@ -230,7 +226,7 @@ impl DeadLetters {
                 return Err(Error::SameQueue);
             }
             let mut left = selection.ids.clone();
-            // A group goes on only as long as everything of it does.
+            // Groups of which a message stays: later messages stay too.
             let mut stuck: HashSet<String> = HashSet::new();
             let mut sent: HashSet<String> = HashSet::new();
             while let Some(letters) = self.next(selection, &left, stop, &mut tally).await? {
@@ -257,7 +253,7 @@ impl DeadLetters {
                     tally.came_back += usize::from(fate == Fate::CameBack);
                     each(letter, fate);
                 }
-                // One after the other, where there is an order to keep.
+                // Send one at a time if the queue has an order.
                 let together = if self.is_fifo() { 1 } else { BATCH };
                 for chunk in chosen.chunks(together) {
                     if stop() {
@@ -301,7 +297,7 @@ impl DeadLetters {
         Ok(copy)
     }
 
-    /// The next messages; `None` when it is over: stopped, everything found, or nothing left.
+    /// The next messages. `None` at the end: stopped, all selected IDs found, or no message left.
     async fn next(
         &self,
         selection: &Selection,

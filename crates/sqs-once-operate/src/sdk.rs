@@ -10,16 +10,15 @@ use aws_smithy_http_client::tls::{self, rustls_provider::CryptoMode};
 use crate::Error;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// A page of a large table takes a while.
+/// Reading a page of a large table takes longer than the SDK's usual timeouts.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(15);
 const OPERATION_TIMEOUT: Duration = Duration::from_secs(45);
 
-/// The settings of whoever runs this, as the AWS CLI finds them: environment, profiles, SSO, a program that
-/// gives credentials, a container's or an instance's role. Endpoints are the SDK's own variables
-/// (`AWS_ENDPOINT_URL_DYNAMODB`, `AWS_ENDPOINT_URL_SQS`).
+/// The user's settings, found as the AWS CLI finds them: environment, profiles, SSO, a credential process, or the role
+/// of a container or instance. `AWS_ENDPOINT_URL_DYNAMODB` and `AWS_ENDPOINT_URL_SQS` set endpoints, as in every AWS
+/// SDK.
 ///
-/// # Errors
-/// [`Error::NoRegion`] when no region is to be found.
+/// # Errors [`Error::NoRegion`] if no region is configured.
 pub async fn sdk_config(profile: Option<&str>, region: Option<&str>) -> Result<SdkConfig, Error> {
     let http_client = aws_smithy_http_client::Builder::new()
         .tls_provider(tls::Provider::Rustls(CryptoMode::Ring))
@@ -46,7 +45,7 @@ pub async fn sdk_config(profile: Option<&str>, region: Option<&str>) -> Result<S
     }
 }
 
-/// The account of these settings' credentials, if whoever gave the credentials says it.
+/// The account of the credentials, if their provider reports it.
 pub async fn account(config: &SdkConfig) -> Option<String> {
     use aws_credential_types::provider::ProvideCredentials;
     let provider = config.credentials_provider()?;
@@ -54,7 +53,7 @@ pub async fn account(config: &SdkConfig) -> Option<String> {
     credentials.account_id().map(|id| id.as_str().to_owned())
 }
 
-/// A client of SQS with these settings.
+/// An SQS client with these settings.
 pub fn sqs_client(config: &SdkConfig) -> aws_sdk_sqs::Client {
     aws_sdk_sqs::Client::new(config)
 }

@@ -1,29 +1,29 @@
-//! How far the work for a key has come.
+//! The state of a key.
 
 use std::fmt;
 
 use sqs_once::store::{Item, Status};
 use sqs_once::time::Timestamp;
 
-/// How far the work for a key has come, at some moment.
+/// The state of a key at a point in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
-    /// Somebody has claimed the key, and the lease is not over.
+    /// A worker has claimed the key, and its lease is alive.
     InProgress,
-    /// The lease is over and nobody said how it went: the attempt died, or was cancelled at its deadline.
+    /// The lease expired without a completion or release: the worker stopped, or was cancelled at its deadline.
     Lapsed,
-    /// The attempt failed and gave the key back, or somebody forgot the key.
+    /// The handler failed and released the key, or a user forgot the key.
     Released,
     /// The effect is done and recorded.
     Completed,
-    /// The same, but the record is past its expiry: a duplicate would run again.
+    /// The effect is done and recorded, but the record has expired: a duplicate would run again.
     Expired,
-    /// The item has a status that no version of the protocol writes. Nobody can claim the key.
+    /// The item has a status that no version of the protocol writes. The key cannot be claimed.
     Unknown,
 }
 
 impl State {
-    /// All of them.
+    /// All states.
     pub const ALL: [Self; 6] = [
         Self::InProgress,
         Self::Lapsed,
@@ -35,7 +35,7 @@ impl State {
 
     /// The state of an item at `now`.
     pub fn from_item(item: &Item, now: Timestamp) -> Self {
-        // DynamoDB keeps the expiry in whole seconds.
+        // DynamoDB stores the expiry in whole seconds.
         let is_expired = item
             .expiration
             .is_some_and(|expiration| expiration.as_secs() < now.as_secs());
@@ -44,7 +44,7 @@ impl State {
             (Status::Completed, _) => Self::Completed,
             (Status::InProgress, Some(lease)) if lease == Timestamp::default() => Self::Released,
             (Status::InProgress, Some(lease)) if lease < now => Self::Lapsed,
-            // Powertools writes no lease when it knows no deadline.
+            // Powertools writes no lease if it does not know the deadline.
             (Status::InProgress, None) if is_expired => Self::Lapsed,
             (Status::InProgress, _) => Self::InProgress,
             (Status::Unknown(_), _) => Self::Unknown,
@@ -56,7 +56,7 @@ impl State {
         matches!(self, Self::Lapsed | Self::Released | Self::Expired)
     }
 
-    /// Its name in one word, such as `in-progress`.
+    /// The state's name, for example `in-progress`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::InProgress => "in-progress",

@@ -1,7 +1,7 @@
 //! A function that reserves one piece for an order, in PostgreSQL, exactly once.
 //!
-//! It needs the tables `stock (sku text PRIMARY KEY, pieces bigint)` and `reservations (order_id text, sku text)` beside
-//! the one of `schema/v1.sql`, and `SQS_ONCE_POSTGRES_URL`.
+//! It needs the table in `schema/v1.sql`, the tables `stock (sku text PRIMARY KEY, pieces bigint)` and
+//! `reservations (order_id text, sku text)`, and the variable `SQS_ONCE_POSTGRES_URL`.
 
 use serde::Deserialize;
 use sqs_once::policy::PayloadMismatch;
@@ -14,13 +14,13 @@ struct OrderPlaced {
     sku: String,
 }
 
-/// Takes the piece from the stock and writes the reservation down, or neither.
+/// Takes one piece from the stock and stores the reservation, in one transaction.
 #[sqs_once::handler(key = order.order_id, namespace = "stock")]
 async fn reserve(order: OrderPlaced, tx: Transaction) -> Result<(), HandlerError> {
     let take = "UPDATE stock SET pieces = pieces - 1 WHERE sku = $1 AND pieces > 0";
     let taken = tx.execute(take, &[&order.sku]).await;
     if taken.map_err(without_values)? == 0 {
-        // No retry brings a piece back: to the dead-letter queue.
+        // No retry helps, so the record is terminal and moves to the dead-letter queue.
         return Err(HandlerError::terminal("out of stock"));
     }
     let reserve = "INSERT INTO reservations (order_id, sku) VALUES ($1, $2)";

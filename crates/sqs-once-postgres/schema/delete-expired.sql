@@ -1,9 +1,9 @@
--- Deletes up to 1000 rows that expired a day ago or earlier: again and again until it deletes none, by a scheduler such
--- as pg_cron. Small batches, so that no lock is held for long. Rows that somebody is writing are left for the next time.
+-- Deletes up to 1000 rows that expired at least a day ago. A scheduler such as pg_cron repeats it until none is left.
+-- Small batches keep locks short. Rows that another transaction is writing stay until a later run.
 --
--- The day is for clocks that differ: whether a duplicate is recognised is decided by the functions' clocks, whether a row
--- is deleted by the server's. A row whose lease is alive stays whatever its expiration says, so that its owner can
--- complete it; one of unknown status was not written by sqs-once, and stays as well.
+-- The extra day allows for clock differences: the functions' clocks decide whether a message is a duplicate, and the
+-- server's clock decides whether a row is deleted. A row with a live lease stays even if it has expired, so that its
+-- owner can complete it. A row with an unknown status stays too, since sqs-once did not write it.
 DELETE FROM processed_events
 WHERE id = ANY (ARRAY(
     SELECT id

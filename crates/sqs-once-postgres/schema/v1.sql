@@ -1,25 +1,25 @@
--- sqs-once on PostgreSQL, schema version 1: one row a business key. Needs what PostgreSQL 13 has; tested with 18.
+-- sqs-once on PostgreSQL, schema version 1: one row for each business key. Requires PostgreSQL 13; tested with 18.
 --
 -- Apply it once, in the schema that the store uses:
 --
 --     psql "$DATABASE_URL" --single-transaction -f v1.sql
 --
--- The function's role needs SELECT, INSERT and UPDATE on the table, the scheduler that deletes expired rows SELECT,
--- UPDATE (it locks what it deletes) and DELETE.
+-- The function's role needs SELECT, INSERT and UPDATE on the table. The scheduler that deletes expired rows needs
+-- SELECT, UPDATE (for row locks) and DELETE.
 --
--- A row is written twice soon after each other: claimed, then completed. What follows keeps the second write cheap:
--- PostgreSQL puts the new version beside the old one and touches no index (a HOT update) as long as no indexed column
--- changes and the page has room.
+-- Each row is written twice in short succession: claimed, then completed. The layout keeps the second write cheap.
+-- PostgreSQL stores the new version on the same page and updates no index (a HOT update), if no indexed column changes
+-- and the page has free space.
 --
--- * No indexed column changes: `expiration` moves by the seconds that the handler took, so it is not indexed itself;
---   the day it falls on is, which stays the same.
--- * The page has room: `fillfactor = 50` keeps half of it for the second versions, even if a whole batch that was claimed
---   in one statement is completed in one. With 100, second versions would go into other pages, and into the indexes once
---   more.
--- * Rows leave by the thousand once they expire. Autovacuum waits for a fifth of a table to be dead before it makes room
---   for others; of a table that holds four weeks that is a week, so here it does not wait as long.
+-- * No indexed column changes. `expiration` moves by the handler's duration, so only its day is indexed, which normally
+--   stays the same.
+-- * The page has free space. `fillfactor = 50` reserves half of it for second versions, even if one statement completes
+--   a whole batch that one statement claimed. With 100, second versions would need other pages and new index entries.
+-- * Expired rows are deleted by the thousand. By default, autovacuum waits until a fifth of a table is dead. That would
+--   take a week for a table that holds four weeks, so this table sets a lower threshold.
 --
--- The constraint's name is the version: every claim names it, so that a store never writes to a table of another version.
+-- The constraint's name contains the version, and every claim names it. A store therefore never writes to a table of
+-- another version.
 CREATE TABLE processed_events (
     id                     text COLLATE "C" NOT NULL,
     status                 text COLLATE "C" NOT NULL,

@@ -1,4 +1,4 @@
-//! Where the database is, from a connection string or the environment: checked at the start.
+//! Reads and validates the connection settings from a connection string or the environment.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -19,14 +19,14 @@ const CONCURRENCY: &str = "SQS_ONCE_CONCURRENCY";
 const EXPECTED_URL: &str = "`postgresql://USER:PASSWORD@HOST/DATABASE` (with `%40` for an `@` in the password, and so on), \
      `postgresql://USER@HOST/DATABASE?auth=iam`, or `host=… user=… password=… dbname=…`";
 
-/// A consumer runs as many handlers at once, and each may have a transaction open.
+/// Matches the consumer's default concurrency, since each handler may hold a transaction.
 pub(crate) const DEFAULT_CONNECTIONS: usize = 10;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A setting is missing or malformed. The function refuses to start.
+/// A setting is missing or malformed. The function does not start.
 ///
-/// It names the setting and the expected form, and shows no part of a connection string: there may be a
-/// password in it.
+/// The error names the setting and the expected form. It never shows any part of a connection string, which may contain
+/// a password.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{setting} {problem}: expected {expected}")]
 pub struct ConfigError {
@@ -48,28 +48,28 @@ impl ConfigError {
         }
     }
 
-    /// The variable or argument at fault.
+    /// The invalid variable or argument.
     pub fn setting(&self) -> &str {
         &self.setting
     }
 }
 
-/// Looks an environment variable up.
+/// Reads an environment variable.
 pub(crate) type Env<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
-/// The process's own environment. An empty variable counts as unset.
+/// Reads the process environment. An empty variable counts as unset.
 pub(crate) fn process_env(name: &str) -> Option<String> {
     let value = std::env::var_os(name)?.to_string_lossy().into_owned();
     (!value.is_empty()).then_some(value)
 }
 
-/// What it takes to connect.
+/// Connection settings.
 pub(crate) struct Settings {
     pub(crate) config: Config,
-    /// The certificates to trust in place of the system's, as PEM.
+    /// A PEM file of certificates to trust instead of the system's.
     pub(crate) root_cert: Option<PathBuf>,
     pub(crate) connections: usize,
-    /// Where the database takes them for passwords.
+    /// The source of tokens for IAM database authentication.
     pub(crate) tokens: Option<Tokens>,
 }
 
@@ -97,7 +97,7 @@ impl Settings {
         })
     }
 
-    /// Reads a connection string that stood in `setting`. It may name a root certificate that goes before `root_cert`.
+    /// Parses the connection string in `setting`. Its `sslrootcert` takes precedence over `root_cert`.
     pub(crate) fn from_string(
         setting: &str,
         text: &str,
@@ -106,7 +106,7 @@ impl Settings {
     ) -> Result<Self, ConfigError> {
         let own = Own::out_of(text);
         let root_cert = own.root_cert.or(root_cert);
-        // The parser's own error may quote what it did not understand, and that may be the password.
+        // The parser's error may quote part of the string, which could be the password.
         let malformed = |problem: &str| ConfigError::new(setting, problem, EXPECTED_URL);
         let parsed = |text: &str| -> Result<Config, _> {
             let config = text.parse();
@@ -142,17 +142,17 @@ impl Settings {
     }
 }
 
-/// A URL up to its parameters, and these; of `key=value` pairs nothing.
+/// Splits a URL into the part before its parameters and the parameters. `None` for `key=value` pairs.
 fn parts(text: &str) -> Option<(&str, &str)> {
     let is_url = text.starts_with("postgresql://") || text.starts_with("postgres://");
-    // A password may have a question mark.
+    // A password may contain a question mark.
     let host = text.find('@').unwrap_or_default();
     let address = host + text[host..].find('?').unwrap_or(text.len() - host);
     let parameters = text.get(address + 1..).unwrap_or_default();
     is_url.then(|| (&text[..address], parameters))
 }
 
-/// The connection string with a parameter that any other of its name goes before.
+/// Adds a parameter to the connection string. An existing parameter of the same name takes precedence.
 fn preferring(text: &str, parameter: &str) -> String {
     match parts(text) {
         Some((address, parameters)) => format!("{address}?{parameter}&{parameters}"),
@@ -160,7 +160,7 @@ fn preferring(text: &str, parameter: &str) -> String {
     }
 }
 
-/// Whether all that is said to the database stays on this machine.
+/// Whether all connections stay on this machine.
 fn is_local(config: &Config) -> bool {
     let addresses = config.get_hostaddrs();
     if !addresses.is_empty() {
@@ -176,17 +176,17 @@ fn is_local(config: &Config) -> bool {
     })
 }
 
-/// The parameters of a URL that are not the driver's.
+/// The URL parameters that the driver does not know.
 struct Own<'a> {
     root_cert: Option<PathBuf>,
     auth: Option<&'a str>,
-    /// The URL without them.
+    /// The URL without these parameters.
     rest: String,
 }
 
 impl<'a> Own<'a> {
-    /// Takes out of a URL the parameters that libpq knows and the driver does not, and `auth`, which is this crate's. The modes
-    /// of `sslmode` that verify become `require`, which verifies here.
+    /// Removes from a URL the parameters that libpq knows and the driver does not, and this crate's `auth`. The
+    /// verifying modes of `sslmode` become `require`, which verifies too in this crate.
     fn out_of(text: &'a str) -> Self {
         let mut own = Self {
             root_cert: None,

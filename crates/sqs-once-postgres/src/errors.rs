@@ -1,4 +1,4 @@
-//! From the driver's errors to the store's.
+//! Converts the driver's errors to store errors.
 
 use std::error::Error as StdError;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use sqs_once::store::{StoreError, StoreErrorKind};
 use tokio_postgres::Error;
 use tokio_postgres::error::{DbError, SqlState};
 
-/// The error of a request.
+/// The error of a failed request.
 pub(crate) fn request(error: Error) -> StoreError {
     let Some(db) = error.as_db_error() else {
         let (kind, mut message) = (without_code(&error), chain(&error));
@@ -35,8 +35,8 @@ pub(crate) fn request(error: Error) -> StoreError {
         (StoreErrorKind::Unanswered, None) => unanswered(message),
         (kind, None) => StoreError::new(kind, message),
     };
-    // The details of a violated constraint hold the values of its columns, and whoever logs an error logs its
-    // sources: no key goes that way.
+    // The details of a violated constraint contain column values, and loggers print an error's sources. Omit the
+    // source, so that no key is logged.
     if has_details {
         return error_of;
     }
@@ -47,7 +47,7 @@ fn has_details(db: &DbError) -> bool {
     db.detail().is_some() || db.where_().is_some()
 }
 
-/// The pool had no connection to give.
+/// The pool could not provide a connection.
 pub(crate) fn pool(error: PoolError) -> StoreError {
     match error {
         PoolError::Backend(error) => request(error),
@@ -63,7 +63,7 @@ pub(crate) fn pool(error: PoolError) -> StoreError {
     }
 }
 
-/// No answer came within `waited`.
+/// No answer arrived within `waited`.
 pub(crate) fn too_late(waited: Duration) -> StoreError {
     unanswered(format!("no answer within {waited:?}"))
 }
@@ -73,7 +73,7 @@ pub(crate) fn unanswered(message: impl Into<String>) -> StoreError {
         .with_fix("check the database's address and the function's network")
 }
 
-/// Whether the connection is of no use any more: no answer came over it, or one that ends it.
+/// Whether the connection is unusable: no answer arrived, or the answer ends the session.
 pub(crate) fn is_lost(error: &Error) -> bool {
     match error.as_db_error() {
         Some(db) => ends_the_connection(db.code()),
@@ -81,8 +81,8 @@ pub(crate) fn is_lost(error: &Error) -> bool {
     }
 }
 
-/// The server shuts down or starts, or this session was ended; or the server has become a standby, to which
-/// a new connection may no longer lead.
+/// The server shuts down or starts, an administrator ended the session, or the server became a standby. A new
+/// connection may reach another server.
 fn ends_the_connection(code: &SqlState) -> bool {
     code.code().starts_with("57P")
         || code.code().starts_with("08")
@@ -139,7 +139,7 @@ fn by_code(code: &SqlState) -> (StoreErrorKind, Option<&'static str>) {
             "lower the functions' concurrency or their event sources' MaximumConcurrency, raise the database's \
              max_connections or the role's limit, or put a proxy before it",
         ),
-        // No disk or memory left.
+        // No disk space or memory left.
         other if other.starts_with("53") => fixed(
             Kind::Throttled,
             "give the database more of what it says is used up, or lower the functions' concurrency",
@@ -148,11 +148,11 @@ fn by_code(code: &SqlState) -> (StoreErrorKind, Option<&'static str>) {
     }
 }
 
-/// What the driver says by itself: it is in the error's causes.
+/// The kind of an error that the driver itself raised, by the error's causes.
 fn without_code(error: &Error) -> StoreErrorKind {
     let mut causes = iter::successors(error.source(), |cause| (*cause).source());
     let is_unanswered = causes.any(|cause| {
-        // A certificate that is not accepted comes as one of these too.
+        // A rejected certificate also appears as an I/O error.
         let io = cause.downcast_ref::<io::Error>();
         io.is_some_and(|error| {
             !error

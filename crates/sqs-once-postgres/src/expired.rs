@@ -1,4 +1,4 @@
-//! Deleting rows that have expired.
+//! Deletes expired rows.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -8,28 +8,26 @@ use sqs_once::store::StoreError;
 use crate::PostgresStore;
 use crate::pool::Failure;
 
-/// How long a batch may take: no invocation waits for it.
+/// The time limit of a batch. No invocation waits for it.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How many rows were deleted.
+/// The result of a deletion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Deleted {
-    /// Rows.
+    /// Deleted rows.
     pub rows: u64,
-    /// Statements that deleted some of them.
+    /// Statements that deleted rows.
     pub batches: u64,
 }
 
 impl PostgresStore {
-    /// Deletes the rows that expired a day ago or earlier, by the server's clock, until there are none: `batch`
-    /// rows a statement (1000 is a good number), each of which commits on its own. Rows whose lease is alive, and
-    /// rows that somebody is writing, stay. The role needs the privileges SELECT, UPDATE (it locks what it deletes) and
-    /// DELETE.
+    /// Deletes all rows that expired at least a day ago by the server's clock. Each statement deletes up to `batch`
+    /// rows and commits on its own; 1000 is a good value. Rows with a live lease and rows that another transaction is
+    /// writing stay. The role needs the privileges SELECT, UPDATE (for row locks) and DELETE.
     ///
-    /// This is what [`DELETE_EXPIRED`](crate::DELETE_EXPIRED) does for a scheduler inside the database.
+    /// [`DELETE_EXPIRED`](crate::DELETE_EXPIRED) does the same for a scheduler inside the database.
     ///
-    /// # Errors
-    /// [`StoreError`] when the store does not answer. What was deleted by then stays deleted.
+    /// # Errors [`StoreError`] if the store does not answer. Rows deleted before the error stay deleted.
     pub async fn delete_expired(&self, batch: NonZeroU32) -> Result<Deleted, StoreError> {
         let mut deleted = Deleted::default();
         loop {

@@ -1,4 +1,4 @@
-//! Passwords of RDS's IAM database authentication: tokens that are signed here, one for each connection.
+//! IAM database authentication for RDS: signs a token as the password of each connection.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -19,7 +19,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::config::{ConfigError, Env};
 
-/// How long RDS accepts a token. A connection that is open by then stays open.
+/// RDS accepts a token for this long. Connections that are open then stay open.
 const LIFETIME: Duration = Duration::from_secs(15 * 60);
 const DEFAULT_PORT: u16 = 5432;
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC
@@ -43,8 +43,8 @@ pub(crate) struct Tokens {
 }
 
 impl Tokens {
-    /// For the database of a connection string that stood in `setting`, by the credentials that Lambda puts into the
-    /// environment.
+    /// Reads the user and the host from the connection string in `setting`, and the credentials from the environment
+    /// that Lambda sets.
     pub(crate) fn new(setting: &str, config: &Config, env: &Env<'_>) -> Result<Self, ConfigError> {
         let refused = |problem: &str| ConfigError::new(setting, problem, EXPECTED);
         if config.get_password().is_some() {
@@ -75,14 +75,14 @@ impl Tokens {
             user: config.get_user().unwrap_or_default().to_owned(),
             clock: Arc::new(SystemClock),
         };
-        // What can't be signed for now can't be later.
+        // If signing fails now, it would fail for every connection.
         match tokens.token() {
             Some(_) => Ok(tokens),
             None => Err(refused("names no host that can be signed for")),
         }
     }
 
-    /// A token for a connection that is opened now: a signed URL without its scheme.
+    /// A token for a connection opened now: a signed URL without its scheme.
     fn token(&self) -> Option<String> {
         let Self { host, port, .. } = self;
         let user = encoded(&self.user);
@@ -115,7 +115,7 @@ fn encoded(text: &str) -> impl std::fmt::Display {
     utf8_percent_encode(text, UNRESERVED)
 }
 
-/// Opens connections whose password is a new token each.
+/// Opens each connection with a new token as its password.
 pub(crate) struct ByToken {
     pub(crate) tokens: Tokens,
     pub(crate) connect: ConfigConnectImpl<MakeRustlsConnect>,
@@ -124,7 +124,7 @@ pub(crate) struct ByToken {
 impl Connect for ByToken {
     fn connect(&self, config: &Config) -> BoxFuture<'_, Result<(Client, JoinHandle<()>), Error>> {
         let mut config = config.clone();
-        // Signing worked at the start. If it does not now, the server refuses the empty password.
+        // Signing worked at the start. If it fails now, the server rejects the empty password.
         config.password(self.tokens.token().unwrap_or_default());
         self.connect.connect(&config)
     }
@@ -143,7 +143,7 @@ mod tests {
     use crate::config::Settings;
     use crate::pool::Connections;
 
-    /// A clock that stands still until it is set.
+    /// A clock that the test sets.
     #[derive(Default)]
     struct Stopped(AtomicU64);
 
@@ -183,7 +183,7 @@ mod tests {
         (tokens, clock)
     }
 
-    /// The test `signing_works` of the AWS SDK for Rust (aws-sdk-rds, `auth_token.rs`).
+    /// The same case as the test `signing_works` of the AWS SDK for Rust (aws-sdk-rds, `auth_token.rs`).
     #[test]
     fn a_token_is_that_of_the_sdk_for_rust() {
         let url = "postgresql://peccy@prod-instance.us-east-1.rds.amazonaws.com:3306/x?auth=iam";
@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(tokens.token().unwrap(), expected);
     }
 
-    /// The test `test_generate_db_auth_token` of botocore, which has its parameters in another order.
+    /// The same case as botocore's test `test_generate_db_auth_token`, with botocore's parameter order.
     #[test]
     fn a_token_has_the_signature_of_the_sdk_for_python() {
         let url =
@@ -211,7 +211,7 @@ mod tests {
         assert!(token.ends_with(signature), "{token}");
     }
 
-    /// What botocore 1.43.106 makes of the same, at that moment.
+    /// The output of botocore 1.43.106 for the same input and time.
     #[test]
     fn a_token_has_the_session_of_lambda_and_what_is_in_names_is_escaped() {
         let url = "postgresql://a%20b%26c@db.example/x?auth=iam";
@@ -263,7 +263,7 @@ mod tests {
     async fn each_new_connection_has_a_new_token() {
         let server = Server::start_with_tls();
         let database = server.create_database();
-        // The one database that takes connections without TLS.
+        // The only database of the test server that accepts connections without TLS.
         let admin = database.rsplit_once('/').unwrap().0.to_owned() + "/template1";
         let (admin, connection) = tokio_postgres::connect(&admin, NoTls).await.unwrap();
         tokio::spawn(connection);
@@ -279,7 +279,7 @@ mod tests {
             ..settings(&url, &KEYS).unwrap()
         });
         let connections = connections.unwrap();
-        // The server takes the token of this moment and no other, as RDS takes none that is older than 15 minutes.
+        // The server accepts only the token of this time, as RDS rejects tokens older than 15 minutes.
         let accept = async |at| {
             clock.set(at);
             let token = tokens.token().unwrap();

@@ -1,4 +1,4 @@
-//! [sqs-once](sqs_once) on PostgreSQL: handlers whose rows commit together with the record of their business key.
+//! [sqs-once](sqs_once) on PostgreSQL: a handler's rows commit in one transaction with the record of its business key.
 //!
 //! ```no_run
 //! use serde::Deserialize;
@@ -27,191 +27,196 @@
 //! }
 //! ```
 //!
-//! # What is promised
+//! # Guarantees
 //!
-//! - Of a handler that takes a [`Transaction`]: *effectively once*. Its rows and the record of its key are there, or
-//!   neither is, whatever dies when and whichever answer is lost; for as long as the record is kept (`retention`), and as
-//!   durably as the database keeps a commit. Two deliveries at the same time never both commit: the second waits for the
-//!   first, and then is a duplicate or runs.
-//! - Of any other handler on a [`PostgresStore`]: what sqs-once promises on every store, *at least once, deduplicated*.
-//!   The key is claimed before the handler runs and completed after it, in requests of their own.
+//! - A handler that takes a [`Transaction`] is *effectively once*. Either both its rows and the record of its key are
+//!   committed, or neither is. This holds if a process dies at any point or any answer is lost. It holds for as long as
+//!   the record is kept (`retention`), and as durably as the database keeps a commit. Two concurrent deliveries never
+//!   both commit: the second waits for the first, and then is a duplicate or runs.
+//! - Any other handler on a [`PostgresStore`] has the promise of every store, *at least once, deduplicated*. The store
+//!   claims the key before the handler runs and completes it afterwards, in separate requests.
 //!
 //! # The table
 //!
-//! [`SCHEMA_V1`] makes it (`schema/v1.sql` in the package): apply it once, as any migration. It is tested with PostgreSQL
-//! 18. By what it uses it needs 13 (`pg_current_xact_id`; generated columns are older, of 12).
-//! The table lies in the schema that the connection's `search_path` finds, or that [`PostgresStore::schema`] names. The
-//! function's role needs `USAGE` on the schema and `SELECT`, `INSERT` and `UPDATE` on the table, besides what its handlers
-//! need.
+//! [`SCHEMA_V1`] creates the table (`schema/v1.sql` in the package). Apply it once, like any migration. The tests use
+//! PostgreSQL 18. The schema and statements need version 13 or later (`pg_current_xact_id`; generated columns need 12).
+//! The store finds the table by the connection's `search_path`, or in the schema given to [`PostgresStore::schema`].
+//! The function's role needs `USAGE` on the schema and `SELECT`, `INSERT` and `UPDATE` on the table, in addition to the
+//! privileges for its handlers.
 //!
-//! Rows stay when they expire, and are deleted by a scheduler: `cargo sqs-once delete-expired`,
-//! [`PostgresStore::delete_expired`] from a function of your own, or [`DELETE_EXPIRED`] inside the database, such as
+//! Expired rows stay until a scheduler deletes them: `cargo sqs-once delete-expired`, [`PostgresStore::delete_expired`]
+//! in a function of your own, or [`DELETE_EXPIRED`] inside the database, for example:
 //!
 //! ```sql
 //! SELECT cron.schedule('delete expired keys', '* * * * *', $$ ...schema/delete-expired.sql... $$);
 //! ```
 //!
-//! which deletes a thousand rows a minute at most; a queue with more than sixteen new keys a second needs it more often.
+//! This example deletes at most a thousand rows a minute. A queue with more than sixteen new keys a second needs it
+//! more often.
 //!
 //! # Configuration
 //!
-//! [`PostgresStore::from_env`] reads, once at the start:
+//! [`PostgresStore::from_env`] reads these variables once, at the start:
 //!
 //! | variable | default | meaning |
 //! |---|---|---|
 //! | `SQS_ONCE_POSTGRES_URL` | `DATABASE_URL` | the database: `postgresql://USER@HOST/DATABASE?auth=iam`, `postgresql://USER:PASSWORD@HOST/DATABASE`, or `key=value` pairs |
-//! | `PGSSLROOTCERT` | the system's | a file (PEM) with the certificates to trust; `sslrootcert` in the URL goes before it |
-//! | `SQS_ONCE_CONCURRENCY` | `10` | how many connections there may be: the consumer, which reads it too, runs as many handlers at once |
+//! | `PGSSLROOTCERT` | the system's | a PEM file with the certificates to trust; `sslrootcert` in the URL takes precedence |
+//! | `SQS_ONCE_CONCURRENCY` | `10` | the most connections. The consumer reads it too and runs at most as many handlers at once |
 //!
-//! A consumer whose concurrency is set in its code, `.concurrency(16)`, does not tell the store:
-//! [`.connections(16)`](PostgresStore::connections) on the store does.
+//! The store does not see a concurrency that the code sets on the consumer, such as `.concurrency(16)`. Set
+//! [`.connections(16)`](PostgresStore::connections) on the store as well.
 //!
 //! # TLS
 //!
-//! The store asks for TLS and verifies the server's certificate and name, as libpq does with `sslmode=verify-full`. One
-//! exception is the default for a database on the same machine, by a loopback address, `localhost` or a Unix socket:
-//! there TLS is used if the server offers it. Naming a root certificate ends that exception.
+//! By default, the store requires TLS and verifies the server's certificate and name, as libpq does with
+//! `sslmode=verify-full`. For a database on the same machine (a loopback address, `localhost` or a Unix socket), the
+//! default is to use TLS only if the server offers it. Naming a root certificate makes TLS required there too.
 //!
 //! | `sslmode` in the connection string | TLS |
 //! |---|---|
 //! | none | required and verified; on the same machine, without a root certificate, as `prefer` |
 //! | `require`, `verify-ca`, `verify-full` | required and verified |
-//! | `prefer` | verified if the server offers it; an attacker in the server's place can say that it does not |
+//! | `prefer` | verified if the server offers it; an attacker who impersonates the server can refuse TLS |
 //! | `disable` | none |
 //!
-//! The certificates of Amazon RDS and Aurora come from authorities that no system trusts. Download AWS's bundle from
-//! `https://truststore.pki.rds.amazonaws.com/global/global-bundle.pem`, ship it with the function, and name it:
+//! Operating systems do not trust the authorities that issue certificates for Amazon RDS and Aurora. Download AWS's
+//! bundle from `https://truststore.pki.rds.amazonaws.com/global/global-bundle.pem`, ship it with the function, and name
+//! it:
 //!
 //! - in a layer, whose files are in `/opt`: `sslrootcert=/opt/global-bundle.pem`. The template of
 //!   `cargo sqs-once new --postgres` has such a layer.
-//! - beside `bootstrap` in the package, whose files are in `/var/task`: `sslrootcert=/var/task/global-bundle.pem`.
-//!   `cargo lambda deploy --include global-bundle.pem` puts it there.
+//! - next to `bootstrap` in the package, whose files are in `/var/task`: `sslrootcert=/var/task/global-bundle.pem`.
+//!   `cargo lambda deploy --include global-bundle.pem` adds the file.
 //!
-//! A function whose file is missing or empty does not start. When AWS announces new authorities, deploy the new bundle before the
-//! database's certificate changes. RDS Proxy has certificates of AWS Certificate Manager, which systems trust: it needs no bundle.
+//! If the file is missing or empty, the function does not start. When AWS announces new authorities, deploy the new
+//! bundle before the database's certificate changes. RDS Proxy uses certificates of AWS Certificate Manager, which
+//! operating systems trust, so it needs no bundle.
 //!
-//! # Passwords, and none
+//! # Passwords and IAM authentication
 //!
-//! Everyone who may read a function's configuration can read a password in its environment. IAM database authentication needs none:
+//! A password in the environment is readable for everyone who may read the function's configuration. IAM database
+//! authentication needs no password:
 //!
 //! ```text
 //! DATABASE_URL=postgresql://orders@orders.cluster-abc.eu-central-1.rds.amazonaws.com/orders?auth=iam&sslrootcert=/opt/global-bundle.pem
 //! ```
 //!
-//! `auth=iam` signs a token for each new connection, with the credentials that Lambda puts into the environment
-//! (`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`) and for the region in `AWS_REGION`. No request is sent for
-//! it. RDS accepts a token for 15 minutes; a connection that is open stays open. The parameter is this crate's: libpq and
-//! `psql` refuse it.
+//! `auth=iam` signs a token for each new connection. It uses the credentials that Lambda sets in the environment
+//! (`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`) and the region in `AWS_REGION`. Signing sends no
+//! request. RDS accepts a token for 15 minutes; connections that are open stay open. The parameter belongs to this
+//! crate: libpq and `psql` reject it.
 //!
 //! | who | needs |
 //! |---|---|
 //! | the database | IAM authentication enabled |
 //! | its user | `CREATE USER orders; GRANT rds_iam TO orders;` |
-//! | the function's role | `rds-db:connect` on `arn:aws:rds-db:REGION:ACCOUNT:dbuser:RESOURCE/orders`, where `RESOURCE` is `db-…` of an instance, `cluster-…` of an Aurora cluster, `prx-…` of a proxy |
-//! | the connection string | the host's name as RDS gave it, not an alias: the token names it; one host; no password |
+//! | the function's role | `rds-db:connect` on `arn:aws:rds-db:REGION:ACCOUNT:dbuser:RESOURCE/orders`, where `RESOURCE` is `db-…` for an instance, `cluster-…` for an Aurora cluster, `prx-…` for a proxy |
+//! | the connection string | exactly one host, by the name that RDS assigned and not an alias, since the token contains it; no password |
 //!
-//! A token never goes out without TLS: the store refuses `auth=iam` with `sslmode=disable` or `prefer`.
+//! The store never sends a token without TLS: it rejects `auth=iam` with `sslmode=disable` or `prefer`.
 //!
-//! A password that changes otherwise wants a pool of your own that asks for it whenever it opens a connection:
-//! [`PostgresStore::new`] with deadpool's [`Manager::from_connect`](deadpool_postgres::Manager::from_connect).
+//! For other passwords that change, pass a pool of your own to [`PostgresStore::new`]. A pool with deadpool's
+//! [`Manager::from_connect`](deadpool_postgres::Manager::from_connect) can look up the password for every new
+//! connection.
 //!
 //! # Connections
 //!
-//! A connection is opened when one is needed and none is free, and lives as long as the process. One handler's transaction
-//! has one connection, and so has a record that waits for another delivery's; so a function needs `concurrency` of them in
-//! each of its execution environments, no more, and a database `concurrency` times the event source's
-//! `MaximumConcurrency`. What the pool can't give within 4 s fails as throttled, and
-//! is tried again.
+//! The store opens a connection when it needs one and none is free. Connections live as long as the process. Each
+//! handler's transaction occupies one connection, and so does each record that waits for another delivery. Each
+//! execution environment therefore needs `concurrency` connections, and the database `concurrency` times the event
+//! source's `MaximumConcurrency`. If the pool has no free connection within 4 s, the record fails as throttled and is
+//! retried.
 //!
-//! The store waits up to 4 s for the answer to a request. A claim outside of a transaction has limits on the server as well,
-//! which end it before that: 2 s for each lock, 3 s for the statement. They are set by `SET LOCAL` in the claim's own short
-//! transaction, so nothing stays on the connection. Completions and releases have no such limit: they name their claim's owner,
-//! so a late one is still true.
+//! The store waits up to 4 s for the answer to a request. On the server, a claim outside a transaction has shorter
+//! limits: 2 s for each lock and 3 s for the statement. `SET LOCAL` sets them in the claim's own short transaction, so
+//! no setting stays on the connection. Completions and releases have no such limits. They name the owner of their
+//! claim, so they are still valid if they arrive late.
 //!
-//! Lambda freezes a process between invocations, and connections may die meanwhile. One that has idled for more than a
-//! minute is not used again. A request that finds its connection dead, or has no answer after 4 s, is repeated once on a new
-//! one, which is safe: the store recognises its own claims and completions, and a transaction that was only begun has not
-//! happened. A commit is never repeated.
+//! Lambda freezes a process between invocations, and connections may die meanwhile. The store does not reuse a
+//! connection that was idle for more than a minute. If a reused connection turns out to be dead, or does not answer
+//! within 4 s, the store repeats the request once on a new connection. This is safe: the store recognises its own
+//! claims and completions, and without a commit a transaction has no effect. The store never repeats a commit.
 //!
-//! What a handler does to its session outlives its record: a `SET` without `LOCAL`, a temporary table, an advisory lock of
-//! the session. The next record that gets the connection has it too, `search_path` included. Use `SET LOCAL` and
+//! Changes to the session outlive the record: a `SET` without `LOCAL`, a temporary table, a session-level advisory
+//! lock. They affect the next record on the same connection, `search_path` included. Use `SET LOCAL` and
 //! `pg_advisory_xact_lock`, which end with the transaction.
 //!
-//! The claim's completion is the last statement of that transaction, under what the handler has set by then. Where that is
-//! another `search_path`, name the table's schema by [`PostgresStore::schema`]; where it is another `ROLE`, that role needs
-//! `SELECT` and `UPDATE` on the table too. Otherwise every such record fails, and nothing of it is committed.
+//! The claim's completion is the last statement of the transaction and runs with the handler's settings. If the handler
+//! changes `search_path`, name the table's schema by [`PostgresStore::schema`]. If it changes `ROLE`, the new role
+//! needs `SELECT` and `UPDATE` on the table. Otherwise every such record fails and its transaction is rolled back.
 //!
 //! ## PgBouncer and RDS Proxy
 //!
-//! With a proxy, many small functions share few connections. A transaction still has one of the database's for as long as
-//! it is open, so keep calls to other services out of it where you can.
+//! A proxy lets many small functions share few connections. An open transaction still occupies one database connection,
+//! so avoid calls to other services inside it where you can.
 //!
-//! The store leaves nothing on a connection that outlives a transaction: its statements have no names, and its settings are `SET
-//! LOCAL`. A proxy can therefore give each transaction another connection.
+//! The store leaves no state on a connection after a transaction: its statements have no names, and its settings are
+//! `SET LOCAL`. A proxy can therefore give each transaction another connection.
 //!
-//! *PgBouncer in transaction pooling* is tested: the conformance suite, handlers with a [`Transaction`], abandoned claims, and that no
-//! setting reaches the next client, with `max_prepared_statements` of 0 and of 100 (`python3 .ci/pgbouncer.py`, PgBouncer 1.24). It
-//! needs no `ignore_startup_parameters`. A handler's plain `tx.execute("…", …)` prepares its statement under a name, for which
-//! PgBouncer needs a `max_prepared_statements` above 0 (1.21 or later).
-//! [`execute_typed`](tokio_postgres::Client::execute_typed) and [`query_typed`](tokio_postgres::Client::query_typed) use no name
-//! and take one round trip where the others take two. A claim that waits for a free connection leaves
-//! PgBouncer's queue when the store stops waiting, after 4 s.
+//! *PgBouncer in transaction pooling* is tested (`python3 .ci/pgbouncer.py`, PgBouncer 1.24) with
+//! `max_prepared_statements` of 0 and of 100. The tests cover the conformance suite, handlers with a [`Transaction`],
+//! abandoned claims, and that no setting reaches the next client. PgBouncer needs no `ignore_startup_parameters`. A
+//! handler's plain `tx.execute("…", …)` prepares a named statement, for which PgBouncer needs a
+//! `max_prepared_statements` above 0 (1.21 or later). [`execute_typed`](tokio_postgres::Client::execute_typed) and
+//! [`query_typed`](tokio_postgres::Client::query_typed) use no name and take one round trip instead of two. A claim
+//! that waits for a free connection leaves PgBouncer's queue when the store stops waiting, after 4 s.
 //!
-//! *RDS Proxy* is not tested; this is what AWS documents:
+//! *RDS Proxy* is not tested. AWS documents:
 //!
 //! | about | RDS Proxy |
 //! |---|---|
-//! | certificates | of AWS Certificate Manager, which systems trust: the default `sslmode` verifies them, without a bundle |
-//! | IAM authentication | needs TLS, and a token for the proxy's own endpoint: `auth=iam` with that host, and `rds-db:connect` on `prx-…` |
-//! | start-up parameters | `options` in the connection string is refused: name the schema by [`PostgresStore::schema`], not by `search_path` |
-//! | pinning | `SET` pins a session to its connection. AWS's user guide does not tell `SET LOCAL` apart; the guide of its agent toolkit says that it pins until the transaction ends, for which the proxy keeps the connection anyway |
-//! | pinning by handlers | `PREPARE`, temporary tables, cursors, `LISTEN`, `nextval` and locks of the session pin; statements with names may |
+//! | certificates | issued by AWS Certificate Manager, which operating systems trust: the default `sslmode` verifies them without a bundle |
+//! | IAM authentication | needs TLS and a token for the proxy's own endpoint: `auth=iam` with that host, and `rds-db:connect` on `prx-…` |
+//! | start-up parameters | the proxy rejects `options` in the connection string: name the schema by [`PostgresStore::schema`], not by `search_path` |
+//! | pinning | `SET` pins a session to its connection. AWS's user guide does not mention `SET LOCAL`. The guide of AWS's agent toolkit documents that it pins until the transaction ends, for which the proxy keeps the connection anyway |
+//! | pinning by handlers | `PREPARE`, temporary tables, cursors, `LISTEN`, `nextval` and session-level locks pin; named statements may pin |
 //!
-//! A pinned session is correct, and shares its connection with no other. The metric `DatabaseConnectionsCurrentlySessionPinned`
-//! counts them: watch it when you introduce the proxy.
+//! A pinned session works correctly but does not share its connection. The metric
+//! `DatabaseConnectionsCurrentlySessionPinned` counts pinned sessions: watch it when you introduce the proxy.
 //!
-//! # What it costs
+//! # Costs
 //!
-//! In round trips to the database, those of the handler apart:
+//! Round trips to the database, without the handler's own:
 //!
 //! | | a new key | a duplicate |
 //! |---|---|---|
-//! | a handler with a [`Transaction`] | 2: begin and claim, complete and commit | 2: refused, and shown by what; nobody waits for the rollback |
+//! | a handler with a [`Transaction`] | 2: begin and claim, complete and commit | 2: refused claim, read of the item; the record does not wait for the rollback |
 //! | any other handler, for all records of a request together | 2: claim, complete | 2, for all of them together |
 //!
-//! Opening a connection takes more of them, for TCP, TLS and the password; it is kept for the records that follow.
+//! Opening a connection takes further round trips for TCP, TLS and the password. Later records reuse the connection.
 //!
-//! A new key writes its row twice, and the table's indexes once: the comments in `schema/v1.sql` say how. Without recorded
-//! data, and with the default fingerprint, it takes about 1000 bytes of the table, room that is kept free included, and 150
-//! of the indexes (`cargo test -p sqs-once-postgres --test all room`): four weeks at one new key a second are less
-//! than 3 GB. What is left between the rows goes to later keys once autovacuum has come by, and the table is smaller then.
+//! A new key writes its row twice and the table's indexes once; the comments in `schema/v1.sql` explain this. Without
+//! recorded data and with the default fingerprint, a key takes about 1000 bytes of the table, including free space, and
+//! 150 bytes of the indexes (`cargo test -p sqs-once-postgres --test all room`). Four weeks at one new key a second are
+//! less than 3 GB. After autovacuum, later keys reuse the free space between the rows, and the table is smaller.
 //!
-//! # When it goes wrong
+//! # Failures
 //!
-//! | what happens | what the record does |
+//! | event | effect on the record |
 //! |---|---|
-//! | the handler fails, panics, or is cancelled | rolled back; comes again |
-//! | the answer to the commit is lost | comes again, and is a duplicate if the commit went through |
-//! | a deferred constraint fails, or the transaction can't be serialized | rolled back at the commit; comes again |
-//! | a statement fails and the handler goes on | PostgreSQL has given the transaction up: comes again |
-//! | the handler sends `COMMIT` or `ROLLBACK` | is not acknowledged, and comes again when the claim's lease has lapsed |
-//! | something that the handler has spawned still has the transaction | its session is ended; comes again |
-//! | the function is frozen or killed in the middle | the server rolls back: at once when it sees the connection close, or else when the transaction has been idle for as long as the record had left |
-//! | another delivery's transaction has the key | waits for it until shortly before the deadline; then comes again |
+//! | the handler fails, panics, or is cancelled | rolled back and retried |
+//! | the answer to the commit is lost | retried; a duplicate if the commit succeeded |
+//! | a deferred constraint fails, or the transaction cannot be serialized | rolled back at the commit and retried |
+//! | a statement fails and the handler continues | PostgreSQL has aborted the transaction: retried |
+//! | the handler sends `COMMIT` or `ROLLBACK` | not acknowledged; retried after the claim's lease expires |
+//! | a task that the handler spawned still holds the transaction | the store ends the session; retried |
+//! | the function is frozen or killed during the transaction | the server rolls back: at once if the connection closes, otherwise when the transaction was idle for the record's remaining time |
+//! | another delivery's transaction holds the key | waits for it until shortly before the deadline; then retried |
 //!
 //! A handler without a [`Transaction`] claims its key before it runs:
 //!
-//! | what happens | what the claim does |
+//! | event | effect on the claim |
 //! |---|---|
-//! | another transaction has the key's row | waits for 2 s; then the record fails as throttled, and comes again |
-//! | the caller has gone while the claim waits: its future was dropped, its connection was cut, its process was frozen or killed | the server ends the claim within 3 s of its arrival and writes nothing |
-//! | the process is frozen or killed, or loses its connection, before all of the claim was sent | the server rolls the claim back, after 2 s at the latest |
-//! | the network delivers a claim late, when its caller has gone | the claim is written; the key is free again when the claim's lease has lapsed |
+//! | another transaction has locked the key's row | waits for 2 s; then the record fails as throttled and is retried |
+//! | the caller disappears while the claim waits: its future was dropped, its connection was cut, or its process was frozen or killed | the server ends the claim within 3 s of its arrival and writes nothing |
+//! | the process is frozen or killed, or loses its connection, before it has sent the whole claim | the server rolls the claim back, after 2 s at the latest |
+//! | the network delivers a claim after its caller has disappeared | the server writes the claim; the key is free again when the claim's lease expires |
 //!
 //! # Testing
 //!
-//! A handler with a [`Transaction`] is tested on a PostgreSQL of your own with [`SCHEMA_V1`] and your tables in it: the
-//! consumer is a service, and is called as Lambda does.
+//! Test a handler with a [`Transaction`] on a PostgreSQL database of your own, with [`SCHEMA_V1`] and your tables. The
+//! consumer is a service, which the test calls as Lambda does.
 //!
 //! ```no_run
 //! use aws_lambda_events::event::sqs::SqsEvent;
@@ -244,8 +249,8 @@
 //! }
 //! ```
 //!
-//! The real binary, from the shell: `DATABASE_URL=postgresql://… cargo sqs-once invoke events/orders.json`. It hands on its
-//! own environment, all but `AWS_…`.
+//! To run the real binary from the shell, use `DATABASE_URL=postgresql://… cargo sqs-once invoke events/orders.json`.
+//! It passes its own environment on, except `AWS_…` variables.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
@@ -269,13 +274,13 @@ pub use store::PostgresStore;
 pub use transaction::Transaction;
 pub use values::without_values;
 
-/// The statements that make the table: `schema/v1.sql`. Its comments say how the table is laid out, and why.
+/// The SQL that creates the table: `schema/v1.sql`. Its comments explain the layout.
 pub const SCHEMA_V1: &str = include_str!("../schema/v1.sql");
 
-/// The statement that deletes expired rows, for a scheduler such as pg_cron: `schema/delete-expired.sql`.
+/// The SQL that deletes expired rows, for a scheduler such as pg_cron: `schema/delete-expired.sql`.
 pub const DELETE_EXPIRED: &str = include_str!("../schema/delete-expired.sql");
 
-/// Compiles what the guide shows. It lies outside of the package, which is built without it.
+/// Compiles the examples of the guide. The package does not contain the guide.
 #[cfg(doctest)]
 mod guides {
     #[doc = include_str!("../../../docs/exactly-once.md")]

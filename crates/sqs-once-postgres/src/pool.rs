@@ -1,4 +1,4 @@
-//! Connections: opened on demand, given back only when nothing is left to happen on them.
+//! A connection pool that takes a connection back only when nothing runs on it.
 
 use std::fmt;
 use std::ops::Deref;
@@ -17,20 +17,20 @@ use crate::config::{ConfigError, Settings};
 use crate::iam::{ByToken, Tokens};
 use crate::{errors, tls};
 
-/// How long a request waits for a free connection and for a new one.
+/// Time limits for a free connection and for opening a new one.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(4);
 const CREATE_TIMEOUT: Duration = Duration::from_secs(4);
-/// How long it waits for its answer.
+/// Time limit for the answer.
 pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(4);
-/// A connection that has idled longer is replaced and not trusted: in Lambda the process may have been frozen
-/// meanwhile, and a connection that a router between has forgotten tells nobody, for minutes.
+/// Connections that were idle for longer are replaced. Lambda may have frozen the process, and a router may have
+/// dropped the connection without telling either side.
 const LONGEST_IDLE: Duration = Duration::from_secs(60);
 
-/// A pool whose connections are open for one request or one transaction at a time.
+/// A pool that lends each connection for one request or one transaction.
 #[derive(Clone)]
 pub(crate) struct Connections {
     pool: Pool,
-    /// How its connections are made; not known for a pool of the user's own.
+    /// How to open connections. `None` for a pool that the caller provides.
     made: Option<Made>,
 }
 
@@ -58,7 +58,7 @@ impl Connections {
     }
 
     fn of_ours(made: Made, connections: usize) -> Self {
-        // A closed connection is never handed out; a dead one is told by its first request.
+        // The pool never returns a closed connection. The first request detects a dead one.
         let recycling = ManagerConfig {
             recycling_method: RecyclingMethod::Fast,
         };
@@ -81,14 +81,14 @@ impl Connections {
         }
     }
 
-    /// Where its connections lead, if that is known.
+    /// The database of its connections, if known.
     pub(crate) fn database(&self) -> Option<String> {
         let Made { config, .. } = self.made.as_ref()?;
         let (hosts, ports) = (config.get_hosts(), config.get_ports());
         Some(format!("{hosts:?} {ports:?} {:?}", config.get_dbname()))
     }
 
-    /// As many connections as this, in a new pool.
+    /// A new pool with this many connections.
     pub(crate) fn with(self, connections: usize) -> Self {
         match self.made {
             Some(made) => Self::of_ours(made, connections),
@@ -96,11 +96,11 @@ impl Connections {
         }
     }
 
-    /// A connection that nobody else uses.
+    /// Takes a connection out of the pool.
     pub(crate) async fn get(&self) -> Result<Connection, StoreError> {
         self.pool
             .retain(|_, metrics| metrics.last_used() < LONGEST_IDLE);
-        // A pool of the user's own may have no timeout.
+        // A pool that the caller provides may have no timeout.
         let connection = timeout(WAIT_TIMEOUT + CREATE_TIMEOUT, self.pool.get()).await;
         let object = connection
             .map_err(|_| errors::pool(PoolError::Timeout(TimeoutType::Wait)))?
@@ -111,9 +111,9 @@ impl Connections {
         })
     }
 
-    /// Runs one request, and once more on a new connection if the one it ran on turns out dead after it had
-    /// idled. That is safe for what is recognised the second time, as every entry of a slice is, or happens
-    /// only with a commit.
+    /// Runs one request. If a reused connection turns out to be dead, runs the request once more on a new connection.
+    /// This is safe for requests that the store recognises the second time, such as the entries of a slice, and for
+    /// requests without effect before a commit.
     pub(crate) async fn request<T, F>(
         &self,
         patience: Duration,
@@ -126,7 +126,7 @@ impl Connections {
         let was_idle = connection.was_idle;
         let answer = match answered(patience, run(connection)).await {
             Err(Failure::Lost(_)) if was_idle => {
-                // What killed one connection has killed the others.
+                // The cause has probably killed the other idle connections too.
                 self.pool.retain(|_, _| false);
                 answered(patience, run(self.get().await?)).await
             }
@@ -135,22 +135,22 @@ impl Connections {
         answer.map_err(|(Failure::Lost(error) | Failure::Answered(error))| error)
     }
 
-    /// Ends what runs on a connection, by a connection of its own. It may find nothing to end.
+    /// Cancels the statement that runs on a connection, by a separate connection. The statement may have ended already.
     pub(crate) async fn cancel(&self, connection: &Connection) {
         if let Some(made) = &self.made {
             let token = connection.cancel_token();
-            // If this fails, the server ends it by itself a while later.
+            // If the cancellation fails, the server ends the statement later by its own timeout.
             let _ = timeout(CREATE_TIMEOUT, token.cancel_query(made.tls.clone())).await;
         }
     }
 }
 
-/// Why a request failed.
+/// The reason that a request failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The connection is of no use any more, and what the server made of the request is unknown.
+    /// The connection is unusable, and the effect of the request is unknown.
     Lost(StoreError),
-    /// The server said so.
+    /// The server returned an error.
     Answered(StoreError),
 }
 
@@ -175,7 +175,7 @@ async fn answered<T>(
             }
             Err(failure)
         }
-        // The connection is closed, with the request that may still run on it.
+        // Dropping the connection closes it, even if the request still runs on it.
         Err(_) => Err(Failure::Lost(errors::too_late(patience))),
     }
 }
@@ -187,21 +187,21 @@ impl fmt::Debug for Connections {
     }
 }
 
-/// A connection out of the pool. It goes back by [`release`](Self::release) alone: dropped, it is closed,
-/// and the server rolls back what was not committed.
+/// A connection out of the pool. Only [`release`](Self::release) returns it. Dropping it closes it, and the server
+/// rolls back anything uncommitted.
 pub(crate) struct Connection {
     object: Option<Object>,
     was_idle: bool,
 }
 
 impl Connection {
-    /// Back to the pool: nothing is under way on it, and no transaction is open.
+    /// Returns the connection to the pool. No statement may be in flight and no transaction open.
     pub(crate) fn release(mut self) {
         drop(self.object.take());
     }
 }
 
-/// Says nothing of where it leads.
+/// Omits the address.
 impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Connection")

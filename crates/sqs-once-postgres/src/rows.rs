@@ -1,4 +1,4 @@
-//! Rows and the values of statements, from and to what the protocol knows.
+//! Conversions between rows, statement parameters and the protocol's types.
 
 use sqs_once::key::{Fingerprint, ItemId};
 use sqs_once::store::{Fence, Item, Owner, Status, StoreError, StoreErrorKind};
@@ -6,11 +6,11 @@ use sqs_once::time::Timestamp;
 use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
 
-/// The columns of an item, in the order in which [`item`] takes them.
+/// The columns of an item, in the order that [`item`] reads.
 pub(crate) const COLUMNS: &str =
     "id, status, in_progress_expiration, expiration, validation, data, owner, fence";
 
-/// The item that a row of [`COLUMNS`] holds.
+/// Reads an item from a row of [`COLUMNS`].
 pub(crate) fn item(row: &Row) -> Result<Item, StoreError> {
     let status: String = get(row, 1)?;
     let data: Option<&[u8]> = get(row, 5)?;
@@ -40,23 +40,23 @@ pub(crate) fn item(row: &Row) -> Result<Item, StoreError> {
     })
 }
 
-/// The id of a row, which is its first column.
+/// The ID in a row's first column.
 pub(crate) fn id(row: &Row) -> Result<ItemId, StoreError> {
     Ok(ItemId::from_stored(get::<String>(row, 0)?))
 }
 
-/// The fence of a row that was claimed.
+/// The fence of a claimed row.
 pub(crate) fn fence(row: &Row) -> Result<Fence, StoreError> {
     let fence = number(row, 1)?.ok_or_else(|| unreadable("fence"))?;
     Ok(Fence::from_stored(fence))
 }
 
-/// A number as the columns hold it. What is beyond them is the end of time, or as good as it.
+/// A number as a column value. Values above the column's range saturate.
 pub(crate) fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// A moment in whole seconds, rounded up so that nothing is forgotten early.
+/// A time in whole seconds, rounded up so that no record expires early.
 pub(crate) fn whole_secs(at: Timestamp) -> i64 {
     signed(at.as_millis().div_ceil(1000))
 }

@@ -1,11 +1,11 @@
-//! The statements: what [`Claim::admitted_by`] and [`Settlement::admitted_by`](sqs_once::store::Settlement)
-//! decide, as conditions.
+//! SQL statements. Their conditions implement [`Claim::admitted_by`] and
+//! [`Settlement::admitted_by`](sqs_once::store::Settlement).
 //!
-//! Each goes to the server with its parameters in one message and leaves nothing behind on the connection:
-//! no prepared statement that a proxy would have to keep for it.
+//! Each statement is sent in one message with its parameters and leaves no state on the connection, such as a prepared
+//! statement that a proxy would have to track.
 //!
-//! A claim and a recording carry their time in the fence: a key's first fence is the time in milliseconds
-//! ([`Fence::first`]). Rows are written in the order of their ids, so that two slices never deadlock.
+//! The fence parameter of a claim or a recording is its time: a key's first fence is the time in milliseconds
+//! ([`Fence::first`]). Statements lock rows in the order of their IDs, so two slices never deadlock.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,8 +20,8 @@ use tokio_postgres::{Client, Error, Row};
 use crate::DELETE_EXPIRED;
 use crate::rows::{COLUMNS, signed, whole_secs};
 
-/// How long a claim outside of a handler's transaction waits for another transaction. Two seconds less than the store waits
-/// for its answer: the server answers first.
+/// How long a claim outside a handler's transaction waits for another transaction. It is 2 s shorter than the store's
+/// own time limit, so that the server answers first.
 const LONGEST_CLAIM: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
@@ -37,34 +37,34 @@ pub(crate) struct Statements {
     delete_expired: String,
 }
 
-/// A completion or a release: what becomes of a claim that was written before.
+/// A completion or a release of an earlier claim.
 pub(crate) struct End<'a> {
     pub(crate) id: &'a ItemId,
     pub(crate) owner: Owner,
-    /// The expiration and the data of a completion.
+    /// The expiration and data of a completion.
     pub(crate) completion: Option<(Timestamp, Option<&'a Arc<str>>)>,
 }
 
-/// An effect that is recorded whether or not its key was claimed before.
+/// A recorded effect, whose key need not have been claimed.
 pub(crate) struct Record<'a> {
     pub(crate) id: &'a ItemId,
     pub(crate) owner: Owner,
     pub(crate) recording: &'a Recording,
 }
 
-/// What a recording is admitted over.
+/// The rows that a recording may replace.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Over {
-    /// Whatever is not completed.
+    /// Any row that is not completed.
     Anything,
-    /// What a claim would be admitted over, or its own.
+    /// A row that a claim could replace, or the owner's own claim.
     LikeAClaim,
 }
 
 impl Statements {
-    /// For the table of this name, quoted where it needs to be.
+    /// Statements for the table of this name, already quoted if necessary.
     pub(crate) fn new(table: &str) -> Self {
-        // A completion past its expiration makes room for everything.
+        // An expired completion may be replaced by any claim or recording.
         let expired = "kept.expiration < excluded.fence / 1000";
         let lapsed = format!(
             "CASE WHEN kept.in_progress_expiration IS NULL THEN {expired} \
@@ -102,7 +102,7 @@ impl Statements {
                 "{} ON CONFLICT ON CONSTRAINT processed_events_v1 DO NOTHING RETURNING id, fence",
                 insert(claims)
             ),
-            // As in `end`, the rows are locked in their order. The conditions are those of `claim`, and the fence.
+            // Locks the rows in order, as `end` does. The conditions are those of `claim` and the fence.
             claim_over: format!(
                 "WITH excluded AS ( \
                      SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], \
@@ -132,7 +132,7 @@ impl Statements {
                 "",
                 &format!("kept.owner = excluded.owner OR {lapsed}"),
             ),
-            // The rows are locked first, because an UPDATE by itself takes them in any order.
+            // Locks the rows first, since an UPDATE alone locks them in any order.
             end: format!(
                 "WITH new AS ( \
                      SELECT * FROM unnest($1::text[], $2::text[], $3::boolean[], $4::bigint[], $5::bytea[]) \
@@ -152,8 +152,8 @@ impl Statements {
                  RETURNING kept.id"
             ),
             read: format!("SELECT {COLUMNS} FROM {table} WHERE id = ANY ($1)"),
-            // `xmin` is the transaction that wrote the row: only the one that claimed the key completes it. No
-            // row is a division by zero, which makes the COMMIT behind it a rollback.
+            // `xmin` is the transaction that wrote the row, so only the transaction with the claim can complete it. If
+            // no row matches, the division by zero turns the following COMMIT into a rollback.
             complete: format!(
                 "WITH completed AS ( \
                      UPDATE {table} SET status = 'COMPLETED', expiration = $3, data = coalesce($4, data) \
@@ -168,8 +168,8 @@ impl Statements {
         }
     }
 
-    /// Writes the claims whose row is free, whatever was seen of it, and gives id and fence of each. It is for claims that
-    /// are seen only when their transaction commits. No id may be there twice.
+    /// Writes the claims whose row is free, without comparing the fence, and returns their IDs and fences. For claims
+    /// that become visible only when their transaction commits. IDs must be unique.
     pub(crate) async fn claim(
         &self,
         client: &Client,
@@ -178,7 +178,7 @@ impl Statements {
         claim(&self.claim, client, claims, None).await
     }
 
-    /// Writes the claims of keys that have no row, and gives id and fence of each. No id may be there twice.
+    /// Writes the claims of keys without a row, and returns their IDs and fences. IDs must be unique.
     pub(crate) async fn insert(
         &self,
         client: &Client,
@@ -187,8 +187,8 @@ impl Statements {
         claim(&self.insert, client, claims, None).await
     }
 
-    /// Writes the claims whose row is the one that they have seen, and free, and gives id and fence of each. No id may
-    /// be there twice.
+    /// Writes the claims whose row is free and unchanged since it was read, and returns their IDs and fences. IDs must
+    /// be unique.
     pub(crate) async fn claim_over(
         &self,
         client: &Client,
@@ -201,17 +201,17 @@ impl Statements {
         claim(&self.claim_over, client, claims, Some(&seen)).await
     }
 
-    /// Writes claims in a transaction of their own and one round trip. The statements of `claim` must go out at its first
-    /// poll.
+    /// Writes claims in their own transaction and one round trip. The future `claim` must send its statement when first
+    /// polled.
     ///
-    /// A claim that waited for another transaction would be written when that ends, however long ago its caller has
-    /// gone. The server can't tell, so it ends the claim after [`LONGEST_CLAIM`].
+    /// Without a limit, the server would write a waiting claim whenever the other transaction ends, even if the caller
+    /// has disappeared. The server cannot detect that, so it ends the claim after [`LONGEST_CLAIM`].
     pub(crate) async fn alone(
         &self,
         client: &Client,
         claim: impl Future<Output = Result<Vec<Row>, Error>>,
     ) -> Result<Vec<Row>, Error> {
-        // All of it is sent before the first answer. Behind a claim that fails, the COMMIT is a rollback.
+        // All three are sent before the first answer. After a failed claim, the COMMIT is a rollback.
         let (begun, written, committed) = join3(
             self.begin(client, LONGEST_CLAIM),
             claim,
@@ -224,7 +224,7 @@ impl Statements {
         Ok(written)
     }
 
-    /// Writes the recordings that their rows allow, and gives the id of each. No id may be there twice.
+    /// Writes the recordings that their rows admit, and returns their IDs. IDs must be unique.
     pub(crate) async fn record(
         &self,
         client: &Client,
@@ -256,8 +256,7 @@ impl Statements {
             .await
     }
 
-    /// Completes and releases the claims that their rows allow, and gives the id of each. No id may be
-    /// there twice.
+    /// Writes the completions and releases that their rows admit, and returns their IDs. IDs must be unique.
     pub(crate) async fn end(&self, client: &Client, ends: &[End<'_>]) -> Result<Vec<Row>, Error> {
         let ids = column(ends, |end| end.id.as_str());
         let owners = column(ends, |end| end.owner.to_string());
@@ -278,22 +277,21 @@ impl Statements {
             .await
     }
 
-    /// What is the same for two stores of one table alone.
+    /// A text that is equal for two stores only if they use the same table name.
     pub(crate) fn of_table(&self) -> &str {
         &self.read
     }
 
-    /// Reads the rows that there are.
+    /// Reads the existing rows.
     pub(crate) async fn read(&self, client: &Client, ids: &[&str]) -> Result<Vec<Row>, Error> {
         let parameters: [(&(dyn ToSql + Sync), Type); 1] = [(&ids, Type::TEXT_ARRAY)];
         client.query_typed(&self.read, &parameters).await
     }
 
-    /// Begins a transaction that does not outlive its record for long, whatever becomes of who began it. A
-    /// process that is frozen or dead keeps its locks only until the server ends the session, and a statement
-    /// that hangs only until the server ends the statement.
+    /// Begins a transaction with time limits on the server. If the process is frozen or dead, the server ends the
+    /// session and frees its locks. The server also ends a statement that hangs.
     pub(crate) async fn begin(&self, client: &Client, limit: Duration) -> Result<(), Error> {
-        // Zero would be no limit. Statements have a moment more, so that a lock is named as what took too long.
+        // Zero would mean no limit. Statements get one more second, so that the server reports a lock timeout as such.
         let limit = limit.as_millis().clamp(1, i32::MAX as u128 - 1000);
         let begin = format!(
             "BEGIN; SET LOCAL lock_timeout = {limit}; SET LOCAL statement_timeout = {}; \
@@ -303,7 +301,7 @@ impl Statements {
         client.batch_execute(&begin).await
     }
 
-    /// Completes the claim that was written in this very transaction, or fails.
+    /// Completes a claim that this transaction wrote. Fails if this transaction wrote none.
     pub(crate) async fn complete(&self, client: &Client, end: &End<'_>) -> Result<(), Error> {
         let (id, owner) = (end.id.as_str(), end.owner.to_string());
         let expiration = end.completion.map(|(at, _)| whole_secs(at));
@@ -318,7 +316,7 @@ impl Statements {
         Ok(())
     }
 
-    /// Deletes up to `limit` rows that have expired, and gives their number.
+    /// Deletes up to `limit` expired rows and returns their number.
     pub(crate) async fn delete_expired(&self, client: &Client, limit: i64) -> Result<u64, Error> {
         let statement = &self.delete_expired;
         client
@@ -327,7 +325,7 @@ impl Statements {
     }
 }
 
-/// Claims by one of the statements for them. `seen` is the last parameter of the one that has it.
+/// Writes claims with one of the claim statements. `seen` is the last parameter, if the statement has it.
 async fn claim(
     statement: &str,
     client: &Client,

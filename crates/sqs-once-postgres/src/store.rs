@@ -1,4 +1,4 @@
-//! The store: slices as statements, and refusals with the row that refused.
+//! The store: writes slices in single statements and reads the rows that refused.
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
@@ -18,16 +18,17 @@ use crate::pool::{ANSWER_TIMEOUT, Connections, Failure};
 use crate::rows;
 use crate::statements::{End, Over, Record, Statements};
 
-/// How often a claim is sent whose row refuses it and then is not there when it is read.
+/// How often a claim is sent if its row refuses it but is gone when the store reads it.
 const TRIES: usize = 3;
 
-/// Keeps claims in the table `processed_events` of a PostgreSQL database, as
-/// [`SCHEMA_V1`](crate::SCHEMA_V1) makes it.
+/// Stores claims in the table `processed_events` of a PostgreSQL database, which [`SCHEMA_V1`](crate::SCHEMA_V1)
+/// creates.
 ///
-/// A slice of claims or completions is one statement, however long it is, and one more where some were refused.
-/// Connections are opened when they are needed, 10 at most unless [`connections`](Self::connections) or
-/// `SQS_ONCE_CONCURRENCY` says otherwise: as many as handlers run at once. A request waits up to 4 s for a connection, 4 s for a new one to
-/// be opened, and 4 s for its answer; the deadline of the invocation ends it sooner. Clones share their connections.
+/// A slice of claims or completions is one statement, regardless of its length, and one more if some were refused. The
+/// store opens connections when it needs them: by default at most 10, or as many as [`connections`](Self::connections)
+/// or `SQS_ONCE_CONCURRENCY` set. That is one for each concurrent handler. A request waits up to 4 s for a free
+/// connection, 4 s for a new one to open, and 4 s for its answer. The deadline of the invocation ends a request sooner.
+/// Clones share their connections.
 ///
 /// ```no_run
 /// use sqs_once::HandlerError;
@@ -52,24 +53,22 @@ pub struct PostgresStore {
 }
 
 impl PostgresStore {
-    /// Uses the database that the environment variable `SQS_ONCE_POSTGRES_URL` names, or else
-    /// `DATABASE_URL`, with as many connections as `SQS_ONCE_CONCURRENCY` says. A database on another machine is asked
-    /// for TLS unless the connection string says otherwise; see the [crate's documentation](crate#tls).
+    /// Uses the database in the environment variable `SQS_ONCE_POSTGRES_URL`, or else `DATABASE_URL`.
+    /// `SQS_ONCE_CONCURRENCY` sets the number of connections. A database on another machine requires TLS unless the
+    /// connection string sets another `sslmode`; see the [crate's documentation](crate#tls).
     ///
-    /// # Errors
-    /// [`ConfigError`] when a variable is missing or malformed, or when the file of root certificates can't
-    /// be read. The database itself is first asked by [`Consumer::init`](sqs_once::Consumer::init), or else
-    /// with the first record.
+    /// # Errors [`ConfigError`] if a variable is missing or malformed, or if the file of root certificates cannot be
+    /// read. The store does not connect yet: [`Consumer::init`](sqs_once::Consumer::init) sends the first request, or
+    /// else the first record.
     pub fn from_env() -> Result<Self, ConfigError> {
         Self::open(Settings::from_env(&config::process_env)?)
     }
 
-    /// Uses the database that a connection string names: a URL, or `key=value` pairs as libpq has them. A URL may say
-    /// [`auth=iam`](crate#passwords-and-none).
+    /// Uses the database in a connection string: a URL, or `key=value` pairs as in libpq. A URL may contain
+    /// [`auth=iam`](crate#passwords-and-iam-authentication).
     ///
-    /// # Errors
-    /// [`ConfigError`] when it is malformed, when the file of root certificates can't be read, or when it says `auth=iam` and
-    /// the environment has no AWS credentials or region.
+    /// # Errors [`ConfigError`] if the string is malformed, if the file of root certificates cannot be read, or if it
+    /// contains `auth=iam` and the environment has no AWS credentials or region.
     pub fn from_url(url: &str) -> Result<Self, ConfigError> {
         let setting = "the connection string";
         Self::open(Settings::from_string(
@@ -80,7 +79,7 @@ impl PostgresStore {
         )?)
     }
 
-    /// Uses a pool of your own, and whatever it says about timeouts, TLS and the number of connections.
+    /// Uses a pool that the caller provides, with the pool's timeouts, TLS and number of connections.
     pub fn new(pool: Pool) -> Self {
         Self {
             connections: Connections::of(pool),
@@ -95,15 +94,16 @@ impl PostgresStore {
         })
     }
 
-    /// Sets how many connections there may be. Default: what `SQS_ONCE_CONCURRENCY` says where the environment is
-    /// read, or else 10.
+    /// Sets the maximum number of connections. Default: `SQS_ONCE_CONCURRENCY` if the store reads the environment, or
+    /// else 10.
     ///
-    /// A handler with a [`Transaction`](crate::Transaction) has one for as long as it runs, and so has a record that
-    /// waits for another delivery's transaction. The store does not see the consumer's
-    /// [`concurrency`](sqs_once::Consumer::concurrency) where the code sets it: `.concurrency(16)` wants
-    /// `.connections(16)` here. With fewer, records wait for a connection up to 4 s, and then are throttled.
+    /// A handler with a [`Transaction`](crate::Transaction) occupies a connection while it runs, and so does a record
+    /// that waits for another delivery's transaction. The store does not see a
+    /// [`concurrency`](sqs_once::Consumer::concurrency) that the code sets: with `.concurrency(16)`, set
+    /// `.connections(16)` here. With fewer connections, a record waits up to 4 s for one and then fails as throttled.
     ///
-    /// The store that this returns shares no connection with the one it was. A pool of your own stays as it is.
+    /// The returned store shares no connections with the previous one. This method has no effect on a pool that the
+    /// caller provides.
     #[must_use]
     pub fn connections(self, connections: NonZeroUsize) -> Self {
         Self {
@@ -112,8 +112,8 @@ impl PostgresStore {
         }
     }
 
-    /// Finds the table in this schema. Default: the first of the connection's `search_path` that has it,
-    /// which is `public` unless the database says otherwise.
+    /// Uses the table in this schema. Default: the first schema of the connection's `search_path` that has the table,
+    /// which is `public` unless the database sets another.
     #[must_use]
     pub fn schema(self, schema: &str) -> Self {
         let table = format!("\"{}\".processed_events", schema.replace('"', "\"\""));
@@ -123,8 +123,8 @@ impl PostgresStore {
         }
     }
 
-    /// A statement for claims of new keys and one for claims over rows, and a read of what refused some of them. Their
-    /// keys are different.
+    /// Sends one statement for new keys and one for claims over existing rows, and reads the rows that refused. The
+    /// claims' keys must differ.
     async fn claim_each(&self, claims: &[&Claim]) -> Vec<Result<Claimed, StoreError>> {
         let mut answers: HashMap<&ItemId, Result<Claimed, StoreError>> = HashMap::new();
         let mut open = claims.to_vec();
@@ -137,7 +137,7 @@ impl PostgresStore {
                         let claim = async {
                             match round {
                                 0 => claim(statements, &connection, claims).await,
-                                // The row that a claim has seen is gone.
+                                // The row that the claim had read is gone.
                                 _ => statements.insert(&connection, claims).await,
                             }
                         };
@@ -163,7 +163,7 @@ impl PostgresStore {
                 let answer = match (granted.remove(&claim.id), found.remove(&claim.id)) {
                     (Some(fence), _) => fence.map(|fence| Claimed::Written { fence }),
                     (None, Some(found)) => found.map(|item| Claimed::Refused(Box::new(item))),
-                    // What refused the claim is gone, or what it has seen.
+                    // The row that refused the claim, or that it had read, is gone.
                     (None, None) => return true,
                 };
                 answers.insert(&claim.id, answer);
@@ -177,8 +177,8 @@ impl PostgresStore {
         claims.iter().map(answer).collect()
     }
 
-    /// A statement for each kind of settlement, side by side, and a read of what refused some of them. Their
-    /// keys are different.
+    /// Sends one statement for each kind of settlement, pipelined, and reads the rows that refused. The settlements'
+    /// keys must differ.
     async fn settle_each(&self, settlements: &[&Settlement]) -> Vec<Result<Settled, StoreError>> {
         let sorted = &SortedOut::new(settlements);
         let request = self
@@ -210,7 +210,7 @@ impl PostgresStore {
         settlements.iter().map(answer).collect()
     }
 
-    /// The items of these ids; there may be none to look for.
+    /// The items with these IDs. `ids` may be empty.
     pub(crate) async fn found(
         &self,
         client: &Client,
@@ -280,7 +280,7 @@ impl Store for PostgresStore {
     }
 }
 
-/// Sorts a slice's entries into waves in which no id is twice; with places in the slice.
+/// Splits a slice into waves without repeated IDs. Entries keep their index in the slice.
 fn waves<E>(entries: &[E], id: impl Fn(&E) -> &ItemId) -> Vec<Vec<(usize, &E)>> {
     let mut waves: Vec<Vec<_>> = Vec::new();
     let mut seen = HashMap::new();
@@ -300,7 +300,7 @@ fn in_order<T>(mut answers: Vec<(usize, T)>) -> Vec<T> {
     answers.into_iter().map(|(_, answer)| answer).collect()
 }
 
-/// Settlements, by the statement that writes them.
+/// Settlements grouped by the statement that writes them.
 #[derive(Default)]
 struct SortedOut<'a> {
     ends: Vec<End<'a>>,
@@ -343,7 +343,7 @@ impl<'a> SortedOut<'a> {
         sorted
     }
 
-    /// Writes all of them, at the same time, and gives a row with the id of each that was written.
+    /// Sends all statements at once and returns a row with the ID of each written settlement.
     async fn write(&self, statements: &Statements, client: &Client) -> Result<Vec<Row>, Error> {
         let end = async {
             match &*self.ends {
@@ -368,7 +368,7 @@ impl<'a> SortedOut<'a> {
     }
 }
 
-/// The ids that are not among the rows that were written.
+/// The IDs without a written row.
 fn refused<'a>(ids: impl Iterator<Item = &'a ItemId>, written: &[Row]) -> Vec<&'a str> {
     let written: HashMap<ItemId, _> = by_id(written, |_| Ok(()));
     ids.filter(|id| !written.contains_key(id))
@@ -380,14 +380,14 @@ fn by_id<T>(
     rows: &[Row],
     value: impl Fn(&Row) -> Result<T, StoreError>,
 ) -> HashMap<ItemId, Result<T, StoreError>> {
-    // Every statement returns the id first, and it is the one that was asked for.
+    // Every statement returns the ID as the first column, and only IDs from its parameters.
     let pairs = rows
         .iter()
         .map(|row| Some((rows::id(row).ok()?, value(row))));
     pairs.flatten().collect()
 }
 
-/// Writes claims as what they have seen, and gives a row with id and fence of each that was written.
+/// Writes each claim over the row that it has read, and returns ID and fence of each written claim.
 async fn claim(
     statements: &Statements,
     client: &Client,

@@ -1,5 +1,5 @@
-//! TLS as `sslmode` asks for it. Whoever the server is, its certificate is verified: libpq's `require` does
-//! not, which keeps nobody out who can answer in its place.
+//! TLS according to `sslmode`. Every mode with TLS verifies the server's certificate. libpq's `require` does not, so it
+//! does not protect against a server that impersonates the database.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::config::ConfigError;
 
-/// Trusts the certificates in `root_cert`, or those of the system where there is no such file.
+/// Trusts the certificates in `root_cert`, or the system's without such a file.
 pub(crate) fn connector(
     mode: SslMode,
     root_cert: Option<&Path>,
 ) -> Result<MakeRustlsConnect, ConfigError> {
     let roots = match (mode, root_cert) {
-        // Not used. The system's are a hundred, and reading them would be part of the cold start.
+        // Not used. Reading the system's certificates, about a hundred, would slow down the cold start.
         (SslMode::Disable, _) => RootCertStore::empty(),
         (_, Some(path)) => from_file(path)?,
         (_, None) => {
@@ -28,7 +28,7 @@ pub(crate) fn connector(
             roots
         }
     };
-    // The provider is named because a process may have several, or none by default.
+    // The process may have several crypto providers, or no default.
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(|error| ConfigError::new("TLS", error.to_string(), "TLS 1.2 or 1.3"))?

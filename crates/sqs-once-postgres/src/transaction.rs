@@ -1,4 +1,4 @@
-//! Transactions in which a key is claimed, a handler works, and the claim is completed.
+//! Transactions that claim a key, run a handler and complete the claim.
 
 use std::any::Any;
 use std::ops::Deref;
@@ -22,19 +22,19 @@ use crate::pool::{ANSWER_TIMEOUT, Connection, Connections, Failure};
 use crate::statements::{End, Statements};
 use crate::{PostgresStore, errors, rows};
 
-/// A rollback takes no longer, unless a statement is still running.
+/// Time limit for a rollback. A rollback takes longer only if a statement still runs.
 const SOON: Duration = Duration::from_millis(500);
 
-/// The transaction that a handler works in: an argument of the handler, on a consumer whose store is a
-/// [`PostgresStore`].
+/// The transaction of a handler: an argument of the handler, for a consumer whose store is a [`PostgresStore`].
 ///
-/// What the handler does in it commits together with the record of its business key, or does not happen at
-/// all: when the handler fails, panics or is cancelled, when the process dies, when the answer to the commit is lost.
-/// A delivery of the same message at the same time waits until this one has ended, and then is a duplicate or runs.
+/// The handler's changes in this transaction commit together with the record of its business key, or do not commit at
+/// all. They do not commit if the handler fails, panics or is cancelled, or if the process dies. If the answer to the
+/// commit is lost, both are committed or neither is. A concurrent delivery of the same message waits until this
+/// transaction ends, and then is a duplicate or runs.
 ///
-/// It is the driver's [`Client`](tokio_postgres::Client) with a cache of prepared statements
-/// ([`prepare_cached`](ClientWrapper::prepare_cached)), and implements
-/// [`GenericClient`](deadpool_postgres::GenericClient) by what it derefs to.
+/// It dereferences to the driver's [`Client`](tokio_postgres::Client) with a cache of prepared statements
+/// ([`prepare_cached`](ClientWrapper::prepare_cached)), which implements
+/// [`GenericClient`](deadpool_postgres::GenericClient).
 ///
 /// ```no_run
 /// use sqs_once::HandlerError;
@@ -45,11 +45,11 @@ const SOON: Duration = Duration::from_millis(500);
 /// async fn place(order: OrderPlaced, tx: Transaction) -> Result<(), HandlerError> {
 ///     tx.execute("INSERT INTO orders (id) VALUES ($1)", &[&order.id]).await?;
 ///
-///     // Of statements that run often only the first one is prepared, which saves the others a round trip.
+///     // Prepare a frequent statement once. Later executions save a round trip.
 ///     let book = tx.prepare_cached("UPDATE sales SET cents = cents + $1").await?;
 ///     tx.execute(&book, &[&order.amount_cents]).await?;
 ///
-///     // What may fail without failing the record goes behind a savepoint.
+///     // A savepoint lets a statement fail without failing the record.
 ///     tx.batch_execute("SAVEPOINT bonus").await?;
 ///     if tx.execute("INSERT INTO bonuses (id) VALUES ($1)", &[&order.id]).await.is_err() {
 ///         tx.batch_execute("ROLLBACK TO SAVEPOINT bonus").await?;
@@ -58,28 +58,31 @@ const SOON: Duration = Duration::from_millis(500);
 /// }
 /// ```
 ///
-/// Beginning and committing are the store's: a handler that sends `COMMIT` or `ROLLBACK` by itself fails, and its
-/// record comes again. So does one that swallows the error of a statement without a savepoint, since PostgreSQL
-/// has then given up the transaction, and one that has left the transaction with something it spawned.
+/// The store begins and commits the transaction. In these cases the record fails and SQS delivers it again:
 ///
-/// A statement whose future is dropped, as by a timeout around it, may run all the same, and then commits with the
-/// others: fail the handler where that must not be.
+/// - The handler sends `COMMIT` or `ROLLBACK`.
+/// - The handler ignores the error of a statement without a savepoint: PostgreSQL has then aborted the transaction.
+/// - The handler leaves the transaction with a task that it spawned.
 ///
-/// An error of the driver shows the values that violated a constraint (`DETAIL: Key (card)=(4111…) already exists`), and
-/// what a handler returns as its error goes into the log and onto a dead letter. Where such values don't belong there,
-/// [`without_values`](crate::without_values) leaves them out: `.map_err(without_values)?`.
+/// A statement whose future is dropped, for example by a timeout, may still run and then commits with the others. If it
+/// must not commit, return an error from the handler.
 ///
-/// Transactions inside of it are savepoints, as above. The driver's own (`tx.transaction()`) want the client exclusively,
-/// and the compiler refuses them: `cannot borrow data in dereference of Transaction as mutable` (E0596).
+/// The driver's errors show the values that violated a constraint (`DETAIL: Key (card)=(4111…) already exists`). An
+/// error that the handler returns appears in the log and on the dead letter. To omit such values, use
+/// [`without_values`](crate::without_values): `.map_err(without_values)?`.
 ///
-/// The transaction's `lock_timeout`, `statement_timeout` and `idle_in_transaction_session_timeout` are what is left for
-/// the record when it begins. What does not belong to the database (a call to another service, an email) does not
-/// become part of the transaction by being made meanwhile: give it the
-/// [`IdempotencyToken`](sqs_once::IdempotencyToken), or write it down here and send it later.
+/// Use savepoints for nested transactions, as above. The driver's own nested transactions (`tx.transaction()`) need
+/// exclusive access to the client, so the compiler rejects them:
+/// `cannot borrow data in dereference of Transaction as mutable` (E0596).
+///
+/// The store sets the transaction's `lock_timeout`, `statement_timeout` and `idle_in_transaction_session_timeout` to
+/// the record's remaining time when the transaction begins. Effects outside the database, such as a call to another
+/// service or an email, are not part of the transaction. Send the [`IdempotencyToken`](sqs_once::IdempotencyToken) with
+/// them, or store them in the database and send them later.
 #[derive(Debug)]
 pub struct Transaction(Arc<Connection>);
 
-/// Shared only: what begins and ends transactions of the driver's own wants it exclusively.
+/// Shared access only: the driver's methods that begin and end transactions need exclusive access.
 impl Deref for Transaction {
     type Target = ClientWrapper;
 
@@ -114,11 +117,11 @@ impl Transactions for PostgresStore {
         patience: Duration,
     ) -> BoxFuture<'a, Result<Begun, StoreError>> {
         Box::pin(async move {
-            // The server ends the wait for another transaction; its answer may need a moment more.
+            // The server ends the wait for another transaction. Its answer may take a little longer.
             let longest = patience.saturating_add(ANSWER_TIMEOUT);
             let request = self.connections.request(longest, |connection| async move {
                 let claimed = self.claim_in(&connection, claim, patience).await;
-                // A transaction is open then too, and the connection does not go back with it.
+                // After an error the transaction is still open, so the connection must not return to the pool.
                 let claimed = match claimed {
                     Err(Failure::Answered(error)) => Ok(Err(error)),
                     claimed => claimed.map(Ok),
@@ -143,8 +146,8 @@ impl Transactions for PostgresStore {
 }
 
 impl PostgresStore {
-    /// Begins a transaction and claims a key in it, in one round trip. Should the beginning alone fail, the claim
-    /// is one as any other, and lapses with its lease.
+    /// Begins a transaction and claims a key in it, in one round trip. If only the `BEGIN` fails, the claim commits on
+    /// its own and expires with its lease.
     async fn claim_in(
         &self,
         connection: &Connection,
@@ -152,7 +155,7 @@ impl PostgresStore {
         patience: Duration,
     ) -> Result<Claimed, Failure> {
         let begin = async {
-            // Nothing else holds this answer up, however long the claim waits.
+            // This answer comes at once, even if the claim waits for a lock.
             let begun = timeout(ANSWER_TIMEOUT, self.statements.begin(connection, patience)).await;
             let begun = begun.map_err(|_| Failure::Lost(errors::too_late(ANSWER_TIMEOUT)))?;
             begun.map_err(Failure::from)
@@ -167,7 +170,7 @@ impl PostgresStore {
             let fence = rows::fence(row).map_err(Failure::Answered)?;
             return Ok(Claimed::Written { fence });
         }
-        // The row that refused the claim is locked by it: this is what it says.
+        // The refused claim has locked the row, so the row cannot change before this read.
         let mut found = self.found(connection, &[claim.id.as_str()]).await?;
         match found.remove(&claim.id) {
             Some(Ok(item)) => Ok(Claimed::Refused(Box::new(item))),
@@ -180,9 +183,9 @@ impl PostgresStore {
     }
 }
 
-/// A transaction with a claim in it. Dropped, it is rolled back.
+/// A transaction that contains a claim. Dropping it rolls it back.
 struct Open {
-    /// Taken out by what ends the transaction.
+    /// `None` after the transaction has ended.
     connection: Option<Arc<Connection>>,
     store: PostgresStore,
     runtime: Handle,
@@ -219,8 +222,8 @@ impl OpenTransaction for Open {
     }
 }
 
-/// Completes the claim and commits, in one round trip: the COMMIT is sent before the completion is answered,
-/// and is a rollback if that has failed.
+/// Completes the claim and commits, in one round trip. The COMMIT is sent before the completion's answer arrives; if
+/// the completion fails, the COMMIT is a rollback.
 async fn commit(
     statements: &Statements,
     connection: Connection,
@@ -251,7 +254,7 @@ async fn commit(
     if is_over {
         connection.release();
     }
-    // Of a COMMIT that was a rollback PostgreSQL says that it went well: only a completion before it counts.
+    // PostgreSQL reports success for a COMMIT that rolled back, so the completion's answer decides.
     completed.map_err(|error| match error.code() {
         Some(code) if *code == SqlState::DIVISION_BY_ZERO => failed(
             "the claim is not in this transaction: the handler has sent COMMIT or ROLLBACK, which are the store's",
@@ -274,8 +277,8 @@ impl Drop for Open {
     }
 }
 
-/// Rolls back. The connection goes on to the next record if that was answered: a new one for every record that
-/// fails would be a burden on the database just when it may have enough of them.
+/// Rolls back. If the rollback succeeds, the next record uses the connection. Opening a new connection after every
+/// failure would add load to a database that may already have too much.
 async fn give_up(connections: Connections, connection: Arc<Connection>) {
     match Arc::try_unwrap(connection) {
         Ok(connection) => {
@@ -288,15 +291,15 @@ async fn give_up(connections: Connections, connection: Arc<Connection>) {
                 target: "sqs_once::store",
                 "something that a handler has spawned still has its transaction: the session is ended"
             );
-            // After a ROLLBACK its next statement would be one of no transaction, and stay.
+            // A statement that the task sends after a ROLLBACK would run outside any transaction and commit.
             let end = "SELECT pg_terminate_backend(pg_backend_pid())";
             is_ended(&connections, &shared, end).await;
         }
     }
 }
 
-/// Whether `statement` was answered soon. If not, what still runs on the connection is cancelled, and it can't be used
-/// again: a cancellation that comes late would end what runs next.
+/// Whether `statement` completed within [`SOON`]. Otherwise this cancels the running statement, and the connection must
+/// not be reused: a late cancellation would end the next statement.
 async fn is_ended(connections: &Connections, connection: &Connection, statement: &str) -> bool {
     match timeout(SOON, connection.batch_execute(statement)).await {
         Ok(answer) => answer.is_ok(),

@@ -1,19 +1,21 @@
-//! Errors of a handler's statements, without what they were about.
+//! Errors of a handler's statements without their values.
 
 use sqs_once::HandlerError;
 use thiserror::Error as ThisError;
 use tokio_postgres::Error;
 use tokio_postgres::error::DbError;
 
-/// An error of a statement without the values that it was about: those of columns that violate a constraint, which
-/// the driver's own error shows, and which would go into the log and onto a dead letter.
+/// Converts the error of a statement and omits column values.
 ///
-/// What is left is the code, the message, and the names of the table and the constraint. Of data that is malformed or
-/// out of range (class 22), whose messages quote it, the message is left out too. What the functions and triggers of
-/// the database itself raise is shown as they say it. An error that is not the server's (no answer, a parameter of
-/// another type) stays as it is.
+/// The driver's own error shows the values that violate a constraint. They would appear in the log and on the dead
+/// letter.
 ///
-/// The record is tried again, unless `.terminal()` says otherwise.
+/// The result contains the code, the message, and the names of the table and the constraint. For malformed or
+/// out-of-range data (class 22), it omits the message too, since the message quotes the data. Errors that the
+/// database's functions and triggers raise are shown as they are. Errors that do not come from the server (no answer, a
+/// parameter of the wrong type) are unchanged.
+///
+/// The record is retried, unless the handler calls `.terminal()` on the error.
 ///
 /// ```no_run
 /// use sqs_once::HandlerError;

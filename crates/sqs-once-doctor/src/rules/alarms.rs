@@ -1,4 +1,4 @@
-//! Who hears of messages that were given up on.
+//! Alarms on dead-letter queues.
 
 use super::Problem;
 use crate::field::Field;
@@ -7,10 +7,10 @@ use crate::remedy::{Remedy, resource};
 use serde_json::json;
 
 const RIGHT: &str = "ApproximateNumberOfMessagesVisible";
-/// What grows, or stays above zero, when SQS moves a message there.
+/// Metrics that rise, or stay above zero, when SQS moves a message to the queue.
 const ALL_RIGHT: [&str; 2] = [RIGHT, "ApproximateAgeOfOldestMessage"];
 
-/// The metrics that alarms look at of a queue; none if an alarm may look at it.
+/// The metrics of a queue that alarms watch. `None` if an alarm with unknown metrics may watch it.
 fn watched<'a>(deployment: &'a Deployment, queue: &Queue) -> Option<Vec<&'a Metric>> {
     let mut watched = Vec::new();
     for metric in deployment.alarms.iter().flat_map(|alarm| &alarm.metrics) {
@@ -101,7 +101,7 @@ pub(super) fn wrong_metric(deployment: &Deployment) -> Vec<Problem> {
         .collect()
 }
 
-/// Each once, though several queues may share it.
+/// The dead-letter queues, each once, even if several queues share it.
 fn dead_letter_queues(deployment: &Deployment) -> impl Iterator<Item = &Queue> {
     deployment.queues.iter().filter(|queue| {
         deployment

@@ -1,4 +1,4 @@
-//! How many function instances there may be.
+//! Limits on the number of function instances.
 
 use super::Problem;
 use crate::model::{Consumer, Deployment};
@@ -38,7 +38,7 @@ pub(super) fn above_reserved(deployment: &Deployment) -> Vec<Problem> {
         .collect()
 }
 
-/// The consumers with reserved concurrency; none means that the function is switched off.
+/// The consumers with reserved concurrency. A reservation of 0 switches the function off.
 fn reserved(deployment: &Deployment) -> impl Iterator<Item = (Consumer<'_>, u64)> {
     deployment.consumers().filter_map(|consumer| {
         let reserved = *consumer.function?.reserved_concurrency.known()?;
@@ -65,7 +65,7 @@ fn problem(
         maximum,
         format!("scaling_config {{\n  maximum_concurrency = {maximum}\n}}"),
     );
-    // Several mappings share what is reserved, and below two there is no maximum.
+    // Several mappings share the reservation, and `MaximumConcurrency` cannot be below 2.
     let is_only = deployment
         .consumers()
         .filter(|other| name(other) == name(consumer))

@@ -1,4 +1,4 @@
-//! What becomes of messages that keep failing.
+//! Dead-letter queues of messages that keep failing.
 
 use super::{Problem, words};
 use crate::field::{Field, below};
@@ -7,17 +7,17 @@ use crate::remedy::{Remedy, resource};
 use crate::template::Change;
 use serde_json::json;
 
-/// What AWS advises at least.
+/// The minimum that AWS recommends.
 const ADVISED_RECEIVES: u64 = 5;
 const FEWEST_RECEIVES: u64 = 3;
-/// 14 days, SQS's longest.
+/// 14 days, the longest retention that SQS allows.
 const LONGEST: u64 = Queue::LONGEST_RETENTION.as_secs();
 
 pub(super) fn missing(deployment: &Deployment) -> Vec<Problem> {
     deployment
         .sources()
         .filter(|(queue, _)| queue.dead_letter_queue.is_missing())
-        // What is given up on in a dead-letter queue stays there.
+        // A dead-letter queue needs no dead-letter queue of its own.
         .filter(|(queue, _)| {
             let is_of = |other: &Queue| {
                 let target = other.dead_letter_queue.known();
@@ -129,7 +129,7 @@ pub(super) fn retention(deployment: &Deployment) -> Vec<Problem> {
     deployment
         .redrives()
         .filter_map(|(queue, dead_letters)| {
-            // In a FIFO queue a moved message is as good as new.
+            // A FIFO queue restarts the retention period when it receives a moved message.
             if queue.is_fifo.or(false)? || dead_letters.is_fifo.or(false)? {
                 return None;
             }
@@ -155,7 +155,8 @@ pub(super) fn retention(deployment: &Deployment) -> Vec<Problem> {
                     format!("message_retention_seconds = {LONGEST}"),
                 )
             } else {
-                // The dead-letter queue's can't be longer: how much shorter the source's may be is not for us to say.
+                // The dead-letter queue already has the longest retention. How much the source's can be shortened is
+                // the user's choice.
                 let seconds = Queue::DEFAULT_RETENTION.as_secs();
                 Remedy::set(
                     &queue.retention,
@@ -222,7 +223,7 @@ pub(super) fn fifo(deployment: &Deployment) -> Vec<Problem> {
             queue.is_fifo.or(false) == Some(true) && dead_letters.is_fifo.or(false) == Some(false)
         })
         .map(|(queue, dead_letters)| {
-            // A queue's type can't be changed, only its place be taken: the old one stays, with what is in it.
+            // A queue's type cannot change. The remedy adds a FIFO queue; the old queue and its messages stay.
             let id = format!("{}FifoDeadLetterQueue", queue.site.id);
             Problem {
                 place: queue.dead_letter_queue.place().unwrap_or(&queue.site.place).clone(),

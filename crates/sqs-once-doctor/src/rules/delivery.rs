@@ -1,14 +1,14 @@
-//! How messages come to the function.
+//! Delivery of messages to the function.
 
 use super::{Problem, words};
 use crate::model::{Consumer, Deployment, Queue};
 use crate::remedy::Remedy;
 use std::time::Duration;
 
-/// Lambda's own.
+/// Lambda's default timeout.
 const DEFAULT_FUNCTION_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The consumer's timeout, and the visibility timeout that AWS advises for it.
+/// The consumer's timeout, and the visibility timeout that AWS recommends for it.
 fn needed(consumer: &Consumer<'_>) -> Option<(Duration, Duration)> {
     let timeout = consumer.function?.timeout.or(DEFAULT_FUNCTION_TIMEOUT)?;
     let window = consumer.mapping.window.or(Duration::ZERO)?;
@@ -63,7 +63,7 @@ fn visibility(deployment: &Deployment, below_timeout: bool) -> Vec<Problem> {
             needed.as_secs(),
             format!("visibility_timeout_seconds = {}", needed.as_secs()),
         );
-        // With the longest timeouts, six times is more than SQS can do.
+        // Six times the longest function timeout can exceed SQS's longest visibility timeout.
         let is_possible = needed <= Queue::LONGEST_VISIBILITY_TIMEOUT;
         problems.push(Problem {
             place: queue
@@ -87,7 +87,7 @@ pub(super) fn partial_response_missing(deployment: &Deployment) -> Vec<Problem> 
         .consumers()
         .filter(|consumer| consumer.mapping.reports_failures.or(false) == Some(false))
         .filter(|consumer| {
-            // A batch of one fails or succeeds as a whole, for who fails it by an error.
+            // A batch of one record fails or succeeds as a whole if the function reports failure by returning an error.
             let is_alone = consumer.mapping.batch_size.known() == Some(&1);
             let is_ours = consumer
                 .function
@@ -105,7 +105,8 @@ pub(super) fn partial_response_missing(deployment: &Deployment) -> Vec<Problem> 
                     vec!["ReportBatchItemFailures"],
                     "function_response_types = [\"ReportBatchItemFailures\"]",
                 );
-                // Whoever has never answered with failures may answer with something that Lambda would take for one.
+                // A function that never reported batch item failures may return a value that Lambda would interpret as
+                // one.
                 let answers = function.is_some_and(|function| {
                     let is_native = |runtime: &String| runtime.starts_with("provided");
                     function.uses_sqs_once() || function.runtime.known().is_some_and(is_native)
@@ -175,7 +176,7 @@ pub(super) fn senders_shut_out(deployment: &Deployment) -> Vec<Problem> {
                     true,
                     "sqs_managed_sse_enabled = true # instead of kms_master_key_id",
                 )
-                // The key has to go, or become one of your own.
+                // The user must remove the AWS-managed key or replace it by a customer-managed one.
                 .by_hand(),
             })
         })

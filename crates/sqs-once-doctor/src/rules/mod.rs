@@ -1,4 +1,4 @@
-//! The rules: what loses or doubles messages.
+//! Rules that find lost or duplicated messages.
 
 mod alarms;
 mod concurrency;
@@ -14,23 +14,23 @@ use crate::model::Deployment;
 use crate::remedy::Remedy;
 use std::time::Duration;
 
-/// Something that a deployment should be, or not be.
+/// A requirement on a deployment.
 #[derive(Debug)]
 pub struct Rule {
-    /// Its name.
+    /// Its identifier.
     pub id: &'static str,
-    /// How bad it is to break it.
+    /// The severity of breaking it.
     pub severity: Severity,
-    /// What is found, in a few words.
+    /// The finding in a few words.
     pub title: &'static str,
-    /// Why it matters, in a sentence.
+    /// The reason in one sentence.
     pub why: &'static str,
-    /// Where to read more.
+    /// A page with details.
     pub url: &'static str,
     pub(crate) check: fn(&Deployment) -> Vec<Problem>,
 }
 
-/// What a rule finds.
+/// One violation of a rule.
 pub(crate) struct Problem {
     pub(crate) place: Place,
     pub(crate) message: String,
@@ -267,7 +267,7 @@ pub static RULES: &[Rule] = &[
     },
 ];
 
-/// Such as `30 s` or `4 days`.
+/// A duration for messages, for example `30 s` or `4 days`.
 fn words(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match (seconds / 86_400, seconds % 86_400) {

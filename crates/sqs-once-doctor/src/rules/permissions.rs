@@ -1,4 +1,4 @@
-//! What the function's role allows.
+//! Permissions of the function's role.
 
 use super::Problem;
 use crate::model::{Consumer, Deployment, Extend, Function, Scope};
@@ -6,15 +6,15 @@ use crate::remedy::Remedy;
 use crate::template::Change;
 use serde_json::json;
 
-/// Lambda's poller works with the function's role.
+/// Lambda's poller uses the function's role.
 const POLLER: [&str; 3] = [
     "sqs:ReceiveMessage",
     "sqs:DeleteMessage",
     "sqs:GetQueueAttributes",
 ];
-/// What every consumer asks of its table: this is all that a transactional one does.
+/// Every consumer's requests to its table. A transactional consumer makes no others.
 const TABLE: [&str; 2] = ["dynamodb:UpdateItem", "dynamodb:BatchGetItem"];
-/// What claims and completions in batches ask as well.
+/// Further requests of batched claims and completions.
 const BATCHES: [&str; 2] = ["dynamodb:PartiQLInsert", "dynamodb:PartiQLUpdate"];
 
 pub(super) fn missing(deployment: &Deployment) -> Vec<Problem> {
@@ -36,7 +36,7 @@ pub(super) fn missing(deployment: &Deployment) -> Vec<Problem> {
     problems
 }
 
-/// The resources of the deployment that a consumer works with, and the actions it needs on them.
+/// The resources that a consumer uses, and the actions that it needs on them.
 fn needed(
     deployment: &Deployment,
     consumer: &Consumer<'_>,
@@ -47,7 +47,7 @@ fn needed(
     if let Some(queue) = consumer.queue {
         let mut actions = POLLER.to_vec();
         if function.environment.contains_key("SQS_ONCE_DLQ_URL") {
-            // The feature `sqs` is on, which keeps records away that are in progress elsewhere.
+            // The feature `sqs` is on: it changes the visibility of records that another worker holds.
             actions.push("sqs:ChangeMessageVisibility");
         }
         needed.push((queue.site.id.clone(), actions));
@@ -139,7 +139,7 @@ pub(super) fn wildcard(deployment: &Deployment) -> Vec<Problem> {
             let wide = actions.iter().find(|action| {
                 ["*", "sqs:*", "dynamodb:*"].contains(&action.to_ascii_lowercase().as_str())
             });
-            // These have no resource.
+            // These actions do not support resource-level permissions.
             let lists = |action: &String| {
                 action.starts_with("sqs:List") || action.starts_with("dynamodb:List")
             };
@@ -167,7 +167,7 @@ pub(super) fn wildcard(deployment: &Deployment) -> Vec<Problem> {
                     "The role of the function {} allows {what}.",
                     function.site.id
                 ),
-                // What else the function needs is not for us to say.
+                // The function may need other actions too, so the user must decide.
                 remedy: Remedy::changes(vec![Change::Append(path, table)], hcl).by_hand(),
             });
         }

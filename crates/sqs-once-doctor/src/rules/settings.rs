@@ -1,4 +1,4 @@
-//! How the consumer itself is set and built.
+//! Settings of the consumer and its build.
 
 use super::{Problem, words};
 use crate::field::Field;
@@ -88,7 +88,7 @@ pub(super) fn timeout_missing(deployment: &Deployment) -> Vec<Problem> {
                 "The function {} has no timeout of its own.",
                 function.site.id
             ),
-            // How long a batch takes is not for us to say.
+            // The right value depends on how long the function takes for a batch.
             remedy: Remedy::set(
                 &function.timeout,
                 &function.site,
@@ -135,7 +135,7 @@ pub(super) fn password(deployment: &Deployment) -> Vec<Problem> {
         for (name, field) in &function.environment {
             let place = match field {
                 Field::Known(value, place) if name == PASSWORD || has_password(value) => place,
-                // By whatever name it is looked up, it is there once the function is deployed.
+                // Even a password that the template only references is in the environment after deployment.
                 Field::Unknown if name == PASSWORD => &function.site.place,
                 _ => continue,
             };
@@ -150,7 +150,7 @@ pub(super) fn password(deployment: &Deployment) -> Vec<Problem> {
                     "The function {} has a password in {name}.",
                     function.site.id
                 ),
-                // The user and the permission are for somebody to make.
+                // The user must create the database user and grant the permission.
                 remedy: Remedy::set(
                     field,
                     &function.site,
@@ -167,7 +167,7 @@ pub(super) fn password(deployment: &Deployment) -> Vec<Problem> {
 
 const PASSWORD: &str = "PGPASSWORD";
 
-/// Whether this is a connection string of PostgreSQL with a password, as a URL or as `key=value` pairs.
+/// Whether the text is a PostgreSQL connection string with a password, as a URL or as `key=value` pairs.
 fn has_password(text: &str) -> bool {
     let url = ["postgresql://", "postgres://"]
         .iter()
@@ -190,7 +190,7 @@ fn has_password(text: &str) -> bool {
     }
 }
 
-/// The consuming functions that have a variable with such a value.
+/// The consuming functions that set the variable to such a value.
 fn variable<'a>(
     deployment: &'a Deployment,
     name: &'a str,
@@ -216,7 +216,7 @@ fn variable<'a>(
 }
 
 pub(super) fn panic_abort(deployment: &Deployment) -> Vec<Problem> {
-    // A workspace of other programs is free to.
+    // Programs other than Lambda functions may abort on panic.
     let mut functions = deployment.consuming_functions();
     let is_native = |runtime: &String| runtime.starts_with("provided");
     if !functions.any(|function| function.runtime.known().is_none_or(is_native)) {
@@ -236,7 +236,7 @@ pub(super) fn panic_abort(deployment: &Deployment) -> Vec<Problem> {
         .collect()
 }
 
-/// As the library reads it: `500ms`, `3s`, `5m`, `12h`, `28d`.
+/// Parses a duration as the library does: `500ms`, `3s`, `5m`, `12h`, `28d`.
 fn duration(text: &str) -> Option<Duration> {
     let (number, unit) = text.split_at(text.find(|char: char| !char.is_ascii_digit())?);
     let number: u64 = number.parse().ok()?;

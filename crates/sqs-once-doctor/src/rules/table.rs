@@ -1,4 +1,4 @@
-//! The table that holds the keys.
+//! The table that stores the keys.
 
 use super::Problem;
 use crate::field::below;
@@ -7,11 +7,11 @@ use crate::remedy::Remedy;
 use crate::template::Change;
 use serde_json::json;
 
-/// What the library writes, unless the code describes another layout.
+/// The library's default attribute names.
 const KEY: &str = "id";
 const EXPIRATION: &str = "expiration";
 
-/// The tables whose layout is the library's own: one with another key has other attributes as well.
+/// The tables with the library's default layout. A table with another partition key has other attributes too.
 fn tables(deployment: &Deployment) -> impl Iterator<Item = &Table> {
     deployment
         .key_tables()
@@ -39,7 +39,7 @@ pub(super) fn ttl_missing(deployment: &Deployment) -> Vec<Problem> {
                 "# {}\nttl {{\n  attribute_name = \"{EXPIRATION}\"\n  enabled        = true\n}}",
                 table.site.id
             );
-            // One whose TTL is off may have its reason, but not in what the attribute is called.
+            // TTL may be off on purpose, but the attribute's name must still be right.
             let changes = match table.ttl_attribute.is_missing() {
                 true => vec![attribute, enabled],
                 false => vec![enabled],
@@ -80,7 +80,7 @@ pub(super) fn ttl_attribute(deployment: &Deployment) -> Vec<Problem> {
         .collect()
 }
 
-/// Any layout's: whatever a table's keys are called, its loss repeats what they stand for.
+/// Applies to any layout: without the table's items, the function processes old messages again.
 pub(super) fn unprotected(deployment: &Deployment) -> Vec<Problem> {
     deployment
         .key_tables()

@@ -1,4 +1,4 @@
-//! Changes to a template's text that leave the rest of it as it is: its comments, its order, its layout.
+//! Edits to a template's text that keep comments, order and layout.
 
 use super::node::{Kind, Node};
 use super::write::{Style, block, entry, flow};
@@ -8,13 +8,13 @@ use serde_json::{Map, Value, json};
 /// A change to a template.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Change {
-    /// The value there is this, whatever it was; mappings on the way are made.
+    /// Replaces the value at the path; missing mappings on the path are created.
     Set(Path, Value),
-    /// The list there, which is made if it is not there, has one value more.
+    /// Appends to the list at the path; a missing list is created.
     Append(Path, Value),
 }
 
-/// The text with the changes; none if they can't all be made so that everything else says what it said before.
+/// Applies the changes. `None` if a change is impossible or would alter any other value.
 pub(crate) fn apply(text: &str, changes: &[Change]) -> Option<String> {
     changes.iter().try_fold(text.to_owned(), |text, change| {
         let root = Node::parse(&text).ok()?;
@@ -25,7 +25,7 @@ pub(crate) fn apply(text: &str, changes: &[Change]) -> Option<String> {
     })
 }
 
-/// What the document says after the change.
+/// The document's expected value after the change.
 fn expected(mut document: Value, change: &Change) -> Option<Value> {
     let (Change::Set(path, value) | Change::Append(path, value)) = change;
     let value = texts(value);
@@ -43,14 +43,14 @@ fn expected(mut document: Value, change: &Change) -> Option<Value> {
         Change::Set(..) => *at = value,
         Change::Append(..) => match at {
             Value::Array(items) => items.push(value),
-            // Just made.
+            // The value was just created.
             at => *at = json!([value]),
         },
     }
     Some(document)
 }
 
-/// The value as `Node::to_json` would have it.
+/// The value in the form of `Node::to_json`.
 fn texts(value: &Value) -> Value {
     match value {
         Value::Object(entries) => {
@@ -105,7 +105,7 @@ struct Editor<'a> {
 }
 
 impl Editor<'_> {
-    /// Another value for what stands on one line.
+    /// Replaces a value that is on one line.
     fn replace(&self, node: &Node, value: &Value) -> Option<String> {
         let is_block = match &node.kind {
             Kind::Scalar { .. } => false,
@@ -119,7 +119,7 @@ impl Editor<'_> {
             Style::Yaml => flow(value),
             Style::Json => value.to_string(),
         };
-        // A tag stands in front of what it is about.
+        // A tag precedes the span of its value.
         let mut start = node.span.start;
         if node.intrinsic().is_some() && !old.starts_with(['{', '!']) {
             start = self.text[..start].trim_end().rfind('!')?;
@@ -127,7 +127,7 @@ impl Editor<'_> {
         Some(self.splice(start, node.span.end, &value))
     }
 
-    /// One more entry of a mapping.
+    /// Adds an entry to a mapping.
     fn insert(&self, node: &Node, key: &str, value: &Value, is_resource: bool) -> Option<String> {
         let Kind::Mapping { entries, is_flow } = &node.kind else {
             return None;
@@ -145,7 +145,7 @@ impl Editor<'_> {
             return Some(self.splice(end, end, &lines));
         }
         let open = node.span.start + 1;
-        // What is between the brace and the first entry is between any two.
+        // New entries repeat the spacing between the brace and the first entry.
         let gap = match entries.first() {
             Some(first) => &self.text[open..first.key_span.start],
             None => "",
@@ -170,7 +170,7 @@ impl Editor<'_> {
         Some(self.splice(at, at, &added))
     }
 
-    /// One more item of a list.
+    /// Adds an item to a list.
     fn append(&self, node: &Node, value: &Value) -> Option<String> {
         let Kind::Sequence { items, is_flow } = &node.kind else {
             return None;
@@ -203,7 +203,7 @@ impl Editor<'_> {
         Some(self.splice(end, end, &lines))
     }
 
-    /// JSON on several lines, where the lines around it are.
+    /// Multi-line JSON where the surrounding entries are on separate lines.
     fn pretty(&self, value: &Value, gap: &str) -> String {
         match gap.rfind('\n') {
             Some(at) => serde_json::to_string_pretty(value)
@@ -213,7 +213,7 @@ impl Editor<'_> {
         }
     }
 
-    /// Where the text of a value ends, without what follows it.
+    /// The end of a value's text, without trailing whitespace.
     fn end(&self, node: &Node) -> usize {
         let last = match &node.kind {
             Kind::Sequence {

@@ -1,7 +1,7 @@
-//! What can be said of a template's values before it is deployed.
+//! Evaluates a template's values before deployment.
 //!
-//! A value becomes its canonical text: what refers to something stands there as `${Name}` or `${Name.Attribute}`,
-//! as in `Fn::Sub`. Parameters are such names as well, since a deployment may set them to anything.
+//! Each value becomes its canonical text. References appear as `${Name}` or `${Name.Attribute}`, as in `Fn::Sub`.
+//! Parameters appear the same way, since a deployment may set them to any value.
 
 use super::node::{Kind, Node};
 use crate::field::{Field, Path, Place, Step};
@@ -9,15 +9,15 @@ use crate::model::Target;
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 
-/// What a template's texts are evaluated by.
+/// Context for evaluating a template's values.
 pub(crate) struct Evaluator<'a> {
-    /// The resources, by logical id.
+    /// The resources by logical ID.
     pub(crate) resources: BTreeMap<&'a str, &'a Node>,
-    /// Physical names that resources are given, as canonical texts, and whose they are.
+    /// Physical names as canonical texts, with the logical IDs of the resources that have them.
     names: BTreeMap<String, Vec<String>>,
 }
 
-/// A place in the template that may be empty.
+/// A value in the template, which may be absent.
 #[derive(Debug, Clone)]
 pub(crate) enum View<'a> {
     Missing,
@@ -61,7 +61,7 @@ impl<'a> Evaluator<'a> {
         Some(id)
     }
 
-    /// The value below `view` called `name`.
+    /// The value of the entry `name`.
     pub(crate) fn get(&self, view: &View<'a>, name: &str) -> View<'a> {
         let View::Node(node, path) = view else {
             return view.clone();
@@ -75,7 +75,7 @@ impl<'a> Evaluator<'a> {
                 path.push(name.into());
                 self.resolve(value, path)
             }
-            // A macro, an include or a merge key may put anything there.
+            // A macro, an include or a merge key may add this entry.
             (None, Kind::Mapping { .. })
                 if node
                     .entries()
@@ -89,14 +89,14 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// The value below `view` at the end of a way.
+    /// The value at a path below `view`.
     pub(crate) fn dig(&self, view: &View<'a>, names: &[&str]) -> View<'a> {
         names
             .iter()
             .fold(view.clone(), |view, name| self.get(&view, name))
     }
 
-    /// The values of a list; a single value is a list of one. Unknown if the list is, or one of its values.
+    /// The values of a list. A scalar counts as a list of one. Unknown if the list or one of its values is unknown.
     pub(crate) fn list(&self, view: &View<'a>) -> Field<Vec<View<'a>>> {
         let View::Node(node, path) = view else {
             return match view {
@@ -120,7 +120,7 @@ impl<'a> Evaluator<'a> {
         Field::Known(items, place(node, path))
     }
 
-    /// What a value stands for where a condition decides, if it decides nothing.
+    /// The value after its conditions. A condition with two equal branches has that value; any other is unknown.
     pub(crate) fn resolve(&self, node: &'a Node, path: Path) -> View<'a> {
         if node.is_null() {
             return View::Missing;
@@ -143,7 +143,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// A value by its canonical text.
+    /// Parses a value's canonical text.
     pub(crate) fn field<T>(
         &self,
         view: &View<'a>,
@@ -159,17 +159,17 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// A text without anything that only the deployment knows.
+    /// A text without references.
     pub(crate) fn literal(&self, view: &View<'a>) -> Field<String> {
         self.field(view, |text| (!text.contains("${")).then(|| text.to_owned()))
     }
 
-    /// What a value refers to.
+    /// The target of a value.
     pub(crate) fn target(&self, view: &View<'a>) -> Field<Target> {
         self.field(view, |text| self.target_of(text))
     }
 
-    /// What a name, an ARN or a URL refers to.
+    /// The target of a name, an ARN or a URL.
     pub(crate) fn target_of(&self, text: &str) -> Option<Target> {
         let own = |text: &str| {
             let inside = text.strip_prefix("${")?.strip_suffix('}')?;
@@ -181,7 +181,7 @@ impl<'a> Evaluator<'a> {
         if let Some(target) = own(text) {
             return Some(target);
         }
-        // A name stands at the end of ARNs and URLs, unless it is one by itself.
+        // ARNs and URLs end in the resource's name.
         let is_long = text.starts_with("arn:") || text.starts_with("http");
         let name = match is_long {
             true => name_at_the_end(text),
@@ -193,11 +193,11 @@ impl<'a> Evaluator<'a> {
         if let Some(ids) = self.names.get(name) {
             return Some(Target::one_of(ids.clone(), text));
         }
-        // It may be the name of anything here.
+        // A text with references may be the name of any resource.
         (!name.contains("${")).then(|| Target::Other(text.to_owned()))
     }
 
-    /// The canonical text of a scalar or an intrinsic function; none if it can't be known.
+    /// The canonical text of a scalar or an intrinsic function. `None` if it is unknown.
     pub(crate) fn text(&self, node: &Node) -> Option<String> {
         if let Some(text) = node.scalar() {
             return (!text.contains("{{resolve:")).then(|| text.to_owned());
@@ -244,7 +244,7 @@ impl<'a> Evaluator<'a> {
     }
 }
 
-/// `orders` of `arn:aws:sqs:${AWS::Region}:${AWS::AccountId}:orders`; a `:` or `/` inside of `${…}` ends nothing.
+/// Returns `orders` for `arn:aws:sqs:${AWS::Region}:${AWS::AccountId}:orders`. Skips `:` and `/` inside `${…}`.
 fn name_at_the_end(text: &str) -> &str {
     let mut depth = 0usize;
     let mut start = 0;

@@ -52,7 +52,7 @@ impl<'a> Template<'a> {
         for entry in entries.unwrap_or_default() {
             let path: Path = vec!["Resources".into(), (&*entry.key).into()];
             let Some(resource) = self.resource(entry, &entry.key, path) else {
-                // `Fn::ForEach::…` makes resources that nobody can see here.
+                // `Fn::ForEach::…` creates resources that this parser does not expand.
                 deployment.has_more = true;
                 continue;
             };
@@ -100,7 +100,7 @@ impl<'a> Template<'a> {
         deployment
     }
 
-    /// Whether anything but SAM rewrites the template.
+    /// Whether a transform other than SAM rewrites the template.
     fn has_macros(&self) -> bool {
         let transforms = match self.root.get("Transform") {
             Some(transform) => transform.to_json(),
@@ -160,7 +160,7 @@ impl<'a> Template<'a> {
         self.evaluator.target(&self.at(resource, &[name]))
     }
 
-    /// The function itself, where its alias or a version of it is named.
+    /// Resolves an alias or a version to its function.
     fn behind_alias(&self, function: Field<Target>) -> Field<Target> {
         for kind in ["AWS::Lambda::Alias", "AWS::Lambda::Version"] {
             if let Some(id) = self.evaluator.of_type(&function, kind) {
@@ -173,7 +173,7 @@ impl<'a> Template<'a> {
         function
     }
 
-    /// A function's property, which SAM's `Globals` may give.
+    /// A function's property, or its default in SAM's `Globals`.
     fn function_property(&self, resource: &Resource<'a>, name: &str) -> View<'a> {
         match self.at(resource, &[name]) {
             View::Missing if resource.kind == "AWS::Serverless::Function" => {
@@ -238,7 +238,7 @@ impl<'a> Template<'a> {
         function
     }
 
-    /// The queues that a SAM function names as its events.
+    /// The queues in a SAM function's `Events`.
     fn events(&self, entry: &'a Entry, function: &Resource<'a>, deployment: &mut Deployment) {
         let View::Node(events, path) = self.at(function, &["Events"]) else {
             return;
@@ -259,7 +259,7 @@ impl<'a> Template<'a> {
                         .mappings
                         .push(self.mapping(event, function, queue));
                 }
-                // SAM makes the queue and the mapping between topic and function by itself.
+                // SAM creates the queue and its mapping itself.
                 "SNS" if !matches!(self.at(&event, &["SqsSubscription"]), View::Missing) => {
                     deployment.has_more = true;
                 }
@@ -402,7 +402,7 @@ fn sender(site: Site, service: &'static str, queue: Field<Target>) -> Sender {
     }
 }
 
-/// Whether the source may be a queue: Kinesis and others have mappings, too.
+/// Whether the source may be a queue. Kinesis and other services have event source mappings too.
 fn may_be_sqs(source: &Field<Target>, evaluator: &Evaluator<'_>) -> bool {
     match source.known() {
         Some(Target::Other(arn)) => arn.contains(":sqs:"),
@@ -410,7 +410,7 @@ fn may_be_sqs(source: &Field<Target>, evaluator: &Evaluator<'_>) -> bool {
     }
 }
 
-/// YAML 1.1 has more words for it, and SAM reads YAML 1.1.
+/// Parses a boolean of YAML 1.1, which SAM reads.
 fn flag(text: &str) -> Option<bool> {
     match &*text.to_ascii_lowercase() {
         "true" | "yes" | "on" => Some(true),

@@ -1,4 +1,4 @@
-//! A YAML or JSON document as a tree that knows where each of its values stands.
+//! A YAML or JSON document as a tree that records the position of every value.
 
 use crate::error::ReadError;
 use crate::field::Step;
@@ -7,16 +7,17 @@ use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// Deeper than any template; recursion stays shallow.
+/// Deeper than any template. Limits recursion.
 const DEEPEST: usize = 100;
-/// More than any template has: CloudFormation takes 1 MB. Aliases may multiply what little text says.
+/// More nodes than any template has, since CloudFormation accepts 1 MB. Aliases could expand a small text without
+/// limit.
 const MOST_NODES: usize = 500_000;
 
 /// A value of the document.
 #[derive(Debug, Clone)]
 pub(crate) struct Node {
     pub(crate) kind: Kind,
-    /// In bytes of the text, without a tag.
+    /// Byte range in the text, without the tag.
     pub(crate) span: Range<usize>,
     /// From 1.
     pub(crate) line: usize,
@@ -98,7 +99,7 @@ impl Node {
         matches!(&self.kind, Kind::Scalar { text, is_plain: true } if matches!(&**text, "" | "~" | "null"))
     }
 
-    /// The intrinsic function that this value is, by its long name, with its argument.
+    /// The intrinsic function of this value, by its long name, and its argument.
     pub(crate) fn intrinsic(&self) -> Option<(&str, &Node)> {
         match self.entries() {
             [only]
@@ -110,7 +111,7 @@ impl Node {
         }
     }
 
-    /// The value as JSON whose scalars are all texts, to compare documents by.
+    /// The value as JSON with every scalar as a string, for comparing documents.
     pub(crate) fn to_json(&self) -> Value {
         match &self.kind {
             Kind::Scalar { text, .. } => Value::String(text.clone()),
@@ -129,7 +130,7 @@ impl Node {
 struct Reader<'a> {
     parser: Parser<'a, StrInput<'a>>,
     text: &'a str,
-    /// Of each character, where it begins in bytes.
+    /// The byte offset of each character.
     offsets: Vec<usize>,
     anchors: HashMap<usize, Node>,
     nodes: usize,

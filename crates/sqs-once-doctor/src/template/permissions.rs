@@ -1,4 +1,4 @@
-//! What a template lets a function do.
+//! Permissions that a template grants to a function.
 
 use super::Resource;
 use super::evaluate::{Evaluator, View, place};
@@ -7,7 +7,7 @@ use crate::field::{Field, Path, Step};
 use crate::iam;
 use crate::model::{Extend, Permissions, Scope, Statement};
 
-/// What the function's role may do: its own role's policies, those of SAM, and those attached to the role.
+/// The permissions of the function's role: inline policies, SAM policies, and policies attached to the role.
 pub(super) fn of_function<'a>(
     evaluator: &Evaluator<'a>,
     function: &Resource<'a>,
@@ -24,10 +24,10 @@ pub(super) fn of_function<'a>(
         (Some(id), _) => id.to_owned(),
         (None, Field::Missing) if is_sam => {
             sam(evaluator, function, shared_policies, &mut permissions);
-            // What SAM calls the role that it makes.
+            // The logical ID that SAM gives the role.
             format!("{}Role", function.site.id)
         }
-        // A role of somebody else's.
+        // The role is defined elsewhere.
         _ => return Permissions::default(),
     };
     for (id, resource) in &evaluator.resources {
@@ -52,7 +52,7 @@ pub(super) fn of_function<'a>(
         }
         permissions.is_complete &= resource.get("Connectors").is_none();
     }
-    // A role that is not in the template after all, or a parameter.
+    // The role is a parameter, or the template does not define it.
     let has_role = evaluator.resources.contains_key(&*role_id);
     if !has_role && !is_sam {
         return Permissions::default();
@@ -107,7 +107,8 @@ fn managed<'a>(evaluator: &Evaluator<'a>, list: &View<'a>, permissions: &mut Per
                 let text = evaluator.text(node);
                 match text.as_deref().and_then(iam::managed_policy) {
                     Some(actions) => {
-                        // AWS's narrow policies are for any resource; only what is wide in its actions, too, is at fault.
+                        // AWS managed policies apply to any resource. The doctor reports only those with wildcard
+                        // actions.
                         let is_wide = actions.iter().any(|action| action.contains('*'));
                         let scope = if is_wide {
                             Scope::Everything
@@ -123,7 +124,7 @@ fn managed<'a>(evaluator: &Evaluator<'a>, list: &View<'a>, permissions: &mut Per
     }
 }
 
-/// A managed policy of the template that is named where it is used.
+/// A customer-managed policy that the template defines.
 fn own_managed_policy<'a>(
     evaluator: &Evaluator<'a>,
     policy: &View<'a>,
@@ -154,7 +155,7 @@ fn sam<'a>(
             .iter()
             .any(|event| event.value.get("Type").and_then(Node::scalar) == Some("SQS"))
     {
-        // SAM attaches this one to the role of a function that has such an event.
+        // SAM attaches this policy to the role of a function with an SQS event.
         let actions = iam::managed_policy("AWSLambdaSQSQueueExecutionRole").unwrap_or_default();
         let everything = vec![Scope::Unknown];
         add(permissions, events, &path, actions, everything);
@@ -241,7 +242,7 @@ fn of_statement<'a>(evaluator: &Evaluator<'a>, view: &View<'a>, permissions: &mu
         list.known()?.iter().map(text).collect()
     };
     let effect = evaluator.literal(&evaluator.get(view, "Effect"));
-    // `NotAction` and the like allow what they don't name.
+    // `NotAction` and similar elements allow actions that they do not list.
     let Some((actions, effect)) = texts("Action").zip(effect.known()) else {
         permissions.is_complete = false;
         return;

@@ -1,18 +1,18 @@
-//! Values as YAML and JSON, as people write them in templates.
+//! Writes values as YAML and JSON in the usual style of templates.
 
 use crate::field::{Path, Step};
 use serde_json::{Map, Value, json};
 
-/// How the text around a value is written.
+/// The syntax around a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
     Yaml,
     Json,
 }
 
-/// What a value in its place looks like, for somebody to copy.
+/// A value with its enclosing keys, for the user to copy.
 pub(crate) fn snippet(path: &Path, value: &Value, style: Style) -> String {
-    // From the resource on; what SAM nests deeper shows its function as well.
+    // Start at the resource. For an event of a SAM function, the snippet includes the function.
     let from = usize::from(path.first() == Some(&"Resources".into()));
     let mut nested = value.clone();
     for step in path.iter().skip(from).rev() {
@@ -27,12 +27,12 @@ pub(crate) fn snippet(path: &Path, value: &Value, style: Style) -> String {
     }
 }
 
-/// The lines of a value that stands below its key, the first one without its indentation.
+/// The lines of a value below its key. The first line is not indented.
 pub(crate) fn block(value: &Value, indent: usize) -> String {
     let margin = " ".repeat(indent);
     match value {
         Value::Object(entries) if !entries.is_empty() && short_form(value).is_none() => {
-            // A resource says first what it is.
+            // `Type` comes first in a resource.
             let (first, rest): (Vec<_>, Vec<_>) =
                 entries.iter().partition(|(key, _)| *key == "Type");
             let lines: Vec<String> = first
@@ -53,7 +53,7 @@ pub(crate) fn block(value: &Value, indent: usize) -> String {
     }
 }
 
-/// `Key: value`, on as many lines as it takes.
+/// `Key: value`, on one or several lines.
 pub(crate) fn entry(key: &str, value: &Value, indent: usize) -> String {
     let deeper = indent + 2;
     let margin = " ".repeat(deeper);
@@ -64,7 +64,7 @@ pub(crate) fn entry(key: &str, value: &Value, indent: usize) -> String {
     }
 }
 
-/// Whether a value fits behind its key.
+/// Whether a value fits on the line of its key.
 fn is_short(value: &Value) -> bool {
     match value {
         Value::Object(entries) => entries.is_empty() || short_form(value).is_some(),
@@ -97,7 +97,7 @@ pub(crate) fn flow(value: &Value) -> String {
     }
 }
 
-/// `!Ref Queue` and `!GetAtt Queue.Arn`.
+/// The short form of an intrinsic function: `!Ref Queue` or `!GetAtt Queue.Arn`.
 fn short_form(value: &Value) -> Option<String> {
     let entries: &Map<String, Value> = value.as_object().filter(|entries| entries.len() == 1)?;
     if let Some(id) = entries.get("Ref") {
@@ -109,7 +109,7 @@ fn short_form(value: &Value) -> Option<String> {
     Some(format!("!GetAtt {}.{}", id.as_str()?, attribute.as_str()?))
 }
 
-/// A text, quoted where it would be something else without.
+/// A string scalar, quoted if YAML would read the plain text as something else.
 fn scalar(text: &str) -> String {
     let is_plain = text.starts_with(|first: char| first.is_ascii_alphabetic() || first == '/')
         && text

@@ -1,7 +1,7 @@
-//! What `terraform show -json` says of a plan.
+//! Reads a Terraform plan from the JSON of `terraform show -json`.
 //!
-//! Its values are those that the plan knows; what only the apply will know is found, where it refers to a resource of
-//! the same module, in the configuration that the plan carries.
+//! Known values come from the plan. A value known only after the apply is looked up in the plan's configuration: a
+//! reference there must name a resource of the same module.
 
 mod policies;
 mod resources;
@@ -14,7 +14,7 @@ use resources::{Resource, Resources};
 use serde_json::Value;
 use std::time::Duration;
 
-/// Reads a plan; none if the text is something else.
+/// Reads a plan. `None` if the text is not a plan.
 pub(crate) fn read(text: &str) -> Option<Deployment> {
     let plan: Value = serde_json::from_str(text).ok()?;
     plan.get("planned_values")?;
@@ -38,7 +38,7 @@ pub(crate) fn read(text: &str) -> Option<Deployment> {
             _ => {}
         }
     }
-    // Some say it in a resource of their own.
+    // Some configurations set the redrive policy in a separate resource.
     for resource in &resources.all {
         if resource.kind != "aws_sqs_queue_redrive_policy" {
             continue;
@@ -55,7 +55,7 @@ pub(crate) fn read(text: &str) -> Option<Deployment> {
                     it.dead_letter_queue = target.clone();
                     it.max_receive_count = count.clone();
                 }
-                // It may be this one's.
+                // The policy may be for this queue.
                 None if it.dead_letter_queue.is_missing() => it.dead_letter_queue = Field::Unknown,
                 _ => {}
             }
@@ -87,7 +87,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A planned value. Blocks are lists: their first one counts.
+    /// A planned value. A block is a list, of which this reads the first element.
     pub(crate) fn field<T>(
         &self,
         path: &[&str],
@@ -106,7 +106,7 @@ impl Reader<'_> {
                 None if self.resources.leaves_out(self.resource, path[0]) => {
                     return Field::Missing;
                 }
-                // What is known to be nothing is null; what is not known is left out.
+                // Terraform writes null for an absent value and omits an unknown one.
                 None if self.resource.is_unknown(&path[..=depth]) => return Field::Unknown,
                 None => return Field::Missing,
             };
@@ -144,7 +144,7 @@ impl Reader<'_> {
         self.field(path, Value::as_bool)
     }
 
-    /// What a value refers to: by what it is, or by what the configuration says it comes from.
+    /// The target of a value, by the planned value or by its expression in the configuration.
     pub(crate) fn target(&self, path: &[&str]) -> Field<Target> {
         match self.text(path) {
             Field::Missing => Field::Missing,
@@ -162,9 +162,9 @@ impl Reader<'_> {
             site: self.site(),
             timeout: self.seconds(&["timeout"]),
             runtime: self.text(&["runtime"]),
-            // What is built from where is not in a plan.
+            // A plan does not contain the folder of the function's source.
             code: Field::Unknown,
-            // -1 is none.
+            // -1 means no reservation.
             reserved_concurrency: match self
                 .field(&["reserved_concurrent_executions"], Value::as_i64)
             {
@@ -187,7 +187,8 @@ impl Reader<'_> {
                 function.references.insert(name.clone(), target);
             }
         }
-        // What is unknown is only in what the plan says of unknown values; which of the references it is, nobody says.
+        // Unknown variables appear only in the plan's `after_unknown`. The configuration does not map references to
+        // variables, so a target is certain only if one resource of the kind is referenced.
         for name in self.resource.unknown_keys(&variables) {
             function.environment.insert(name.clone(), Field::Unknown);
             let kind = match &*name {
@@ -228,14 +229,14 @@ impl Reader<'_> {
         })
     }
 
-    /// The queue's redrive policy, which is JSON in a text.
+    /// The queue's redrive policy, a JSON string.
     fn redrive(&self) -> (Field<Target>, Field<u64>) {
         match self.text(&["redrive_policy"]) {
             Field::Missing => (Field::Missing, Field::Missing),
             Field::Unknown => (self.target(&["redrive_policy"]), Field::Unknown),
             Field::Known(text, place) => {
                 let Ok(policy) = serde_json::from_str::<Value>(&text) else {
-                    // Such as an empty text, which is none.
+                    // For example an empty string, which means no policy.
                     return (Field::Missing, Field::Missing);
                 };
                 let target = policy.get("deadLetterTargetArn").and_then(Value::as_str);
@@ -293,7 +294,7 @@ impl Reader<'_> {
                 queue: self.target(&["dimensions", "QueueName"]),
             });
         } else {
-            // Which of its metrics are of which queue is not worth a guess.
+            // Expressions over several metrics are treated as unknown.
             metrics.push(Metric {
                 namespace: Field::Unknown,
                 name: Field::Unknown,

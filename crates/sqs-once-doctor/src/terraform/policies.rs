@@ -1,4 +1,4 @@
-//! What a plan lets a function do.
+//! Permissions that a plan grants to a function.
 
 use super::Reader;
 use crate::field::Field;
@@ -6,7 +6,7 @@ use crate::iam;
 use crate::model::{Permissions, Scope, Statement, Target};
 use serde_json::Value;
 
-/// What the policies of the function's role allow, as far as the plan knows.
+/// The permissions of the function's role that the plan contains.
 pub(super) fn of_function(function: &Reader<'_>) -> Permissions {
     let mut permissions = Permissions {
         is_complete: true,

@@ -1,13 +1,13 @@
-//! The resources of a plan, and which of them refers to which.
+//! The resources of a plan and their references.
 
 use crate::model::Target;
 use serde_json::Value;
 use std::collections::HashMap;
 
-/// More modules within modules than anybody has.
+/// Deeper than real module nesting.
 const DEEPEST: usize = 50;
 
-/// What the provider fills in where nobody gives it, and a plan then calls unknown.
+/// Attributes that the provider computes if the configuration omits them. A plan reports them as unknown.
 const FILLED_IN: [&str; 4] = [
     "redrive_policy",
     "sqs_managed_sse_enabled",
@@ -18,7 +18,7 @@ const FILLED_IN: [&str; 4] = [
 /// All resources of a plan.
 pub(crate) struct Resources<'a> {
     pub(crate) all: Vec<Resource<'a>>,
-    /// By address without an index.
+    /// Configuration by address without index.
     configured: HashMap<String, &'a Value>,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct Resource<'a> {
     pub(crate) address: &'a str,
     pub(crate) kind: &'a str,
     pub(crate) values: &'a Value,
-    /// What only the apply will know.
+    /// The values that are unknown until the apply.
     unknown: &'a Value,
 }
 
@@ -100,7 +100,7 @@ impl<'a> Resources<'a> {
         all.find(|it| it.kind == kind && target.is(it.address))
     }
 
-    /// Whether nobody gives this attribute, so that it is unknown only because the provider fills it in.
+    /// Whether the configuration omits this attribute, so that it is unknown only because the provider computes it.
     pub(crate) fn leaves_out(&self, resource: &Resource<'_>, name: &str) -> bool {
         let configured = self.configured.get(&without_indexes(resource.address));
         let expressions = configured.and_then(|it| it.get("expressions"));
@@ -108,7 +108,7 @@ impl<'a> Resources<'a> {
             && expressions.is_some_and(|expressions| expressions.get(name).is_none())
     }
 
-    /// The resource that a name, an ARN or a URL is of.
+    /// The resource that has this name, ARN or URL.
     pub(crate) fn named(&self, text: &str) -> Target {
         let is_named = |resource: &&Resource<'_>| {
             ["arn", "url", "id", "name", "function_name", "invoke_arn"]
@@ -132,7 +132,7 @@ impl<'a> Resources<'a> {
         Target::one_of(named.map(|it| it.address.to_owned()).collect(), text)
     }
 
-    /// The one resource that an attribute's expression refers to.
+    /// The only resource that an attribute's expression refers to.
     pub(crate) fn referred(&self, from: &Resource<'_>, path: &[&str]) -> Option<String> {
         let mut referred = self.all_referred(from, path);
         referred.dedup();
@@ -142,7 +142,7 @@ impl<'a> Resources<'a> {
         }
     }
 
-    /// The one resource of a kind that an attribute's expression refers to, beside others.
+    /// The only resource of a kind that an attribute's expression refers to. Resources of other kinds are ignored.
     pub(crate) fn only_referred(
         &self,
         from: &Resource<'_>,
@@ -168,7 +168,7 @@ impl<'a> Resources<'a> {
             if let Value::Array(blocks) = expression {
                 expression = blocks.first().unwrap_or(&NOTHING);
             }
-            // A map's expression is one for all of its keys.
+            // All keys of a map share one expression.
             match expression.get(name) {
                 Some(inner) => expression = inner,
                 None => break,
@@ -178,7 +178,7 @@ impl<'a> Resources<'a> {
         collect(expression, &mut references, 0);
         let mut addresses: Vec<String> = Vec::new();
         for reference in references {
-            // `aws_sqs_queue.dlq.arn` is followed by `aws_sqs_queue.dlq`, which is the same.
+            // References list `aws_sqs_queue.dlq.arn` and then its resource, `aws_sqs_queue.dlq`.
             let mut parts = reference.split('.');
             let (Some(kind), Some(name)) = (parts.next(), parts.next()) else {
                 continue;
@@ -203,7 +203,7 @@ impl<'a> Resources<'a> {
             };
             match found {
                 Some(found) => addresses.push(found.address.to_owned()),
-                // A variable, a local or a module: what it stands for may be any resource.
+                // A variable, a local or a module may refer to any resource.
                 None => return Vec::new(),
             }
         }
@@ -214,7 +214,7 @@ impl<'a> Resources<'a> {
 }
 
 impl Resource<'_> {
-    /// Whether a value, or one it is part of, is not known before the apply.
+    /// Whether a value, or a value that contains it, is unknown until the apply.
     pub(crate) fn is_unknown(&self, path: &[&str]) -> bool {
         let mut unknown = self.unknown;
         for name in path {
@@ -229,7 +229,7 @@ impl Resource<'_> {
         unknown == &Value::Bool(true)
     }
 
-    /// The keys of a map whose values are not known before the apply.
+    /// The keys of a map whose values are unknown until the apply.
     pub(crate) fn unknown_keys(&self, path: &[&str]) -> Vec<String> {
         let mut unknown = self.unknown;
         for name in path {
@@ -277,7 +277,7 @@ pub(crate) fn list<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a
         .flatten()
 }
 
-/// The module's part of an address, with its dot, and the rest.
+/// Splits an address into its module prefix, with the final dot, and the rest.
 fn split(address: &str) -> (&str, &str) {
     let mut at = 0;
     while let Some(rest) = address[at..].strip_prefix("module.") {
@@ -290,7 +290,7 @@ fn split(address: &str) -> (&str, &str) {
     address.split_at(at)
 }
 
-/// Where the first name of an address ends, with its index, whose text may have dots.
+/// The end of an address's first name and its index. An index may contain dots.
 fn name_end(address: &str) -> usize {
     let mut is_quoted = false;
     for (at, char) in address.char_indices() {

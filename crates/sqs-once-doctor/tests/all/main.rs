@@ -1,4 +1,4 @@
-//! What the doctor finds in templates and plans, and what its fixes write.
+//! Findings and fixes for templates and plans.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 

@@ -1,4 +1,4 @@
-//! Templates and plans that somebody has damaged: whatever is left of them, they are examined and fixed, or refused.
+//! Damaged templates and plans are examined and fixed, or rejected with an error.
 
 #![allow(clippy::print_stdout, reason = "a test that says its seed")]
 
@@ -7,7 +7,7 @@ use sqs_once_doctor::{Source, sarif};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// How many that can still be read are examined, and how many of those fixed, at least.
+/// The minimum number of damaged inputs that must parse, and the minimum number that must be fixed.
 const EXAMINED: usize = 100;
 const FIXED: usize = 40;
 
@@ -24,7 +24,7 @@ fn files() -> Vec<PathBuf> {
     files
 }
 
-/// A line is lost, doubled, moved or cut, or gets what does not belong there.
+/// Deletes, duplicates, moves or truncates a line, or inserts unrelated text.
 fn damage(text: &str, rng: &mut Rng) -> String {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     for _ in 0..rng.usize(1..4) {
@@ -99,7 +99,7 @@ fn damaged_deployments_are_examined_and_fixed_or_refused_but_nothing_panics() {
             continue;
         };
         fixed += 1;
-        // What was written is a template still, and needs no fix.
+        // The fixed text parses and needs no further fix.
         let again = Source::new(path, text.as_str()).fix().unwrap();
         assert!(again.files.is_empty(), "{text}");
     }

@@ -1,13 +1,12 @@
-//! Each rule on a template that breaks it and on one that keeps it: `tests/rules/ID/bad.yaml` and `good.yaml`.
+//! Each rule against a template that breaks it and one that satisfies it: `tests/rules/ID/bad.yaml` and `good.yaml`.
 //!
-//! In a bad one `# finding: ID` stands on every line at which something is found. A good one has nothing to be found at
-//! all, though it comes close.
+//! In `bad.yaml`, `# finding: ID` marks every line with a finding. `good.yaml` is a near miss without findings.
 
 use sqs_once_doctor::{Finding, RULES, Source};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A template in a folder of its own, with its manifest if it has one.
+/// A template in its own folder, with its manifest if it has one.
 struct Case {
     folder: tempfile::TempDir,
 }
@@ -23,7 +22,7 @@ impl Case {
         let template = from.join(format!("{name}.yaml"));
         assert!(template.exists(), "the rule {rule} has no {name}.yaml");
         fs::copy(template, case.template()).unwrap();
-        // So that no manifest above counts.
+        // Keeps the search from reaching a manifest in a parent folder.
         let manifest = from.join(format!("{name}.toml"));
         if manifest.exists() {
             fs::copy(manifest, case.manifest()).unwrap();
@@ -63,7 +62,7 @@ impl Case {
         )
     }
 
-    /// The same, as the files themselves say.
+    /// File, line and rule of all `# finding:` marks.
     fn marked(&self) -> Vec<(String, usize, String)> {
         let mut marked = Vec::new();
         for file in [self.template(), self.manifest()] {
@@ -166,7 +165,7 @@ fn a_fix_keeps_every_line_that_it_is_not_about() {
             .lines()
             .filter(|line| !rest.clone().any(|it| it == *line) || !rest.any(|it| it == *line))
             .collect();
-        // A value that is replaced changes its line.
+        // Replacing a value changes its line.
         assert!(lost.len() <= 1, "{}: {lost:#?}\n{after}", rule.id);
     }
 }
@@ -189,7 +188,7 @@ fn every_finding_has_a_snippet_and_every_rule_its_words() {
 #[test]
 fn the_page_lists_every_rule() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/doctor.md");
-    // An entry is: `id` (level, whether it is fixed): title. Why it matters.
+    // Format of an entry: `id` (level, whether it is fixed): title. Why it matters.
     let page = fs::read_to_string(page).unwrap().replace("\n  ", " ");
     let listed: Vec<(&str, &str)> = page
         .lines()

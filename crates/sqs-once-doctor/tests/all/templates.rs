@@ -1,4 +1,4 @@
-//! How templates are read and changed, beyond what the rules' own templates show.
+//! Reading and editing templates, in addition to the rules' own templates.
 
 use sqs_once_doctor::{ReadError, Source};
 use std::path::Path;
@@ -13,7 +13,7 @@ fn rules(text: &str) -> Vec<&'static str> {
     findings.iter().map(|finding| finding.rule.id).collect()
 }
 
-/// The text that fixing makes of a text.
+/// The text after all fixes.
 fn fixed(text: &str) -> String {
     let fixes = source(text).fix().unwrap();
     fixes
@@ -23,7 +23,7 @@ fn fixed(text: &str) -> String {
         .map_or(text.to_owned(), |(_, text)| text)
 }
 
-/// A consumer whose queue has these properties, and nothing else to be found.
+/// A consumer whose queue has these properties and causes no other findings.
 fn consumer(queue: &str) -> String {
     format!(
         "Parameters:

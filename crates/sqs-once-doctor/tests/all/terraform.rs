@@ -1,4 +1,4 @@
-//! Plans as `terraform show -json` writes them.
+//! Plans in the JSON of `terraform show -json`.
 
 use sqs_once_doctor::{FixError, Source, WriteError};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The options' values, checked as far as their text alone allows.
+//! Values of options, checked as far as their syntax allows.
 
 use proc_macro2::Span;
 use quote::ToTokens;
@@ -6,7 +6,7 @@ use syn::{Error, Expr, ExprLit, Ident, Lit, LitStr, Result};
 
 use crate::spelling::nearest;
 
-/// The values of `mode` and the variants they stand for.
+/// The values of `mode` and their variants of `Mode`.
 const MODES: [(&str, &str); 3] = [
     ("claim_first", "ClaimFirst"),
     ("record_after", "RecordAfter"),
@@ -42,7 +42,7 @@ pub(super) fn namespace(value: &Expr) -> Result<LitStr> {
     Err(Error::new_spanned(value, problem))
 }
 
-/// Refuses a literal where code is meant, with some to show in messages.
+/// Rejects a literal where code is required. The message shows `example`.
 pub(super) fn code(name: &str, value: &Expr, example: &str) -> Result<()> {
     if literal(value).is_none() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! What a redrive promises, on queues in this process, whose connections are cut wherever that is possible.
+//! Redrives between in-process queues, with a connection cut at every request.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,21 +23,21 @@ use sqs_once_local::{
 use sqs_once_operate::{DeadLetters, Error, Fate, KeyFrom, Keys, Selection, Standing, Tally};
 use tokio::net::TcpListener;
 
-/// Which requests fail, counted from 0.
+/// The requests that fail, counted from 0.
 #[derive(Clone, Copy, Debug)]
 enum Cut {
     Never,
-    /// This one.
+    /// This request.
     One(usize),
-    /// This one and all after it: the process has died.
+    /// This request and all later ones, as if the process had died.
     AllFrom(usize),
 }
 
-/// What is lost of a request that fails.
+/// The lost part of a failing request.
 #[derive(Clone, Copy, Debug)]
 enum Lost {
     Request,
-    /// It is carried out, but nobody hears of it.
+    /// The queue executes the request, but the client gets no answer.
     Answer,
 }
 
@@ -70,7 +70,7 @@ impl HttpConnector for Faulty {
     }
 }
 
-/// Two queues, the second of which has the first one's dead letters.
+/// Two queues. The second is the dead-letter queue of the first.
 struct Account {
     sqs: LocalSqs,
     suffix: &'static str,
@@ -94,7 +94,7 @@ impl Account {
         Self { sqs, suffix }
     }
 
-    /// With dead letters, each with its body for its id, in a group called by the body's first letter.
+    /// Dead letters, each with its body as ID, in the group of the body's first letter.
     async fn with(suffix: &'static str, bodies: &[&str]) -> Self {
         let account = Self::new(suffix).await;
         for body in bodies {
@@ -166,7 +166,7 @@ impl Account {
             .await
     }
 
-    /// Whatever is in flight comes back.
+    /// Makes all in-flight messages visible.
     fn hold_passes(&self) {
         let (now, mut queues) = (SystemTime::now(), self.sqs.queues());
         let later = now + Duration::from_secs(3600);
@@ -193,7 +193,7 @@ fn set(bodies: Vec<String>) -> BTreeSet<String> {
     bodies.into_iter().collect()
 }
 
-/// One run that is cut and one that is not; whether the first has come to its end.
+/// An interrupted run and a complete one. Returns whether the first run reached its end.
 async fn cut_and_resumed(suffix: &'static str, cut: Cut, lost: Lost) -> bool {
     let case = format!("{suffix:?} {cut:?} {lost:?}");
     let account = Account::with(suffix, &BODIES).await;
@@ -204,7 +204,7 @@ async fn cut_and_resumed(suffix: &'static str, cut: Cut, lost: Lost) -> bool {
     somewhere.extend(account.bodies(&account.source()));
     assert_eq!(somewhere, all, "{case}: a message is lost");
 
-    // Nobody knows the receipts of what a lost answer has brought.
+    // The client never got the receipts in a lost answer.
     account.hold_passes();
     let (second, resumed) = account.redrive_all(&account.reliable(None)).await;
     resumed.unwrap_or_else(|error| panic!("{case}: {error}"));
@@ -215,7 +215,7 @@ async fn cut_and_resumed(suffix: &'static str, cut: Cut, lost: Lost) -> bool {
     if suffix == ".fifo" {
         assert_eq!(arrived, BODIES, "{case}: each once, in order");
     } else {
-        // One that was sent and could not be deleted.
+        // A chunk of messages may be sent twice, if they were not deleted.
         assert!(arrived.len() <= BODIES.len() + 4, "{case}: {arrived:?}");
     }
     ended.is_ok()
@@ -228,7 +228,7 @@ async fn a_redrive_that_is_cut_at_any_request_loses_nothing_and_can_be_run_again
         let (letters, requests) = account.letters(None, Cut::Never, Lost::Request);
         account.redrive_all(&letters).await.1.unwrap();
         let requests = requests.load(Ordering::SeqCst);
-        // Receiving twice, sending and deleting four.
+        // Two receives, four sends and four deletes.
         assert_eq!(requests, 10);
         let cuts = (0..requests).flat_map(|at| [Cut::One(at), Cut::AllFrom(at)]);
         let cases = cuts.flat_map(|cut| [Lost::Request, Lost::Answer].map(|lost| (cut, lost)));
@@ -278,7 +278,7 @@ async fn a_redrive_keeps_what_its_producer_sent_and_leaves_the_failure_behind() 
     assert_eq!(arrived.trace_header, message.trace_header);
 }
 
-/// SQS accepts a message whose deduplication id it has seen within five minutes, and keeps none.
+/// SQS accepts a message with a deduplication ID of the last five minutes but does not deliver it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_redrive_soon_after_the_first_sending_arrives() {
     let account = Account::new(".fifo").await;
@@ -303,7 +303,7 @@ async fn a_redrive_soon_after_the_first_sending_arrives() {
     assert_eq!(account.bodies("orders.fifo"), ["a1"]);
 }
 
-/// A table in which the keys called so are completed.
+/// A table in which these keys are completed.
 async fn completed(keys: &[&str]) -> (LocalDynamoDb, Keys) {
     let dynamodb = LocalDynamoDb::memory().await.unwrap();
     dynamodb.create_table(&TableDescription::default()).unwrap();
@@ -323,7 +323,7 @@ async fn completed(keys: &[&str]) -> (LocalDynamoDb, Keys) {
     (dynamodb, Keys::new(DynamoDbStore::new(client, "sqs-once")))
 }
 
-/// A server that closes each connection.
+/// A server that closes every connection.
 async fn hang_up_at(address: &str) {
     let listener = TcpListener::bind(address).await.unwrap();
     tokio::spawn(async move {
@@ -340,7 +340,7 @@ fn saying_its_key(body: &str) -> NewMessage {
     message.in_group(&body[..1], format!("first-{body}"))
 }
 
-/// What SQS moves has the attributes that its producer gave it.
+/// A message that SQS moves has its producer's attributes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_that_a_producer_claims_is_not_believed() {
     let account = Account::new("").await;
@@ -376,7 +376,7 @@ async fn what_is_completed_stays_and_what_is_behind_it_in_its_group() {
     for body in ["a1", "b1", "a2", "b2"] {
         account.put(saying_its_key(body));
     }
-    // The record has expired: the effect would happen once more.
+    // The record has expired, but a redrive would repeat the effect.
     let (_dynamodb, keys) = completed(&["payments#a1"]).await;
     let letters = account.reliable(Some(keys));
     let to = account.sqs.url("orders.fifo");
@@ -444,7 +444,7 @@ async fn looking_leaves_everything_where_it_was_whatever_happens() {
         assert_eq!(seen.len(), enough.min(25));
         assert_eq!(account.in_flight(), 0);
     }
-    // A receive fails, after another: what that one has got is put back.
+    // The second receive fails. The messages of the first are released.
     let (letters, _) = account.letters(None, Cut::One(1), Lost::Request);
     let looked = letters
         .look(&Selection::default(), &|| false, |_| true)
@@ -461,7 +461,7 @@ async fn a_table_that_does_not_answer_leaves_the_messages_visible() {
     let (dynamodb, keys) = completed(&[]).await;
     let address = dynamodb.endpoint().replace("http://", "");
     dynamodb.stop().await;
-    // Otherwise another test's server may get the address, and answer.
+    // Another test's server could get the address otherwise.
     hang_up_at(&address).await;
     let letters = account.reliable(Some(keys));
     let (tally, ended) = account.redrive_all(&letters).await;
@@ -494,7 +494,7 @@ async fn the_source_is_the_one_queue_that_has_this_for_its_dead_letters() {
     }
 }
 
-/// A consumer that fails at once sends its messages back while the redrive still runs.
+/// A consumer that fails at once returns messages while the redrive still runs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_fails_again_during_a_redrive_stays() {
     for says_its_id in [true, false] {
@@ -510,7 +510,7 @@ async fn what_fails_again_during_a_redrive_stays() {
                 queues.delete("orders", handle, now).unwrap();
                 let id = message.message.id.clone();
                 let mut back = NewMessage::new(id.clone(), message.message.body.clone());
-                // What SQS itself moves keeps its id.
+                // A message that SQS moves keeps its ID.
                 if says_its_id {
                     let before = json!({"DataType": "String", "StringValue": id});
                     back.id = format!("again-{id}");
@@ -540,7 +540,7 @@ async fn a_key_that_cannot_be_looked_up_hides_nothing_of_the_others() {
     for body in ["a1", "b1"] {
         account.put(saying_its_key(body));
     }
-    // DynamoDB refuses such a key, and all others of the request.
+    // DynamoDB rejects such a key, and the whole request with it.
     let long = "x".repeat(3000);
     account.put(saying_its_key(&long));
     let (dynamodb, keys) = completed(&["payments#a1"]).await;
@@ -563,7 +563,7 @@ async fn a_key_that_cannot_be_looked_up_hides_nothing_of_the_others() {
     assert_eq!(seen, expected);
 }
 
-/// A consumer has turned `readable_keys` on or off.
+/// The consumer switched `readable_keys` on or off.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_completed_under_either_form_of_its_id_is_done() {
     let namespace = Namespace::new("payments").unwrap();

@@ -1,4 +1,4 @@
-//! What people see of a key, and what their changes do to it, on a table in an embedded DynamoDB.
+//! Keys as users see and change them, in an embedded DynamoDB.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use sqs_once_operate::{Change, Changed, Error, KeyName, Keys, NameError, State};
 const NOW: Timestamp = Timestamp::from_millis(1_790_000_000_000);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// A table with nothing in it.
+/// An empty table.
 struct Table {
     dynamodb: LocalDynamoDb,
     store: DynamoDbStore,
@@ -98,7 +98,7 @@ impl Table {
         changed.await.unwrap()
     }
 
-    /// The ids that a key is found under.
+    /// The IDs under which a key is found.
     async fn find(&self, words: &[&str]) -> Vec<String> {
         let name = KeyName::read(words).unwrap();
         let found = self.keys.find(&name, Some(&payments())).await.unwrap();
@@ -318,7 +318,7 @@ async fn a_completed_key_is_a_duplicate_whoever_was_working_on_it() {
     let Settled::Refused(Some(item)) = table.complete(&order, 1).await else {
         panic!("the owner from before");
     };
-    // The consumer acknowledges: somebody else has completed it.
+    // The consumer acknowledges, since the key is completed.
     assert_eq!(State::from_item(&item, NOW), State::Completed);
     assert_eq!(item.expiration, Some(NOW + 365 * DAY));
     let Claimed::Refused(item) = table.claim(&order, 2, NOW + 100 * DAY).await else {
@@ -342,7 +342,7 @@ async fn a_key_that_never_came_can_be_completed_and_need_not_be_forgotten() {
         Claimed::Refused(_)
     ));
 
-    // Nothing was seen, but now there is something.
+    // The item appeared after the read.
     let completed = table.keys.change(forever(), &order, None, &OsRandom, NOW);
     assert!(matches!(
         completed.await.unwrap(),
@@ -363,7 +363,7 @@ async fn completing_what_is_completed_never_lets_it_end_sooner() {
     let seen = table.item(&order).await.unwrap();
     assert_eq!(seen.expiration, Some(NOW + 365 * DAY));
 
-    // Without an expiry a completion holds for ever.
+    // A completion without an expiry never expires.
     let id = ItemId::from_stored("payments#1");
     table.put(json!({"id": {"S": id.as_str()}, "status": {"S": "COMPLETED"}}));
     let seen = table.item(&id).await.unwrap();
@@ -425,7 +425,7 @@ async fn records_of_powertools_are_found_and_changed() {
     assert!(matches!(changed, Changed::Written(_)));
     let stored = table.dynamodb.item("sqs-once", json!({"id": {"S": id}}));
     let stored = stored.unwrap().unwrap();
-    // What Powertools itself looks at: in progress, but no longer.
+    // Powertools reads only these two: in progress, with an expired lease.
     assert_eq!(stored["status"]["S"], "INPROGRESS");
     assert_eq!(stored["in_progress_expiration"]["N"], "0");
     assert_eq!(stored["validation"]["S"], "");
@@ -471,7 +471,7 @@ async fn a_key_whose_expiration_has_a_fraction_of_a_second_can_be_changed() {
     );
 }
 
-/// Always the same, as a request that the SDK sends twice has one owner.
+/// Always the same owner, as in a request that the SDK repeats.
 struct Same;
 
 impl Random for Same {
@@ -500,7 +500,7 @@ fn any_item() -> impl Strategy<Value = Item> {
         Just(Status::Completed),
         Just(Status::Unknown("EXPIRED".to_owned())),
     ];
-    // Around now: the second and the millisecond before, at and after it.
+    // The second and the millisecond before, at and after the current time.
     let moment = prop_oneof![
         Just(0),
         NOW.as_millis() - 2000..NOW.as_millis() + 2000,

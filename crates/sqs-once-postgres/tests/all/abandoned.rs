@@ -1,4 +1,4 @@
-//! Claims whose caller has gone: while they waited for another transaction, or before all of them was sent.
+//! Claims whose caller disappears: while they wait for another transaction, or before they were sent completely.
 
 use std::time::Duration;
 
@@ -10,29 +10,29 @@ use tokio_postgres::Client;
 use crate::relay::Relay;
 use crate::support::{Database, connect, new_claims};
 
-/// How another transaction holds a key.
+/// Locks that another transaction holds on a key.
 pub(crate) const HOLDS: [&str; 2] = [
-    // Nothing is committed of the key.
+    // The key has no committed row.
     "INSERT INTO processed_events (id, status) VALUES ($1, 'COMPLETED')",
-    // Its row is there, and may be claimed.
+    // The key has a committed row that a claim may replace.
     "UPDATE processed_events SET in_progress_expiration = 0 WHERE id = $1",
 ];
 
-/// How many sessions of the database wait for a lock.
+/// The number of sessions that wait for a lock.
 async fn waiting(client: &Client) -> i64 {
     let count = "SELECT count(*) FROM pg_stat_activity
         WHERE datname = current_database() AND wait_event_type = 'Lock'";
     client.query_one(count, &[]).await.unwrap().get(0)
 }
 
-/// Returns once so many sessions wait.
+/// Returns when this many sessions wait.
 pub(crate) async fn until_waiting(client: &Client, sessions: i64) {
     let as_many = async { while waiting(client).await != sessions {} };
     let ended = timeout(Duration::from_secs(60), as_many).await;
     ended.unwrap_or_else(|_| panic!("there are never {sessions} sessions that wait for a lock"));
 }
 
-/// A database in which another transaction holds the key of a claim.
+/// A database in which another transaction locks the key of a claim.
 pub(crate) async fn held(hold: &str) -> (Database, Client, Claim) {
     let database = Database::new().await;
     let mut claim = new_claims(1).remove(0);
@@ -51,7 +51,7 @@ pub(crate) async fn held(hold: &str) -> (Database, Client, Claim) {
     (database, other, claim)
 }
 
-/// Whether a row names the claim's owner.
+/// Whether a row contains the claim's owner.
 pub(crate) async fn is_claimed(database: &Database, claim: &Claim) -> bool {
     let owned = "SELECT count(*) FROM processed_events WHERE owner = $1";
     let owner = claim.owner.to_string();
@@ -67,7 +67,7 @@ async fn a_claim_that_was_dropped_while_it_waited_is_not_written_when_the_lock_i
         let dropped = tokio::spawn(async move { store.claim(&claims).await });
         until_waiting(&database.client, 1).await;
         dropped.abort();
-        // Only the server is left to end it.
+        // Only the server can end the claim now.
         until_waiting(&database.client, 0).await;
         other.batch_execute("ROLLBACK").await.unwrap();
         assert!(!is_claimed(&database, &claim).await, "{hold}");
@@ -80,13 +80,13 @@ async fn a_claim_that_waits_too_long_is_answered_and_not_written_later() {
         let (database, other, claim) = held(hold).await;
         let claims = [claim.clone()];
         let error = database.store.claim(&claims).await.remove(0).unwrap_err();
-        // The server says why, before the store gives the connection up.
+        // The server answers with an error before the store's time limit ends.
         assert_eq!(error.kind(), StoreErrorKind::Throttled, "{error}");
         assert_eq!(waiting(&database.client).await, 0, "{hold}");
         other.batch_execute("ROLLBACK").await.unwrap();
         assert!(!is_claimed(&database, &claim).await, "{hold}");
 
-        // The connection went back, and with it nothing that was set for the claim before.
+        // The connection returned to the pool without the claim's settings.
         let again = database.store.claim(&claims).await.remove(0).unwrap();
         assert!(matches!(again, Claimed::Written { .. }), "{again:?}");
     }
@@ -103,7 +103,7 @@ async fn a_claim_of_which_the_commit_never_arrives_is_rolled_back_by_the_server(
     assert_eq!(error.kind(), StoreErrorKind::Unanswered, "{error}");
     assert!(!is_claimed(&database, &claims[0]).await);
 
-    // Its connection is still open, and the key is free.
+    // The connection is still open, and the key is free.
     let rival = {
         let mut claim = new_claims(1).remove(0);
         claim.id = claims[0].id.clone();

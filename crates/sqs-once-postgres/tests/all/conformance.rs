@@ -1,4 +1,4 @@
-//! The public suite, and what it can't see: the columns' own form, and where the table is.
+//! The public conformance suite, and properties that it cannot observe: the columns' format and the table's schema.
 
 use std::time::Duration;
 
@@ -93,7 +93,7 @@ async fn completing_a_claim_touches_no_index() {
             database.store.settle(&settlements).await;
         }
     }
-    // What a session has counted is there at the latest when it has ended.
+    // PostgreSQL reports a session's statistics at the latest when the session ends.
     let end = "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity
         WHERE application_name = 'sqs-once' AND datname = current_database()";
     database.client.query(end, &[]).await.unwrap();

@@ -1,5 +1,5 @@
-//! Connections that die, answers that are lost, and servers that are killed: never acknowledged without its
-//! effect, never twice.
+//! Dying connections, lost answers and killed servers: a record is never acknowledged without its effect, and the
+//! effect never happens twice.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -38,7 +38,7 @@ async fn a_commit_that_is_lost_on_its_way_has_not_happened() {
     let consumer = orders.consumer_at(&url, async |order, tx| insert(&order, &tx).await);
     relay.lose_the_next_commit();
     assert_eq!(invoke(&consumer, &["o-1"]).await, ["o-1"]);
-    // The server rolls back once it has noticed, which the next delivery waits for.
+    // The server rolls back when it detects the closed connection. The next delivery waits for that.
     assert_eq!(invoke(&consumer, &["o-1"]).await, ACKNOWLEDGED);
     orders.assert_done_once("o-1").await;
     assert_eq!(orders.calls(), 2);
@@ -89,12 +89,12 @@ async fn end_sessions(database: &Database) {
     database.client.query(end, &[]).await.unwrap();
 }
 
-/// Where in a handler something happens.
+/// A point in a handler.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum At {
     /// The key is claimed.
     Begun,
-    /// The effect is in the transaction.
+    /// The effect is in the transaction, which is still open.
     Done,
 }
 
@@ -113,7 +113,7 @@ async fn a_session_that_ends_at_any_step_leaves_nothing_behind() {
                 }
                 let end = "SELECT pg_terminate_backend($1, 60000)";
                 connect(&url).await.query_one(end, &[&pid]).await?;
-                // The error is not the handler's to see.
+                // The handler ignores the error.
                 let _ = insert(&order, &tx).await;
                 Ok(())
             }
@@ -195,7 +195,8 @@ async fn a_server_that_is_killed_during_the_commits_never_loses_or_repeats_an_ef
     let mut orders = Orders::on(&server).await;
     let names: Vec<_> = (0..60).map(|n| format!("o-{n:02}")).collect();
     let mut left: Vec<_> = names.iter().map(String::as_str).collect();
-    // Each round kills the server while its eleventh handler's neighbours commit; the others go on when it is back.
+    // Each round kills the server during the eleventh handler, while other handlers commit. The rest continue after a
+    // restart.
     let (mut acknowledged, mut kills) = (0, 0);
     while !left.is_empty() {
         let ended = Arc::new(AtomicUsize::new(0));

@@ -1,4 +1,4 @@
-//! What goes wrong with a database, and what the store makes of it.
+//! Errors that the store returns for failures of the database.
 
 use std::error::Error;
 use std::iter;
@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 
 use crate::support::{Database, completion, new_claims, server, settlement};
 
-/// What the store says to a new claim.
+/// The store's error for a new claim.
 async fn refusal(store: &PostgresStore) -> StoreError {
     store.claim(&new_claims(1)).await.remove(0).unwrap_err()
 }
@@ -20,13 +20,13 @@ async fn refusal_at(url: &str) -> StoreError {
     refusal(&PostgresStore::from_url(url).unwrap()).await
 }
 
-/// An error with all of its sources, as a log may show them.
+/// An error with all of its sources, as in a log.
 fn shown(error: &StoreError) -> String {
     let causes = iter::successors(Some(error as &dyn Error), |error| (*error).source());
     causes.map(|error| format!("{error} {error:?} ")).collect()
 }
 
-/// The same database for another user.
+/// The same database with another user.
 fn of_user(url: &str, user: &str, password: &str) -> String {
     let (_, server) = url.split_once('@').unwrap();
     format!("postgresql://{user}:{password}@{server}")
@@ -173,7 +173,7 @@ async fn certificates_are_verified_against_the_authority_that_was_named() {
     let authority = server.authority().unwrap().display();
     let error = |mode: String| async move { refusal_at(&mode).await };
 
-    // It comes to the database, which is empty.
+    // The connection succeeds. The database is empty.
     for mode in ["require", "verify-ca", "verify-full", "prefer"] {
         let url = format!("{database}?sslmode={mode}&sslrootcert={authority}");
         let error = error(url).await;
@@ -219,7 +219,7 @@ async fn where_a_root_certificate_is_named_a_server_without_tls_is_refused() {
     let url = format!("{}?sslrootcert={authority}", server().create_database());
     let error = refusal_at(&url).await;
     assert_eq!(error.kind(), StoreErrorKind::Other, "{error}");
-    // It comes to the database, which is empty.
+    // The connection succeeds. The database is empty.
     let error = refusal_at(&format!("{url}&sslmode=disable")).await;
     assert_eq!(error.kind(), StoreErrorKind::TableNotFound, "{error}");
 }

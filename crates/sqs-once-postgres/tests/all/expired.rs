@@ -17,7 +17,7 @@ fn batch(rows: u32) -> NonZeroU32 {
     NonZeroU32::new(rows).unwrap()
 }
 
-/// A row that expired this many hours ago; its lease ended when it expired.
+/// A row that expired this many hours ago. Its lease ended at the same time.
 fn expired(name: &str, status: Status, hours: u64) -> Item {
     let at = Timestamp::from_secs(SystemClock.now().as_secs() - hours * HOUR);
     let mut item = Item::new(ItemId::from_stored(name), status);
@@ -26,7 +26,7 @@ fn expired(name: &str, status: Status, hours: u64) -> Item {
     item
 }
 
-/// One of each kind that goes, and one of each that stays.
+/// Adds one row of each kind to delete, and one of each kind to keep.
 async fn plant(database: &Database) {
     let alive = SystemClock.now() + Duration::from_secs(60);
     let items = [

@@ -1,4 +1,4 @@
-//! Random histories: the store and the one in memory, whose conditions are the reference, never differ.
+//! Runs random histories on this store and on the in-memory store, which is the reference, and compares them.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use crate::support::{Database, NOW};
 const KEYS: u8 = 3;
 const OWNERS: u8 = 3;
 
-/// One step of a history; keys are numbers.
+/// A step of a history. Keys are numbers.
 #[derive(Clone, Debug)]
 enum Step {
     Claim(Vec<(u8, Claim)>),
@@ -30,7 +30,7 @@ enum Step {
     Delete(u8),
 }
 
-/// Few different times, close together and often equal: the boundaries are where stores differ.
+/// A few times that are close together or equal, since stores differ at boundaries.
 fn time() -> impl Strategy<Value = Timestamp> {
     let millis = prop_oneof![0_u64..5, 995_u64..1005, 0_u64..4000];
     millis.prop_map(|millis| NOW + Duration::from_millis(millis))
@@ -48,10 +48,10 @@ fn data() -> impl Strategy<Value = Option<std::sync::Arc<str>>> {
     option::of((0_u8..2).prop_map(|number| format!("data {number}").into()))
 }
 
-/// Stands for what the key has when the step is taken: no item has this fence.
+/// A placeholder for the key's item at that step. No item has this fence.
 const IT: Seen = Seen::Item(Some(Fence::from_stored(0)));
 
-/// Put in when the step is taken.
+/// A placeholder that the step replaces.
 fn nobody() -> ItemId {
     ItemId::from_stored("")
 }
@@ -129,7 +129,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Takes both stores through the same history, and compares every answer and, after every step, every item.
+/// Runs the same history on both stores. Compares every answer, and after each step every item.
 async fn compare(database: &Database, steps: Vec<Step>) {
     let nonce = OsRandom.bits();
     let id = |key: u8| ItemId::from_stored(format!("model#{nonce:032x}{key:032x}"));

@@ -1,4 +1,4 @@
-//! A consumer whose effect is one row an order, and what there is of these rows afterwards.
+//! A consumer whose effect is one row for each order, and checks on these rows.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,10 +21,10 @@ pub(crate) struct Order {
     pub(crate) id: String,
 }
 
-/// A database with a table of orders, in which nothing keeps an order from being there twice.
+/// A database with a table of orders, without a constraint against duplicates.
 pub(crate) struct Orders {
     pub(crate) database: Database,
-    /// How often a handler was called.
+    /// The number of handler calls.
     pub(crate) calls: Arc<AtomicUsize>,
 }
 
@@ -43,7 +43,7 @@ impl Orders {
         }
     }
 
-    /// A consumer of its own store, as in a process of its own.
+    /// A consumer with its own store, as in a separate process.
     pub(crate) fn consumer<F, Fut>(&self, handler: F) -> Consumer
     where
         F: Fn(Order, Transaction) -> Fut + Clone + Send + Sync + 'static,
@@ -68,7 +68,7 @@ impl Orders {
             })
     }
 
-    /// A consumer that does what it should.
+    /// A consumer whose handler succeeds.
     pub(crate) fn sound(&self) -> Consumer {
         self.consumer(async |order, tx| insert(&order, &tx).await)
     }
@@ -77,7 +77,7 @@ impl Orders {
         self.calls.load(Ordering::SeqCst)
     }
 
-    /// The rows of an order, and how its key stands.
+    /// The number of an order's rows, and the status of its key.
     pub(crate) async fn rows(&self, order: &str) -> (i64, Option<String>) {
         let count = "SELECT count(*) FROM orders WHERE id = $1";
         let client = &self.database.client;
@@ -97,14 +97,14 @@ impl Orders {
     }
 }
 
-/// The effect.
+/// The handler's effect.
 pub(crate) async fn insert(order: &Order, tx: &Transaction) -> Result<(), HandlerError> {
     let insert = "INSERT INTO orders (id) VALUES ($1)";
     assert_eq!(tx.execute(insert, &[&order.id]).await?, 1);
     Ok(())
 }
 
-/// Invokes a consumer with one message an order, for up to a minute, and gives the orders that are to come again.
+/// Invokes a consumer with one message for each order, for up to a minute. Returns the orders of failed records.
 pub(crate) async fn invoke(consumer: &Consumer<Ready>, orders: &[&str]) -> Vec<String> {
     invoke_for(Duration::from_secs(60), consumer, orders).await
 }
@@ -133,7 +133,7 @@ pub(crate) async fn invoke_for(
     failures.map(|failure| failure.item_identifier).collect()
 }
 
-/// Returns the session that waits for another's transaction to end, once there is one.
+/// Returns the session that waits for another's transaction, once there is one.
 pub(crate) async fn until_somebody_waits(orders: &Orders) -> i32 {
     let waiting = "SELECT pid FROM pg_stat_activity
         WHERE datname = current_database() AND wait_event_type = 'Lock'";

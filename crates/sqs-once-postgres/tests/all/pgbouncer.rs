@@ -1,5 +1,5 @@
-//! The store by way of PgBouncer in transaction pooling, where each transaction may get another connection. `.ci/pgbouncer.py`
-//! fetches PgBouncer and runs these.
+//! The store behind PgBouncer in transaction pooling, where each transaction may use another connection.
+//! `.ci/pgbouncer.py` downloads PgBouncer and runs these tests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,7 @@ use crate::abandoned::{HOLDS, held, is_claimed, until_waiting};
 use crate::orders::{Order, Orders, insert, invoke};
 use crate::support::{Database, completion, connect, new_claims, server, settlement};
 
-/// `max_prepared_statements`: PgBouncer keeps no prepared statement of a client, or some.
+/// Values of `max_prepared_statements`: PgBouncer tracks no prepared statements, or up to 100.
 const PREPARED: [u32; 2] = [0, 100];
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -43,7 +43,7 @@ async fn the_store_keeps_every_promise_behind_pgbouncer() {
     }
 }
 
-/// The effect, by a statement without a name.
+/// The effect, by an unnamed statement.
 async fn insert_unnamed(order: &Order, tx: &Transaction) -> Result<(), HandlerError> {
     let insert = "INSERT INTO orders (id) VALUES ($1)";
     let done = tx.execute_typed(insert, &[(&order.id, Type::TEXT)]).await?;
@@ -51,7 +51,7 @@ async fn insert_unnamed(order: &Order, tx: &Transaction) -> Result<(), HandlerEr
     Ok(())
 }
 
-/// Handles orders twice over, of which every other one fails at first, with fewer connections than handlers.
+/// Delivers each order twice. Every second handler fails at first. There are fewer connections than handlers.
 async fn handle_all(orders: &Orders, consumer: &Consumer, fails: &AtomicBool) {
     let names: Vec<_> = (0..30).map(|n| format!("o-{n:02}")).collect();
     let names: Vec<_> = names.iter().map(String::as_str).collect();
@@ -59,7 +59,7 @@ async fn handle_all(orders: &Orders, consumer: &Consumer, fails: &AtomicBool) {
     let failed = invoke(consumer, &names).await;
     assert_eq!(failed.len(), 15, "{failed:?}");
     fails.store(false, Ordering::SeqCst);
-    // Two deliveries of everything at the same time.
+    // Two concurrent deliveries of every order.
     let (one, other) = tokio::join!(invoke(consumer, &names), invoke(consumer, &names));
     assert_eq!([one, other], [ACKNOWLEDGED; 2]);
     let counts = "SELECT count(*), count(DISTINCT id),
@@ -83,7 +83,7 @@ async fn effects_and_their_records_commit_together_behind_pgbouncer() {
             let consumer = orders.consumer_at(&url, move |order, tx| {
                 let failing = Arc::clone(&failing);
                 async move {
-                    // Named statements are for a PgBouncer that keeps them.
+                    // Named statements work only if PgBouncer tracks them.
                     match prepared {
                         0 => insert_unnamed(&order, &tx).await?,
                         _ => insert(&order, &tx).await?,
@@ -164,7 +164,7 @@ async fn a_claim_that_was_given_up_in_the_queue_of_pgbouncer_is_not_written_late
     let error = store.claim(std::slice::from_ref(&claim)).await.remove(0);
     assert_eq!(error.unwrap_err().kind(), StoreErrorKind::Unanswered);
     busy.batch_execute("ROLLBACK").await.unwrap();
-    // A request that comes later is answered later.
+    // PgBouncer answers a later request after the earlier ones.
     let next = connect(&database.url).await;
     next.simple_query("SELECT 1").await.unwrap();
     assert!(!is_claimed(&database, &claim).await);

@@ -1,4 +1,4 @@
-//! A network between a store and its server that loses answers and forgets connections.
+//! A network between a store and its server that loses answers and drops connections.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Hands on what both sides say, until it is told otherwise.
+/// Forwards the traffic of both sides until a fault is set.
 pub(crate) struct Relay {
     address: SocketAddr,
     state: Arc<State>,
@@ -15,23 +15,23 @@ pub(crate) struct Relay {
 
 #[derive(Default)]
 struct State {
-    /// The answer to the next request with this in it is lost, and its connection with it.
+    /// Loses the answer to the next COMMIT, and the connection.
     loses_commit: AtomicBool,
-    /// The next COMMIT is lost on its way, and its connection with it.
+    /// Loses the next COMMIT, and the connection.
     loses_before_commit: AtomicBool,
-    /// The next COMMIT never arrives, and its connection stays open for the server.
+    /// Loses the next COMMIT and keeps the connection to the server open.
     withholds_commit: AtomicBool,
-    /// Connections of this number and below are forgotten: nothing comes through, and nobody is told.
+    /// Silently drops all traffic of connections up to this number.
     forgotten: AtomicUsize,
     connections: AtomicUsize,
-    /// How often a client has spoken after its server had.
+    /// The number of times that a client sent after its server.
     turns: AtomicUsize,
 }
 
 const COMMIT: &[u8] = b"COMMIT\0";
 
 impl Relay {
-    /// In front of the server that `url` names.
+    /// A relay in front of the server in `url`.
     pub(crate) async fn before(url: &str) -> Self {
         let server = url.split('@').nth(1).unwrap().split('/').next().unwrap();
         let server: SocketAddr = server.parse().unwrap();
@@ -51,14 +51,14 @@ impl Relay {
         relay
     }
 
-    /// The same database, through the relay.
+    /// The URL of the same database through the relay.
     pub(crate) fn url(&self, url: &str) -> String {
         let (user, server) = url.split_once('@').unwrap();
         let (_, database) = server.split_once('/').unwrap();
         format!("{user}@{}/{database}", self.address)
     }
 
-    /// The round trips so far. A message that is sent before an answer to the one before it is none of its own.
+    /// The round trips so far. A message sent before the previous answer arrived is not a round trip of its own.
     pub(crate) fn round_trips(&self) -> usize {
         self.state.turns.load(Ordering::SeqCst)
     }
@@ -98,7 +98,7 @@ async fn hand_on(client: TcpStream, server: SocketAddr, state: Arc<State>, numbe
             }
             if let Some(at) = position(&said, COMMIT) {
                 if state.withholds_commit.swap(false, Ordering::SeqCst) {
-                    // A message's kind and length stand before its text.
+                    // A message's type and length precede its text.
                     say(&mut to_server, &said[..at - 5]).await;
                     std::future::pending::<()>().await;
                 }
@@ -119,7 +119,7 @@ async fn hand_on(client: TcpStream, server: SocketAddr, state: Arc<State>, numbe
             }
             server_spoke.store(true, Ordering::SeqCst);
             if answer_is_lost.load(Ordering::SeqCst) {
-                // The answer to the COMMIT may come behind the one to the completion.
+                // The answer to the COMMIT may follow the completion's.
                 if contains(&said, COMMIT) || contains(&said, b"ROLLBACK\0") {
                     return;
                 }
@@ -142,7 +142,7 @@ async fn heard(from: &mut (impl AsyncRead + Unpin)) -> Option<Vec<u8>> {
 }
 
 async fn say(to: &mut (impl AsyncWrite + Unpin), said: &[u8]) {
-    // Who has gone hears nothing; the other side is told by its own end.
+    // If this side is gone, the other side notices when its own connection ends.
     let _ = to.write_all(said).await;
 }
 

@@ -1,4 +1,4 @@
-//! How much room a key takes, and what keeps it small.
+//! The disk space that a key takes, and the settings that limit it.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use sqs_once::store::{Begun, Claim, Claimed, Settled, Settling, Store, Transacti
 
 use crate::support::{Database, new_claims, settlement};
 
-/// Claims as a consumer writes them: ids are hashes, and bodies are compared.
+/// Claims as a consumer writes them, with hashed IDs and a fingerprint of the body.
 fn claims(count: usize) -> Vec<Claim> {
     let namespace = Namespace::new("payments").unwrap();
     let with_hashes = |(n, claim): (usize, Claim)| {
@@ -25,13 +25,13 @@ fn claims(count: usize) -> Vec<Claim> {
         .collect()
 }
 
-/// A second later, on the same day.
+/// A completion one second later, on the same day.
 fn completion(claim: &Claim) -> Settling {
     Settling::complete(claim.expiration + Duration::from_secs(1), None)
 }
 
 impl Database {
-    /// Bytes of the table, and of its indexes.
+    /// The size of the table and of its indexes, in bytes.
     async fn size(&self) -> (i64, i64) {
         let size =
             "SELECT pg_relation_size('processed_events'), pg_indexes_size('processed_events')";
@@ -62,7 +62,7 @@ impl Database {
     }
 }
 
-/// Keys that are claimed and completed in a transaction each.
+/// Claims and completes each key in one transaction.
 async fn in_transactions(database: &Database, claims: &[Claim]) {
     for claim in claims {
         let begun = database.store.begin(claim, Duration::from_secs(60)).await;
@@ -92,7 +92,7 @@ async fn a_key_takes_as_much_room_as_is_documented_and_less_once_the_table_is_va
     assert!(both < 2 * table, "{both} after {table}");
 }
 
-/// By how many bytes completions let the indexes grow, when everything was claimed before.
+/// The growth of the indexes by completions, in bytes, if all keys were claimed before.
 async fn growth_of_the_indexes(fillfactor: u32) -> i64 {
     let database = Database::new().await;
     let fill = format!("ALTER TABLE processed_events SET (fillfactor = {fillfactor})");

@@ -1,4 +1,4 @@
-//! How often a store asks and waits for the answer. On one thread, so that what is sent together arrives together.
+//! Counts the store's round trips. Runs on one thread, so that pipelined messages arrive together.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::support::{Database, completion, new_claims, settlement};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A store whose connection is open, behind a relay.
+/// A store behind a relay, with an open connection.
 async fn warm(database: &Database) -> (Relay, PostgresStore) {
     let relay = Relay::before(&database.url).await;
     let store = PostgresStore::from_url(&relay.url(&database.url)).unwrap();

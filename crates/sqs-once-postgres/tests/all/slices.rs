@@ -1,4 +1,4 @@
-//! Slices that go against each other, and slices with mistakes in them.
+//! Concurrent slices with the same keys, and slices with errors.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use sqs_once::store::{Claim, Claimed, Owner, Settled, Settling, Store};
 
 use crate::support::{Database, NOW, completion, new_claims, settlement};
 
-/// The same keys, claimed by others a moment later.
+/// Claims of the same keys by another worker, a moment later.
 fn rivals(claims: &[Claim]) -> Vec<Claim> {
     let rivals = new_claims(claims.len()).into_iter().zip(claims);
     rivals
@@ -41,7 +41,7 @@ async fn slices_with_the_same_keys_in_opposite_orders_never_deadlock() {
             "round {round}"
         );
 
-        // Once more, over the rows of claims that are given back.
+        // Repeats the claims over the rows of released claims.
         let releases = [&claims, &others].map(|all| {
             let settle = |claim| settlement(claim, Settling::Release);
             all.iter().map(settle).collect::<Vec<_>>()

@@ -1,4 +1,4 @@
-//! Databases with the table, and the items in them as they stand.
+//! Databases with the table, and their items.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,20 +14,20 @@ use tokio_postgres::{Client, NoTls};
 
 pub(crate) const NOW: Timestamp = Timestamp::from_secs(4_102_444_800);
 
-/// The server of the tests that leave it alive.
+/// The server of the tests that do not kill it.
 pub(crate) fn server() -> &'static Server {
     static SERVER: LazyLock<Server> = LazyLock::new(Server::start_without_fsync);
     &SERVER
 }
 
-/// A connection beside the store's.
+/// A connection in addition to the store's.
 pub(crate) async fn connect(url: &str) -> Client {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
     tokio::spawn(connection);
     client
 }
 
-/// A database with the table and a store on it.
+/// A database with the table and a store.
 pub(crate) struct Database {
     pub(crate) url: String,
     pub(crate) client: Client,
@@ -122,7 +122,7 @@ impl Fixture for Database {
     }
 }
 
-/// Claims of keys that nobody else uses.
+/// Claims of keys that no other test uses.
 pub(crate) fn new_claims(count: usize) -> Vec<Claim> {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     (0..count)

@@ -1,4 +1,4 @@
-//! Handlers that work in the transaction in which their key is claimed.
+//! Handlers that use the transaction of their key's claim.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,15 +41,15 @@ async fn what_a_handler_records_is_kept_with_the_completion() {
     assert_eq!(data, "\"receipt\"");
 }
 
-/// A handler that has had its effect, says so, and waits.
+/// A handler that has had its effect, signals that, and waits.
 #[derive(Clone, Default)]
 struct Halfway {
     reached: Arc<Notify>,
     goes_on: Arc<Notify>,
 }
 
-/// Delivers an order twice, the second time while the first handler has had its effect and has not ended: it ends,
-/// as `end` says, once the second delivery waits for it. Gives what each delivery failed.
+/// Delivers an order twice. The second delivery starts after the first handler's effect. Once the second delivery waits
+/// for the first, the first handler ends as `end` selects. Returns the failures of both deliveries.
 async fn two_at_once(
     orders: &Orders,
     end: fn() -> Result<(), HandlerError>,
@@ -123,7 +123,7 @@ async fn a_key_that_another_transaction_has_for_too_long_is_neither_done_nor_fre
 async fn the_transaction_of_a_process_that_is_frozen_holds_its_key_no_longer_than_it_had() {
     let database = Database::new().await;
     let claims = new_claims(2);
-    // From here on it does nothing, and its connection lives.
+    // From here on, the transaction is idle with a live connection.
     let had = Duration::from_millis(500);
     let frozen = database.store.begin(&claims[0], had).await.unwrap();
     let rival = {
@@ -141,7 +141,7 @@ async fn the_transaction_of_a_process_that_is_frozen_holds_its_key_no_longer_tha
     assert!(transaction.commit(late).await.is_err());
 }
 
-/// Every way in which a handler can end badly after its effect.
+/// The ways in which a handler can fail after its effect.
 #[derive(Clone, Copy, Debug)]
 enum End {
     Error,
@@ -214,7 +214,7 @@ async fn a_handler_that_commits_by_itself_is_never_acknowledged() {
         "COMMIT",
         "COMMIT; BEGIN",
         "COMMIT AND CHAIN",
-        // Without looking twice this one would be acknowledged, with its effect rolled back.
+        // Without its condition on `xmin`, the completion would succeed, although the effect is gone.
         "COMMIT; BEGIN; DELETE FROM orders; COMMIT; BEGIN; SAVEPOINT mine",
     ] {
         let orders = Orders::new().await;
@@ -323,7 +323,7 @@ async fn what_a_handler_has_spawned_can_neither_commit_nor_go_on() {
             insert(&order, &tx).await?;
             tokio::spawn(async move {
                 let _ = going_on.await;
-                // The session ends a moment after the record; until then there is nothing to see of it.
+                // The session ends shortly after the record. Until then, its statements succeed.
                 let mut tries = 0..100_000;
                 while insert(&order, &tx).await.is_ok() && tries.next().is_some() {}
                 let _ = done.send(tries.next().is_some());
@@ -366,7 +366,7 @@ async fn a_connection_serves_one_record_after_the_other_the_failed_ones_too() {
     let mut seen: Vec<_> = std::iter::from_fn(|| pids.try_recv().ok()).collect();
     assert_eq!(seen.len(), 5);
     seen.dedup();
-    // With a session for each after a failed one it would be four. One rollback may take so long that it is closed.
+    // A new session after each failure would make four. One rollback may be slow enough that its session is closed.
     assert!(seen.len() < 4, "{seen:?}");
 }
 
@@ -482,7 +482,7 @@ async fn a_statement_that_the_handler_did_not_wait_for_is_part_of_what_commits()
 #[tokio::test]
 async fn a_handler_may_look_elsewhere_for_its_tables_where_the_store_names_its_schema() {
     let orders = Orders::new().await;
-    // Another table of the store's, as every schema has one that was made by the same migrations.
+    // A second schema with the same table, as a migration for each schema would create it.
     let tenant = format!(
         "CREATE SCHEMA tenant; SET search_path = tenant; {}; CREATE TABLE orders (id text); RESET search_path",
         sqs_once_postgres::SCHEMA_V1

@@ -1,11 +1,11 @@
-//! What a handler's error shows of the statement that failed.
+//! The parts of a failed statement that a handler's error shows.
 
 use sqs_once_postgres::without_values;
 use tokio_postgres::Error;
 
 use crate::support::{Database, connect, server};
 
-/// The table, and the error of a statement on it.
+/// Creates the table and returns the error of a statement.
 async fn error_of(statement: &str) -> Error {
     let client = connect(&server().create_database()).await;
     let table = "CREATE TABLE cards (card text PRIMARY KEY, cents int CONSTRAINT positive CHECK (cents > 0));

@@ -1,5 +1,5 @@
-//! The example `reserve`, a real process, killed with SIGKILL at every message that it sends; and the server, killed
-//! likewise.
+//! Runs the example `reserve` as a real process and kills it with SIGKILL at every message that it sends. Kills the
+//! server in the same way.
 
 use std::path::PathBuf;
 use std::pin::pin;
@@ -14,10 +14,10 @@ use super::chance::Chance;
 use super::proxy::{Fault, Proxy, Sky, Weather};
 use super::world::Place;
 
-/// Long enough for a loaded machine; no test waits for it.
+/// Enough for a loaded machine. No test waits this long.
 const TIMEOUT: Duration = Duration::from_secs(60);
 const ACKNOWLEDGED: &[u8] = br#"{"batchItemFailures":[]}"#;
-/// More messages than the function sends for one record, from its start on.
+/// More messages than the function sends for one record, including its start.
 const MOST_STEPS: usize = 200;
 
 const SHOP: &str = "CREATE TABLE stock (sku text PRIMARY KEY, pieces bigint);
@@ -25,7 +25,7 @@ const SHOP: &str = "CREATE TABLE stock (sku text PRIMARY KEY, pieces bigint);
     INSERT INTO stock VALUES ('a-7', 1000);
     GRANT ALL ON stock, reservations TO quick";
 
-/// The example, which cargo builds along with the tests.
+/// Starts the example, which Cargo builds with the tests.
 async fn start(place: &Place, port: u16) -> Function {
     let test = std::env::current_exe().unwrap();
     let profile: PathBuf = test.ancestors().nth(2).unwrap().to_owned();
@@ -41,7 +41,7 @@ fn order(id: &str) -> Event {
     Event::parse(&body, "orders").unwrap()
 }
 
-/// How many reservations of an order there are, and how many pieces are gone.
+/// The number of an order's reservations, and of pieces taken.
 async fn effects(client: &Client, order: &str) -> (i64, i64) {
     let select =
         "SELECT (SELECT count(*) FROM reservations WHERE order_id = $1), 1000 - pieces FROM stock";
@@ -83,7 +83,7 @@ async fn a_function_that_is_killed_at_any_message_reserves_once() {
                 }
                 () = proxy.death() => false,
             };
-            // SIGKILL.
+            // Kills the process with SIGKILL.
             drop(function);
             proxy.die();
             delivered(&place, &order).await;
@@ -139,7 +139,7 @@ async fn server_is_killed(fault: Fault) {
             Some(answer) => answer,
             None => invoked.await,
         };
-        // The function lives on, and must not acknowledge what the server has forgotten.
+        // The function survives. It must not acknowledge an effect that the server lost.
         let client = place.connect().await;
         if answer.unwrap() == ACKNOWLEDGED {
             assert_eq!(effects(&client, &id).await, (1, taken + 1), "{id}");

@@ -1,9 +1,9 @@
-//! Rows that commit with the record of their key are written exactly once, whatever breaks or dies at
-//! whichever message; and the same rows written apart from it are not, which shows that these tests would notice.
+//! Rows that commit with the record of their key are written exactly once, for every fault at every message. A control
+//! writes the same rows outside the transaction and must fail, which proves that these tests detect errors.
 //!
-//! `SQS_ONCE_SEEDS` sets how many random stories are told, `SQS_ONCE_FIRST_SEED` where they begin. `.ci/long storms` tells
-//! the thousands that the documentation speaks of. What chance decides comes from the seed; which of two processes is
-//! faster does not.
+//! `SQS_ONCE_SEEDS` sets the number of random scenarios, `SQS_ONCE_FIRST_SEED` the first seed. `.ci/long storms` runs
+//! the thousands of scenarios in the documentation. The seed determines every random choice, but not the timing of
+//! concurrent processes.
 
 #[path = "../../../../sqs-once/tests/all/exactly_once/chance.rs"]
 mod chance;
@@ -23,9 +23,9 @@ use proxy::{Fault, Weather};
 use world::{Place, Told, Way, tell};
 
 const SEEDS: u64 = 100;
-/// Each of these messages meets each fault. A process that handles one record sends about as many.
+/// Every fault occurs at each of these messages. A process that handles one record sends about as many.
 const STEPS: usize = 40;
-/// How many stories are told at a time.
+/// The number of concurrent scenarios.
 const AT_ONCE: usize = 8;
 
 static SERVER: LazyLock<Server> = LazyLock::new(Server::start_without_fsync);
@@ -52,7 +52,7 @@ async fn tell_all(
         .await
 }
 
-/// Every fault at every message, each in a story of its own.
+/// Every fault at every message, each in its own scenario.
 fn one_fault_each() -> Vec<(String, Weather, u64)> {
     let steps = Fault::ALL
         .into_iter()

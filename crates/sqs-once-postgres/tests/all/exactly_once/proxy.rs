@@ -1,4 +1,4 @@
-//! What lies between a process and its database: connections that break at a message of choice.
+//! A proxy between a process and its database that breaks connections at chosen messages.
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,18 +13,18 @@ use tokio::time::sleep;
 
 use super::chance::Chance;
 
-/// What happens at one message from a client.
+/// A fault at one message from a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// The connection breaks before it is sent.
+    /// The connection breaks before the message is sent.
     LoseRequest,
-    /// The connection breaks once it is sent, and the server does what it says.
+    /// The connection breaks after the message is sent, and the server executes it.
     LoseAnswer,
-    /// The connection breaks for the client. What it says reaches the server a while later.
+    /// The connection breaks for the client, but the server receives the message a while later.
     Delay,
-    /// The process dies before it is sent.
+    /// The process dies before the message is sent.
     DieBefore,
-    /// The process dies once it is sent.
+    /// The process dies after the message is sent.
     DieAfter,
 }
 
@@ -38,16 +38,16 @@ impl Fault {
     ];
 }
 
-/// When faults come.
+/// When faults occur.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Weather {
-    /// This one, at this message, counted from 0.
+    /// This fault at this message, counted from 0.
     Once(usize, Fault),
-    /// Any of them, once in so many messages, for so many messages.
+    /// A random fault at one in `once_in` messages, during the first `messages` messages.
     Storm { once_in: u64, messages: usize },
 }
 
-/// The weather of one story, for all its processes.
+/// The faults of one scenario, shared by all its processes.
 #[derive(Clone)]
 pub(crate) struct Sky(Arc<Shared>);
 
@@ -70,7 +70,7 @@ impl Sky {
         }))
     }
 
-    /// How many messages clients have sent so far.
+    /// The number of messages that clients have sent.
     pub(crate) fn messages(&self) -> usize {
         self.0.messages.load(Ordering::Relaxed)
     }
@@ -79,15 +79,15 @@ impl Sky {
         self.0.log.lock().unwrap().push(line);
     }
 
-    /// What happened, for the message of a test that failed.
+    /// The faults that occurred, for a failure message.
     pub(crate) fn story(&self) -> String {
         self.0.log.lock().unwrap().join("\n")
     }
 
-    /// Ends when a fault has come.
+    /// Completes when a fault has occurred.
     pub(crate) async fn struck(&self) {
         let mut struck = self.0.struck.subscribe();
-        // An error would be a sender that is gone, which this is.
+        // An error would mean that the sender is gone, but `self` holds it.
         let _ = struck.wait_for(|struck| *struck).await;
     }
 
@@ -108,14 +108,14 @@ impl Sky {
     }
 }
 
-/// The way from one process to its database.
+/// The connection from one process to its database.
 pub(crate) struct Proxy {
     pub(crate) port: u16,
     death: Arc<watch::Sender<bool>>,
 }
 
 impl Proxy {
-    /// To the server on `port`.
+    /// A proxy to the server on `port`.
     pub(crate) async fn to(port: u16, sky: &Sky) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let proxy = Self {
@@ -144,15 +144,15 @@ impl Proxy {
         proxy
     }
 
-    /// Nothing goes through any more, in either direction, as if the process was killed.
+    /// Stops all traffic in both directions, as if the process was killed.
     pub(crate) fn die(&self) {
         self.death.send_replace(true);
     }
 
-    /// Ends when the process is dead.
+    /// Completes when the process is dead.
     pub(crate) async fn death(&self) {
         let mut dead = self.death.subscribe();
-        // An error would be a sender that is gone, which this is.
+        // An error would mean that the sender is gone, but `self` holds it.
         let _ = dead.wait_for(|dead| *dead).await;
     }
 
@@ -180,14 +180,14 @@ impl Way {
             ended = there => ended?,
             _ = dead.wait_for(|dead| *dead) => {}
         }
-        // The client hears nothing more.
+        // The client receives nothing more.
         back.abort();
         Ok(())
     }
 
-    /// Passes message after message, until the client ends or a fault comes.
+    /// Forwards messages until the client ends or a fault occurs.
     async fn requests(&self, mut from: OwnedReadHalf, mut to: OwnedWriteHalf) -> io::Result<()> {
-        // The first message has no kind.
+        // The first message of the protocol has no type byte.
         let first = body(&mut from).await?;
         to.write_all(&first).await?;
         loop {
@@ -211,11 +211,11 @@ impl Way {
                     let late = self.sky.0.chance.millis(1..200);
                     tokio::spawn(async move {
                         sleep(late).await;
-                        // The rest of what the client had sent with it.
+                        // Reads the data that the client sent along with this message.
                         let mut rest = vec![0; 64 * 1024];
                         let len = from.try_read(&mut rest).unwrap_or(0);
                         message.extend(&rest[..len]);
-                        // A server that is gone gets nothing.
+                        // Fails if the server is gone.
                         let _ = to.write_all(&message).await;
                         sleep(Duration::from_millis(5)).await;
                     });
@@ -226,7 +226,7 @@ impl Way {
     }
 }
 
-/// A message without its kind: its length, which counts itself, and the rest.
+/// Reads a message after its type byte: the length, which includes itself, and the content.
 async fn body(from: &mut OwnedReadHalf) -> io::Result<Vec<u8>> {
     let len = from.read_u32().await?;
     let mut message = len.to_be_bytes().to_vec();

@@ -1,4 +1,4 @@
-//! A queue that delivers at least once, and processes that come and go.
+//! A queue that delivers at least once, and processes that start and die.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use super::chance::Chance;
 use super::proxy::{Proxy, Sky, Weather};
 use super::queue::{Message, Order, acknowledged, event};
 
-/// The pause between two rounds where a claim may have been left behind.
+/// The pause between rounds in which a claim may be abandoned.
 const PAUSE: Duration = Duration::from_millis(50);
-/// No message of these tests needs more deliveries. A claim that is left behind by a clock that is two seconds ahead
-/// takes fifty, and on a busy machine the next one is left behind as well.
+/// More deliveries than any message of these tests needs. A claim that was abandoned by a process whose clock is two
+/// seconds ahead takes fifty. On a busy machine, the next claim may be abandoned too.
 const MOST_ROUNDS: usize = 1000;
 
 /// How the effect and the record of its key are written.
@@ -26,12 +26,12 @@ const MOST_ROUNDS: usize = 1000;
 pub(crate) enum Way {
     /// In one transaction.
     Together,
-    /// The effect by the handler itself, and the record after it.
+    /// The handler writes the effect itself, and the store writes the record afterwards.
     Apart,
 }
 
 impl Way {
-    /// How long an invocation may take, and so how long a claim holds that is left behind.
+    /// The time limit of an invocation, and so the lease of an abandoned claim.
     fn invocation(self) -> Duration {
         match self {
             Self::Together => Duration::from_secs(5),
@@ -43,19 +43,19 @@ impl Way {
 const ONE_MORE: &str = "INSERT INTO effects VALUES ($1, 1)
     ON CONFLICT (id) DO UPDATE SET times = effects.times + 1";
 
-/// A database with the tables, and how to reach it.
+/// A database with the tables and its addresses.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(crate) port: u16,
-    /// A URL whose port is to be filled in.
+    /// A URL without its port.
     url: (String, String),
     superuser: String,
 }
 
 impl Place {
-    /// Makes the tables.
+    /// Creates the tables.
     pub(crate) async fn new(url: &str) -> Self {
-        // One round of hashing: the password is no secret, and thousands of connections are made.
+        // One hashing round: the password is not secret, and the tests open thousands of connections.
         let quick = "CREATE TABLE effects (id text PRIMARY KEY, times bigint);
             DO $$ BEGIN
                 PERFORM set_config('scram_iterations', '1', false);
@@ -80,13 +80,13 @@ impl Place {
         place
     }
 
-    /// Runs statements as the superuser.
+    /// Runs statements as superuser.
     pub(crate) async fn administer(&self, statements: &str) {
         let client = connect(&self.superuser).await.unwrap();
         client.batch_execute(statements).await.unwrap();
     }
 
-    /// How a client connects through a port.
+    /// The URL of the database through a port.
     pub(crate) fn through(&self, port: u16) -> String {
         let (head, tail) = &self.url;
         format!("{head}{port}{tail}")
@@ -110,7 +110,7 @@ pub(crate) async fn effects(client: &Client, key: &str) -> i64 {
     row.map_or(0, |row| row.get(0))
 }
 
-/// The time of a process, which differs from that of others.
+/// A process's clock, with an offset.
 struct SkewedClock(Duration);
 
 impl Clock for SkewedClock {
@@ -119,11 +119,11 @@ impl Clock for SkewedClock {
     }
 }
 
-/// What one story of messages and processes came to.
+/// The result of one scenario.
 pub(crate) struct Told {
     /// How often the effect of each key happened.
     pub(crate) effects: Vec<i64>,
-    /// The messages that were acknowledged while their effect had not happened.
+    /// Acknowledged messages without their effect.
     pub(crate) lost: Vec<String>,
     pub(crate) messages: usize,
     pub(crate) story: String,
@@ -135,7 +135,7 @@ impl Told {
     }
 }
 
-/// Tells one story: every message is delivered until it is acknowledged.
+/// Runs one scenario: delivers every message until it is acknowledged.
 pub(crate) async fn tell(
     place: &Place,
     client: &Client,
@@ -167,7 +167,7 @@ pub(crate) async fn tell(
         if queue.is_empty() {
             break;
         }
-        // Two processes at a time; a message may be delivered to both.
+        // Two processes at a time. Both may receive a message.
         let mut processes = JoinSet::new();
         for _ in 0..2 {
             let batch: Vec<_> = queue
@@ -207,7 +207,7 @@ pub(crate) async fn tell(
     }
 }
 
-/// One process handles one batch. Gives the messages that SQS may delete.
+/// Runs one process on one batch. Returns the messages that SQS may delete.
 async fn invoke(
     place: &Place,
     sky: &Sky,
@@ -225,7 +225,7 @@ async fn invoke(
         .store(store)
         .namespace("exactly-once")
         .clock(clock)
-        // A claim that is left behind, in the way that claims, should not be waited for.
+        // Keeps the wait for an abandoned claim short in claim-first mode.
         .lease_margin(Duration::ZERO)
         .random(chance.clone());
     let answer = consumer.call(event(&batch, ends_at));
@@ -236,7 +236,7 @@ async fn invoke(
         }
     });
     let answer = answer.await.ok().flatten();
-    // It may also die while it answers.
+    // The process may also die while it answers.
     if chance.once_in(20) {
         proxy.die();
     }
