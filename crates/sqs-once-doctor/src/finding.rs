@@ -25,7 +25,10 @@ pub struct Finding {
 
 /// How bad it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Severity {
+    /// A good practice is missing. No message is lost or doubled for that.
+    Note,
     /// It may lose or double messages when something else goes wrong.
     Warning,
     /// It loses or doubles messages, or nothing works.
@@ -36,6 +39,7 @@ impl Severity {
     /// As SARIF and people write it.
     pub fn as_str(self) -> &'static str {
         match self {
+            Severity::Note => "note",
             Severity::Warning => "warning",
             Severity::Error => "error",
         }

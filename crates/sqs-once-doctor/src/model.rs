@@ -206,6 +206,8 @@ pub struct Queue {
     pub is_encrypted_by_sqs: Field<bool>,
     /// `KmsMasterKeyId`.
     pub kms_key: Field<String>,
+    /// Whether its policy denies requests without TLS, and where that policy's statements are.
+    pub denies_plain_http: Field<bool>,
 }
 
 /// What SQS does if a template does not say otherwise.
@@ -217,6 +219,13 @@ impl Queue {
 
     pub(crate) fn visibility(&self) -> Option<Duration> {
         self.visibility_timeout.or(Self::DEFAULT_VISIBILITY_TIMEOUT)
+    }
+
+    /// Takes in what one policy of the queue says: one that denies is enough.
+    pub(crate) fn has_policy(&mut self, denies_plain_http: Field<bool>) {
+        if self.denies_plain_http.known() != Some(&true) {
+            self.denies_plain_http = denies_plain_http;
+        }
     }
 
     pub(crate) fn retained(&self) -> Option<Duration> {
@@ -308,6 +317,12 @@ impl Deployment {
     pub(crate) fn redrives(&self) -> impl Iterator<Item = (&Queue, &Queue)> {
         self.sources()
             .filter_map(|(queue, _)| Some((queue, self.queue(&queue.dead_letter_queue)?)))
+    }
+
+    /// The queues that functions consume, and their dead-letter queues here.
+    pub(crate) fn consumed_and_dead_letters(&self) -> impl Iterator<Item = &Queue> {
+        let sources = self.sources().map(|(queue, _)| queue);
+        sources.chain(self.redrives().map(|(_, dead_letters)| dead_letters))
     }
 
     /// The functions that consume a queue, each once.

@@ -7,6 +7,9 @@ use tempfile::TempDir;
 
 const TEMPLATE: &str = "\
 Resources:
+  Policy:
+    Type: AWS::SQS::QueuePolicy
+    Properties: { Queues: [!Ref Orders], PolicyDocument: !ImportValue OnlyOverTls }
   Charge:
     Type: AWS::Serverless::Function
     Properties:
@@ -59,17 +62,39 @@ fn a_finding_says_where_it_is_why_it_matters_and_what_to_write() {
     let run = doctor(&project(TEMPLATE), &[]);
     assert_eq!(run.status, Some(1), "{}", run.stderr);
     let expected = "\
-template.yaml:13:3: warning: The queue Orders's visibility timeout is 30 s (the default), the function Charge's timeout 30 s: it should be 180 s at least. [visibility-timeout-too-short]
+template.yaml:16:3: warning: The queue Orders's visibility timeout is 30 s (the default), the function Charge's timeout 30 s: it should be 180 s at least. [visibility-timeout-too-short]
   why: Lambda needs that time to retry a throttled batch; with less, messages come back while it still tries, and their receives count towards the dead-letter queue.
   fix: --fix writes it
     Orders:
       Properties:
         VisibilityTimeout: 180
   see: https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html
-1 finding: 0 errors, 1 warning
+1 finding: 0 errors, 1 warning, 0 notes
 ";
     assert_eq!(run.stdout, expected);
     assert_eq!(run.stderr, "");
+}
+
+#[test]
+fn a_note_is_shown_and_fails_nothing() {
+    let allows = TEMPLATE.replace(
+        "!ImportValue OnlyOverTls",
+        "{ Statement: [{ Effect: Allow }] }",
+    );
+    let run = doctor(&project(&allows), &["--fix"]);
+    assert_eq!(run.status, Some(0), "{}", run.stderr);
+    assert!(
+        run.stdout
+            .contains("template.yaml:16:3: note: The queue Orders accepts requests without TLS."),
+        "{}",
+        run.stdout
+    );
+    assert!(
+        run.stdout
+            .ends_with("1 fixed, 1 finding: 0 errors, 0 warnings, 1 note\n"),
+        "{}",
+        run.stdout
+    );
 }
 
 #[test]
@@ -84,7 +109,7 @@ fn a_fix_is_written_once_and_the_file_keeps_its_permissions() {
     let run = doctor(&folder, &["--fix"]);
     assert_eq!(run.status, Some(0), "{}", run.stderr);
     assert!(
-        run.stdout.starts_with("template.yaml:13:3: fixed: "),
+        run.stdout.starts_with("template.yaml:16:3: fixed: "),
         "{}",
         run.stdout
     );
@@ -183,7 +208,7 @@ fn programs_get_json_and_code_scanning_gets_sarif() {
     assert_eq!(run.status, Some(1), "{}", run.stderr);
     let json: Value = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!(json["findings"][0]["rule"], "visibility-timeout-too-short");
-    assert_eq!(json["findings"][0]["line"], 13);
+    assert_eq!(json["findings"][0]["line"], 16);
     assert_eq!(json["fixed"], serde_json::json!([]));
 
     let run = doctor(&folder, &["--sarif"]);

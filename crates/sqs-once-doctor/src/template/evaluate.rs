@@ -6,6 +6,7 @@
 use super::node::{Kind, Node};
 use crate::field::{Field, Path, Place, Step};
 use crate::model::Target;
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 
@@ -156,6 +157,37 @@ impl<'a> Evaluator<'a> {
                 Some(value) => Field::Known(value, place(node, path)),
                 None => Field::Unknown,
             },
+        }
+    }
+
+    /// A value as JSON, with texts as [`Evaluator::text`] gives them; what only the deployment knows is null.
+    pub(crate) fn json(&self, view: &View<'a>) -> Value {
+        let View::Node(node, path) = view else {
+            return Value::Null;
+        };
+        let inner = |step: Step, value: &'a Node| {
+            let mut path = path.clone();
+            path.push(step);
+            self.json(&self.resolve(value, path))
+        };
+        match &node.kind {
+            Kind::Sequence { items, .. } => {
+                let items = items.iter().enumerate();
+                items
+                    .map(|(at, item)| inner(Step::Index(at), item))
+                    .collect()
+            }
+            Kind::Mapping { entries, .. } if node.intrinsic().is_none() => {
+                let entries = entries.iter();
+                let pairs = entries.map(|it| (it.key.clone(), inner((&*it.key).into(), &it.value)));
+                Value::Object(pairs.collect())
+            }
+            _ => {
+                let is_known =
+                    |text: &String| !text.contains("${") || self.target_of(text).is_some();
+                let text = self.text(node).filter(is_known);
+                text.map_or(Value::Null, Value::String)
+            }
         }
     }
 

@@ -8,6 +8,7 @@ mod write;
 
 use crate::error::ReadError;
 use crate::field::{Field, Path};
+use crate::iam;
 use crate::model::{
     Alarm, Deployment, Function, Mapping, Metric, Queue, Sender, Site, Table, Target,
 };
@@ -96,8 +97,48 @@ impl<'a> Template<'a> {
                 _ => {}
             }
         }
+        for entry in entries.unwrap_or_default() {
+            let path: Path = vec!["Resources".into(), (&*entry.key).into()];
+            if let Some(resource) = self.resource(entry, &entry.key, path)
+                && let "AWS::SQS::QueuePolicy" | "AWS::SQS::QueueInlinePolicy" = resource.kind
+            {
+                self.queue_policy(&resource, &mut deployment.queues);
+            }
+        }
         deployment.has_more |= self.has_macros();
         deployment
+    }
+
+    fn queue_policy(&self, policy: &Resource<'a>, queues: &mut [Queue]) {
+        let evaluator = &self.evaluator;
+        let named = match self.at(policy, &["Queues"]) {
+            View::Missing => self.at(policy, &["Queue"]),
+            several => several,
+        };
+        let named = evaluator.list(&named);
+        let targets: Vec<Field<Target>> = match named.known() {
+            Some(named) => named.iter().map(|it| evaluator.target(it)).collect(),
+            None => vec![Field::Unknown],
+        };
+        let document = evaluator.json(&self.at(policy, &["PolicyDocument"]));
+        let statements = evaluator.list(&self.at(policy, &["PolicyDocument", "Statement"]));
+        let place = statements.place().unwrap_or(&policy.site.place);
+        for queue in queues {
+            let is_of_queue = |target: &Field<Target>| {
+                let target = target.known()?;
+                Some(target.is(&queue.site.id))
+            };
+            if targets.iter().any(|it| is_of_queue(it) == Some(true)) {
+                let denies = iam::denies_plain_http(&document, |text| {
+                    let target = evaluator.target_of(text);
+                    target.is_none_or(|target| target.is(&queue.site.id))
+                });
+                queue.has_policy(Field::Known(denies, place.clone()));
+            } else if targets.iter().any(|it| is_of_queue(it).is_none()) {
+                // It may be this one's.
+                queue.has_policy(Field::Unknown);
+            }
+        }
     }
 
     /// Whether anything but SAM rewrites the template.
@@ -314,6 +355,7 @@ impl<'a> Template<'a> {
             max_receive_count: self.number(&resource, &["RedrivePolicy", "maxReceiveCount"]),
             is_encrypted_by_sqs: self.flag(&resource, &["SqsManagedSseEnabled"]),
             kms_key: self.text(&resource, &["KmsMasterKeyId"]),
+            denies_plain_http: Field::Missing,
             site: resource.site,
         }
     }

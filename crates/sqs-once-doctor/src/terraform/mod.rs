@@ -7,6 +7,7 @@ mod policies;
 mod resources;
 
 use crate::field::{Field, Place};
+use crate::iam;
 use crate::model::{
     Alarm, Deployment, Format, Function, Mapping, Metric, Queue, Sender, Site, Table, Target,
 };
@@ -40,7 +41,8 @@ pub(crate) fn read(text: &str) -> Option<Deployment> {
     }
     // Some say it in a resource of their own.
     for resource in &resources.all {
-        if resource.kind != "aws_sqs_queue_redrive_policy" {
+        let is_redrive = resource.kind == "aws_sqs_queue_redrive_policy";
+        if !is_redrive && resource.kind != "aws_sqs_queue_policy" {
             continue;
         }
         let of = Reader {
@@ -48,14 +50,16 @@ pub(crate) fn read(text: &str) -> Option<Deployment> {
             resource,
         };
         let queue = of.target(&["queue_url"]);
-        let (target, count) = of.redrive();
         for it in &mut deployment.queues {
             match queue.known() {
+                Some(queue) if queue.is(&it.site.id) && is_redrive => {
+                    (it.dead_letter_queue, it.max_receive_count) = of.redrive();
+                }
                 Some(queue) if queue.is(&it.site.id) => {
-                    it.dead_letter_queue = target.clone();
-                    it.max_receive_count = count.clone();
+                    it.has_policy(of.denies_plain_http(&it.site.id));
                 }
                 // It may be this one's.
+                None if !is_redrive => it.has_policy(Field::Unknown),
                 None if it.dead_letter_queue.is_missing() => it.dead_letter_queue = Field::Unknown,
                 _ => {}
             }
@@ -254,6 +258,19 @@ impl Reader<'_> {
         }
     }
 
+    /// By the policy of the queue at `address`, which is JSON in a text.
+    fn denies_plain_http(&self, address: &str) -> Field<bool> {
+        let text = self.text(&["policy"]);
+        if text.known().is_some_and(String::is_empty) {
+            return Field::Missing;
+        }
+        text.and_then(|text| {
+            let policy: Value = serde_json::from_str(&text).ok()?;
+            let is_queue = |text: &str| self.resources.named(text).is(address);
+            Some(iam::denies_plain_http(&policy, is_queue))
+        })
+    }
+
     fn queue(&self) -> Queue {
         let (dead_letter_queue, max_receive_count) = self.redrive();
         Queue {
@@ -265,6 +282,7 @@ impl Reader<'_> {
             max_receive_count,
             is_encrypted_by_sqs: self.flag(&["sqs_managed_sse_enabled"]),
             kms_key: self.text(&["kms_master_key_id"]),
+            denies_plain_http: self.denies_plain_http(self.resource.address),
         }
     }
 

@@ -8,7 +8,8 @@ use std::collections::HashMap;
 const DEEPEST: usize = 50;
 
 /// What the provider fills in where nobody gives it, and a plan then calls unknown.
-const FILLED_IN: [&str; 4] = [
+const FILLED_IN: [&str; 5] = [
+    "policy",
     "redrive_policy",
     "sqs_managed_sse_enabled",
     "managed_policy_arns",
