@@ -1,5 +1,6 @@
 //! Runs `cargo sqs-once doctor` as a user does.
 
+use crate::project::Run;
 use serde_json::Value;
 use std::fs;
 use std::process::{Command, Stdio};
@@ -29,12 +30,6 @@ Resources:
         maxReceiveCount: 5
 ";
 
-struct Run {
-    status: Option<i32>,
-    stdout: String,
-    stderr: String,
-}
-
 /// A folder with a template, and a manifest that stops the search in parent folders.
 fn project(template: &str) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
@@ -50,11 +45,7 @@ fn doctor(folder: &TempDir, arguments: &[&str]) -> Run {
         .current_dir(folder.path())
         .output()
         .unwrap();
-    Run {
-        status: output.status.code(),
-        stdout: String::from_utf8(output.stdout).unwrap(),
-        stderr: String::from_utf8(output.stderr).unwrap(),
-    }
+    Run::of(output)
 }
 
 #[test]
@@ -188,11 +179,7 @@ fn the_manifests_are_those_of_the_code_and_of_the_workspace_above() {
         .current_dir(folder.path().join("member"))
         .output()
         .unwrap();
-    let run = Run {
-        status: run.status.code(),
-        stdout: String::from_utf8(run.stdout).unwrap(),
-        stderr: String::from_utf8(run.stderr).unwrap(),
-    };
+    let run = Run::of(run);
     assert_eq!(of_panics(&run), [above], "{}", run.stderr);
 
     // Panic settings do not matter for a function that cargo does not build.
