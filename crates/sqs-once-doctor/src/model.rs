@@ -91,9 +91,14 @@ pub struct Function {
     pub runtime: Field<String>,
     /// The folder of its code, as SAM's `CodeUri` names it.
     pub code: Field<String>,
+    /// The binary that cargo-lambda builds for it (`Metadata.BuildProperties.Binary`).
+    pub binary: Field<String>,
+    /// `MemorySize`, in MB.
+    pub memory_mb: Field<u32>,
     /// `ReservedConcurrentExecutions`.
     pub reserved_concurrency: Field<u64>,
-    /// Its environment variables; a reference stands there as `${Resource}` or `${Resource.Attribute}`.
+    /// Its environment variables, in the syntax of `Fn::Sub`: a reference is `${Resource}` or `${Resource.Attribute}`, and
+    /// `${!Text}` is the text `${Text}`.
     pub environment: BTreeMap<String, Field<String>>,
     /// Those of them that refer to something.
     pub references: BTreeMap<String, Field<Target>>,
@@ -110,8 +115,16 @@ impl Function {
     }
 
     /// What a variable refers to.
-    pub(crate) fn reference(&self, name: &str) -> &Field<Target> {
+    pub fn reference(&self, name: &str) -> &Field<Target> {
         self.references.get(name).unwrap_or(&Field::Missing)
+    }
+
+    /// The environment variables whose values are texts that need no deployment to be known.
+    pub fn literals(&self) -> impl Iterator<Item = (&str, String)> {
+        self.environment.iter().filter_map(|(name, value)| {
+            let text = literal(value.known()?)?;
+            Some((name.as_str(), text))
+        })
     }
 
     /// Whether it is a consumer of this library, by its variables.
@@ -120,6 +133,12 @@ impl Function {
             .keys()
             .any(|name| name.starts_with("SQS_ONCE_"))
     }
+}
+
+/// The text of a value in the syntax of `Fn::Sub`, if it refers to nothing.
+pub(crate) fn literal(text: &str) -> Option<String> {
+    let is_literal = !text.replace("${!", "").contains("${");
+    is_literal.then(|| text.replace("${!", "${"))
 }
 
 /// What a role may do.
@@ -175,6 +194,8 @@ pub struct Mapping {
     pub function: Field<Target>,
     /// The queue it polls.
     pub queue: Field<Target>,
+    /// Whether it has `FilterCriteria`.
+    pub has_filter: bool,
     /// Whether it takes batch item failures.
     pub reports_failures: Field<bool>,
     /// `BatchSize`.
@@ -192,12 +213,18 @@ pub struct Mapping {
 pub struct Queue {
     /// What it is called.
     pub site: Site,
+    /// `QueueName`.
+    pub name: Field<String>,
     /// `FifoQueue`.
     pub is_fifo: Field<bool>,
     /// `VisibilityTimeout`.
     pub visibility_timeout: Field<Duration>,
     /// `MessageRetentionPeriod`.
     pub retention: Field<Duration>,
+    /// `DelaySeconds`.
+    pub delay: Field<Duration>,
+    /// `ContentBasedDeduplication`.
+    pub content_based_deduplication: Field<bool>,
     /// `RedrivePolicy.deadLetterTargetArn`.
     pub dead_letter_queue: Field<Target>,
     /// `RedrivePolicy.maxReceiveCount`.
@@ -238,10 +265,14 @@ impl Queue {
 pub struct Table {
     /// What it is called.
     pub site: Site,
+    /// `TableName`.
+    pub name: Field<String>,
     /// The partition key's attribute.
     pub partition_key: Field<String>,
-    /// Whether it has a sort key.
-    pub has_sort_key: bool,
+    /// The sort key's attribute.
+    pub sort_key: Field<String>,
+    /// The types of attributes (`S`, `N` or `B`), by their names.
+    pub attribute_types: BTreeMap<String, String>,
     /// The TTL attribute.
     pub ttl_attribute: Field<String>,
     /// Whether TTL is on.
@@ -344,12 +375,14 @@ impl Deployment {
         })
     }
 
-    pub(crate) fn function(&self, target: &Field<Target>) -> Option<&Function> {
+    /// The function that is referred to, if it is in the deployment.
+    pub fn function(&self, target: &Field<Target>) -> Option<&Function> {
         let target = target.known()?;
         self.functions.iter().find(|it| target.is(&it.site.id))
     }
 
-    pub(crate) fn queue(&self, target: &Field<Target>) -> Option<&Queue> {
+    /// The queue that is referred to, if it is in the deployment.
+    pub fn queue(&self, target: &Field<Target>) -> Option<&Queue> {
         let target = target.known()?;
         self.queues.iter().find(|it| target.is(&it.site.id))
     }

@@ -78,7 +78,7 @@ pub use report::{Report, Row};
 pub use response::{BatchResponse, ResponseError};
 pub use runtime_api::{FunctionError, InvokeError, RuntimeApi};
 pub use table::{KeyAttribute, KeyType, TableDescription};
-pub use template::{FunctionResource, MappingResource, QueueResource, Template, TemplateError};
+pub use template::{Template, TemplateError};
 
 /// The region of all local resources.
 pub const REGION: &str = "eu-central-1";

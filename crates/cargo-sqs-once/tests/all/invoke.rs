@@ -256,7 +256,7 @@ fn mistakes_are_found_before_anything_is_built() {
         );
     project
         .send("{}", &["--template", "nowhere.yaml"])
-        .assert_failed_with("error: the template nowhere.yaml can't be read");
+        .assert_failed_with("error: nowhere.yaml can't be read");
     assert!(!project.folder.path().join("target").exists());
 }
 

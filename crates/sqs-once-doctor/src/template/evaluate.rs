@@ -5,7 +5,7 @@
 
 use super::node::{Kind, Node};
 use crate::field::{Field, Path, Place, Step};
-use crate::model::Target;
+use crate::model::{Target, literal};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -193,7 +193,7 @@ impl<'a> Evaluator<'a> {
 
     /// A text without anything that only the deployment knows.
     pub(crate) fn literal(&self, view: &View<'a>) -> Field<String> {
-        self.field(view, |text| (!text.contains("${")).then(|| text.to_owned()))
+        self.field(view, literal)
     }
 
     /// What a value refers to.
@@ -232,7 +232,7 @@ impl<'a> Evaluator<'a> {
     /// The canonical text of a scalar or an intrinsic function; none if it can't be known.
     pub(crate) fn text(&self, node: &Node) -> Option<String> {
         if let Some(text) = node.scalar() {
-            return (!text.contains("{{resolve:")).then(|| text.to_owned());
+            return (!text.contains("{{resolve:")).then(|| text.replace("${", "${!"));
         }
         let (function, argument) = node.intrinsic()?;
         let list = match &argument.kind {

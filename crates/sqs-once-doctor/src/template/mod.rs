@@ -244,6 +244,11 @@ impl<'a> Template<'a> {
                 .and_then(|seconds| Some(Duration::from_secs(seconds))),
             runtime: evaluator.literal(&property("Runtime")),
             code: evaluator.literal(&property("CodeUri")),
+            binary: evaluator.literal(&evaluator.dig(
+                &View::Node(evaluator.resources[&*resource.site.id], Path::new()),
+                &["Metadata", "BuildProperties", "Binary"],
+            )),
+            memory_mb: evaluator.field(&property("MemorySize"), |text| text.parse().ok()),
             reserved_concurrency: evaluator
                 .field(&property("ReservedConcurrentExecutions"), |text| {
                     text.parse().ok()
@@ -333,6 +338,7 @@ impl<'a> Template<'a> {
             }
         };
         Mapping {
+            has_filter: !matches!(self.at(&resource, &["FilterCriteria"]), View::Missing),
             reports_failures,
             batch_size: self.number(&resource, &["BatchSize"]),
             window: self.seconds(&resource, &["MaximumBatchingWindowInSeconds"]),
@@ -346,9 +352,12 @@ impl<'a> Template<'a> {
 
     fn queue(&self, resource: Resource<'a>) -> Queue {
         Queue {
+            name: self.text(&resource, &["QueueName"]),
             is_fifo: self.flag(&resource, &["FifoQueue"]),
             visibility_timeout: self.seconds(&resource, &["VisibilityTimeout"]),
             retention: self.seconds(&resource, &["MessageRetentionPeriod"]),
+            delay: self.seconds(&resource, &["DelaySeconds"]),
+            content_based_deduplication: self.flag(&resource, &["ContentBasedDeduplication"]),
             dead_letter_queue: self
                 .evaluator
                 .target(&self.at(&resource, &["RedrivePolicy", "deadLetterTargetArn"])),
@@ -373,9 +382,24 @@ impl<'a> Template<'a> {
                     .literal(&self.evaluator.get(key, "AttributeName")),
             )
         };
+        let types = self
+            .evaluator
+            .list(&self.at(&resource, &["AttributeDefinitions"]));
+        let attribute_type = |definition: &View<'a>| {
+            let of = |name: &str| {
+                let text = self
+                    .evaluator
+                    .literal(&self.evaluator.get(definition, name));
+                text.known().cloned()
+            };
+            of("AttributeName").zip(of("AttributeType"))
+        };
+        let types = types.known().into_iter().flatten();
         Table {
+            name: self.text(&resource, &["TableName"]),
             partition_key: key("HASH").unwrap_or(Field::Unknown),
-            has_sort_key: key("RANGE").is_some(),
+            sort_key: key("RANGE").unwrap_or(Field::Missing),
+            attribute_types: types.filter_map(attribute_type).collect(),
             ttl_attribute: self.text(&resource, &["TimeToLiveSpecification", "AttributeName"]),
             ttl_is_enabled: self.flag(&resource, &["TimeToLiveSpecification", "Enabled"]),
             is_protected: self.flag(&resource, &["DeletionProtectionEnabled"]),

@@ -168,6 +168,10 @@ impl Reader<'_> {
             runtime: self.text(&["runtime"]),
             // What is built from where is not in a plan.
             code: Field::Unknown,
+            binary: Field::Missing,
+            memory_mb: self
+                .number(&["memory_size"])
+                .and_then(|size| u32::try_from(size).ok()),
             // -1 is none.
             reserved_concurrency: match self
                 .field(&["reserved_concurrent_executions"], Value::as_i64)
@@ -221,6 +225,9 @@ impl Reader<'_> {
             site: self.site(),
             function: self.target(&["function_name"]),
             queue,
+            has_filter: !self
+                .field(&["filter_criteria"], |it| it.get(0).cloned())
+                .is_missing(),
             reports_failures: self.field(&["function_response_types"], |value| {
                 let types = value.as_array()?;
                 Some(types.iter().any(|name| name == "ReportBatchItemFailures"))
@@ -275,9 +282,12 @@ impl Reader<'_> {
         let (dead_letter_queue, max_receive_count) = self.redrive();
         Queue {
             site: self.site(),
+            name: self.text(&["name"]),
             is_fifo: self.flag(&["fifo_queue"]),
             visibility_timeout: self.seconds(&["visibility_timeout_seconds"]),
             retention: self.seconds(&["message_retention_seconds"]),
+            delay: self.seconds(&["delay_seconds"]),
+            content_based_deduplication: self.flag(&["content_based_deduplication"]),
             dead_letter_queue,
             max_receive_count,
             is_encrypted_by_sqs: self.flag(&["sqs_managed_sse_enabled"]),
@@ -289,8 +299,20 @@ impl Reader<'_> {
     fn table(&self) -> Table {
         Table {
             site: self.site(),
+            name: self.text(&["name"]),
             partition_key: self.text(&["hash_key"]),
-            has_sort_key: !self.text(&["range_key"]).is_missing(),
+            sort_key: self.text(&["range_key"]),
+            attribute_types: {
+                let blocks = self.field(&["attribute"], |value| value.as_array().cloned());
+                let text = |block: &Value, name| Some(block.get(name)?.as_str()?.to_owned());
+                let pair = |block| text(block, "name").zip(text(block, "type"));
+                blocks
+                    .known()
+                    .into_iter()
+                    .flatten()
+                    .filter_map(pair)
+                    .collect()
+            },
             ttl_attribute: match self.text(&["ttl", "attribute_name"]) {
                 Field::Known(name, _) if name.is_empty() => Field::Missing,
                 other => other,
