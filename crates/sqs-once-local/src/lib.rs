@@ -68,7 +68,7 @@ pub use event::{Event, EventError};
 pub use function::{Function, StartError};
 pub use launch::Launch;
 pub use local_event::{Answer, LocalEvent, Observer};
-pub use log::{Outcome, RecordLine};
+pub use log::{OUTCOMES, RecordLine};
 pub use page::{Limits, Page, PageError, Story};
 pub use queue::{
     Batch, Counts, EventSourceMapping, LocalQueue, LocalSqs, NewMessage, QueueError, QueueSettings,
