@@ -375,8 +375,7 @@ impl Deployment {
         })
     }
 
-    /// The function that is referred to, if it is in the deployment.
-    pub fn function(&self, target: &Field<Target>) -> Option<&Function> {
+    pub(crate) fn function(&self, target: &Field<Target>) -> Option<&Function> {
         let target = target.known()?;
         self.functions.iter().find(|it| target.is(&it.site.id))
     }
