@@ -200,7 +200,8 @@ def templates(new):
         transformed.write_text(json.dumps(template))
         files += [str(path), str(transformed)]
         check(name, template)
-        run([new, "doctor"], cwd=FOLDER / name)
+        examined = run([new, "doctor"], cwd=FOLDER / name, capture_output=True, text=True)
+        assert examined.stdout == "nothing found\n", examined.stdout
         settings = tomllib.loads((FOLDER / name / "samconfig.toml").read_text())
         assert settings["default"]["global"]["parameters"]["stack_name"] == name
     run(["cfn-lint", "--regions", AWS_ENV["AWS_REGION"], "--", *files])

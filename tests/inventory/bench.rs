@@ -27,7 +27,7 @@ impl Bench {
 
     pub(crate) fn launch(&self) -> Launch {
         let function = self.template.function(None).unwrap();
-        let environment = function.environment.iter();
+        let environment = self.template.environment(function).into_iter();
         environment.fold(
             Launch::new(env!("CARGO_BIN_EXE_inventory")).dynamodb(&self.dynamodb),
             |launch, (name, value)| launch.env(name, value),

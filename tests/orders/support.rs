@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use serde_json::Value;
 use sqs_once_local::{
-    BatchResponse, Event, Function, InvokeError, Launch, LocalDynamoDb, Outcome, RecordLine,
+    BatchResponse, Event, Function, InvokeError, Launch, LocalDynamoDb, RecordLine,
     TableDescription,
 };
 use tokio::sync::Notify;
@@ -79,7 +79,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    pub(crate) fn count(&self, outcome: Outcome) -> usize {
+    pub(crate) fn count(&self, outcome: &str) -> usize {
         let lines = self.lines.iter();
         lines.filter(|line| line.outcome == outcome).count()
     }

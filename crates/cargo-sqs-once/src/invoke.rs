@@ -13,15 +13,16 @@ pub(crate) async fn invoke(args: InvokeArgs) -> Result<(), Error> {
     let template = launch::read_template(&workspace, args.template.as_deref())?;
     let in_template = template
         .as_ref()
-        .and_then(|template| template.function(None)?.binary.as_deref());
+        .and_then(|template| template.function(None)?.binary.known())
+        .map(String::as_str);
     let binary = workspace.function(args.function.as_deref(), in_template)?;
     // Read the event and the template before the build, so that an error in them shows at once.
     let event = Event::parse(&text, &binary.name)?;
     let resource = template
         .as_ref()
-        .and_then(|template| template.function(Some(&binary.name)));
+        .and_then(|template| Some((template, template.function(Some(&binary.name))?)));
     let table = match &template {
-        Some(template) => template.table(resource)?,
+        Some(template) => template.table(resource.map(|(_, function)| function))?,
         None => TableDescription::default(),
     };
 
@@ -36,7 +37,7 @@ pub(crate) async fn invoke(args: InvokeArgs) -> Result<(), Error> {
 
     let timeout = args
         .timeout
-        .or(resource.and_then(|resource| resource.timeout))
+        .or(resource.and_then(|(_, function)| function.timeout.known().copied()))
         .unwrap_or(launch::DEFAULT_TIMEOUT);
     let answer = function.invoke(event.payload(), timeout).await;
     let lines = function.stop().await;

@@ -2,7 +2,8 @@
 
 use crate::error::Error;
 use crate::workspace::Workspace;
-use sqs_once_local::{FunctionResource, Launch, LocalDynamoDb, TableDescription, Template};
+use sqs_once_doctor::Function;
+use sqs_once_local::{Launch, LocalDynamoDb, TableDescription, Template};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -25,26 +26,30 @@ pub(crate) async fn dynamodb(
     let dynamodb = LocalDynamoDb::open(&database).await?;
     dynamodb.create_table(table)?;
     // The function may write to the template's other tables as well.
-    for other in template.into_iter().flat_map(Template::tables) {
+    for other in template.map_or(&[][..], Template::tables) {
         dynamodb.create_table(other)?;
     }
     Ok(dynamodb)
 }
 
+/// A function of a template.
+pub(crate) type Resource<'a> = (&'a Template, &'a Function);
+
 /// Launches the function with the template's settings.
 pub(crate) fn launch(
     executable: PathBuf,
-    resource: Option<&FunctionResource>,
+    resource: Option<Resource<'_>>,
     table: &TableDescription,
     dynamodb: &LocalDynamoDb,
 ) -> Launch {
-    let memory_mb = resource.and_then(|resource| resource.memory_mb);
+    let memory_mb = resource.and_then(|(_, function)| function.memory_mb.known().copied());
     let mut launch = Launch::new(executable)
         .memory_mb(memory_mb.unwrap_or(DEFAULT_MEMORY_MB))
         .dynamodb(dynamodb);
-    for (name, value) in resource.map_or(&[][..], |resource| &resource.environment) {
+    let environment = resource.map(|(template, function)| template.environment(function));
+    for (name, value) in environment.unwrap_or_default() {
         // A variable in the user's shell overrides the template's.
-        if std::env::var_os(name).is_none() {
+        if std::env::var_os(&name).is_none() {
             launch = launch.env(name, value);
         }
     }

@@ -4,7 +4,8 @@
 
 use crate::error::Error;
 use serde_json::{Map, Value, json};
-use sqs_once_local::{BatchResponse, Outcome, Report, Row};
+use sqs_once_local::{BatchResponse, OUTCOMES, Report, Row};
+use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 
 /// Writes the result and a line feed.
@@ -172,7 +173,7 @@ pub(crate) fn table(report: &Report, response: &BatchResponse) {
         let line = format!(
             "{:width$}  {:12}  {:>10}  {}",
             one_line(&row.message_id),
-            row.outcome,
+            outcome_in_words(&row.outcome),
             row.duration_ms
                 .map(|ms| format!("{ms:.1} ms"))
                 .unwrap_or_default(),
@@ -191,19 +192,12 @@ pub(crate) fn table(report: &Report, response: &BatchResponse) {
 
 /// Prints the table as one line of JSON.
 pub(crate) fn json(report: &Report, response: &BatchResponse) {
-    let count = |outcome| report.count(outcome);
+    let mut summary = Map::new();
+    summary.insert("records".to_owned(), report.rows.len().into());
+    summary.extend(OUTCOMES.map(|outcome| (outcome.to_owned(), report.count(outcome).into())));
     let document = json!({
         "records": report.rows,
-        "summary": {
-            "records": report.rows.len(),
-            "processed": count(Outcome::Processed),
-            "duplicate": count(Outcome::Duplicate),
-            "ignored": count(Outcome::Ignored),
-            "in_progress": count(Outcome::InProgress),
-            "failed": count(Outcome::Failed),
-            "terminal": count(Outcome::Terminal),
-            "acknowledged": count(Outcome::Acknowledged),
-        },
+        "summary": summary,
         "batch_item_failures": response.failures(),
     });
     to_stderr(&format!("{}\n", json_line(&document)));
@@ -211,12 +205,11 @@ pub(crate) fn json(report: &Report, response: &BatchResponse) {
 
 /// Formats the counts, such as `3 records: 2 processed, 1 duplicate`.
 fn summary(report: &Report) -> String {
-    let counts: Vec<String> = Outcome::ALL
-        .into_iter()
-        .map(|outcome| (report.count(outcome), outcome))
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, outcome)| format!("{count} {outcome}"))
-        .collect();
+    let mut counts = BTreeMap::new();
+    for row in &report.rows {
+        *counts.entry(row.outcome.as_str()).or_default() += 1;
+    }
+    let counts = in_words(&counts);
     let records = match report.rows.len() {
         1 => "1 record".to_owned(),
         count => format!("{count} records"),
@@ -224,8 +217,24 @@ fn summary(report: &Report) -> String {
     if counts.is_empty() {
         records
     } else {
-        format!("{records}: {}", counts.join(", "))
+        format!("{records}: {counts}")
     }
+}
+
+/// Formats counts of outcomes in the order of [`OUTCOMES`], such as `2 processed, 1 duplicate`.
+pub(crate) fn in_words(counts: &BTreeMap<&str, usize>) -> String {
+    let mut counts: Vec<_> = counts.iter().filter(|(_, count)| **count > 0).collect();
+    let place = |outcome: &&str| OUTCOMES.iter().position(|known| known == outcome);
+    counts.sort_by_key(|(outcome, _)| place(outcome).unwrap_or(OUTCOMES.len()));
+    let counts = counts
+        .iter()
+        .map(|(outcome, count)| format!("{count} {}", outcome_in_words(outcome)));
+    counts.collect::<Vec<_>>().join(", ")
+}
+
+/// Formats an outcome, such as `in progress`.
+pub(crate) fn outcome_in_words(outcome: &str) -> String {
+    one_line(outcome).replace('_', " ")
 }
 
 /// Describes what Lambda does with the messages after this response.

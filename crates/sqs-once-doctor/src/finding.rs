@@ -25,8 +25,11 @@ pub struct Finding {
 
 /// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Severity {
-    /// Messages may be lost or duplicated when something else fails too.
+    /// A good practice is missing. No message is lost or doubled for that.
+    Note,
+    /// It may lose or double messages when something else goes wrong.
     Warning,
     /// Messages are lost or duplicated, or the function does not work at all.
     Error,
@@ -36,6 +39,7 @@ impl Severity {
     /// The name of the severity in SARIF and in the terminal.
     pub fn as_str(self) -> &'static str {
         match self {
+            Severity::Note => "note",
             Severity::Warning => "warning",
             Severity::Error => "error",
         }

@@ -1,6 +1,7 @@
 //! The permissions that IAM policies grant.
 
 use crate::model::{Permissions, Scope, Target};
+use serde_json::Value;
 
 const POLLER: &[&str] = &[
     "sqs:ReceiveMessage",
@@ -142,7 +143,66 @@ impl Permissions {
     }
 }
 
-/// Whether an IAM pattern matches an action: `*` matches any text, `?` any character.
+/// Whether a queue's policy denies every request without TLS. `is_queue` knows what names the queue.
+///
+/// What only the deployment knows is null in `policy`, and counts as what is needed.
+pub(crate) fn denies_plain_http(policy: &Value, is_queue: impl Fn(&str) -> bool) -> bool {
+    let is_or_null = |value: &Value, is: &dyn Fn(&str) -> bool| {
+        value.is_null() || value.as_str().is_some_and(is)
+    };
+    let any = |value: &Value, is: &dyn Fn(&str) -> bool| match value {
+        Value::Array(all) => all.iter().any(|one| is_or_null(one, is)),
+        one => is_or_null(one, is),
+    };
+    let denies = |statement: &Value| {
+        let principal = &statement["Principal"];
+        let action = &statement["Action"];
+        any(&statement["Effect"], &|effect| effect == "Deny")
+            && statement.get("NotPrincipal").is_none()
+            && any(principal.get("AWS").unwrap_or(principal), &|name| {
+                name == "*"
+            })
+            && ["sqs:SendMessage", "sqs:ReceiveMessage", "sqs:DeleteMessage"]
+                .iter()
+                .all(|name| any(action, &|pattern| matches(pattern, name)))
+            && any(&statement["Resource"], &|text| {
+                text.contains('*') || is_queue(text)
+            })
+            && is_without_tls(&statement["Condition"])
+    };
+    match &policy["Statement"] {
+        Value::Array(statements) => statements.iter().any(denies),
+        statement => denies(statement),
+    }
+}
+
+/// Whether a condition is `aws:SecureTransport` being false, and nothing more.
+fn is_without_tls(condition: &Value) -> bool {
+    let Some(operators) = condition.as_object() else {
+        return condition.is_null();
+    };
+    operators.iter().all(|(operator, keys)| {
+        let Some(keys) = keys.as_object() else {
+            return keys.is_null();
+        };
+        matches!(&**operator, "Bool" | "BoolIfExists")
+            && keys.iter().all(|(key, value)| {
+                let values = value
+                    .as_array()
+                    .map_or(std::slice::from_ref(value), Vec::as_slice);
+                key.eq_ignore_ascii_case("aws:SecureTransport") && values.iter().all(is_false)
+            })
+    })
+}
+
+fn is_false(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.eq_ignore_ascii_case("false"),
+        other => matches!(other, Value::Bool(false) | Value::Null),
+    }
+}
+
+/// Whether a pattern of IAM's, where `*` is anything and `?` any character, is of an action.
 fn matches(pattern: &str, action: &str) -> bool {
     let pattern: Vec<char> = pattern.to_lowercase().chars().collect();
     let action: Vec<char> = action.to_lowercase().chars().collect();

@@ -91,9 +91,14 @@ pub struct Function {
     pub runtime: Field<String>,
     /// The folder of its code: SAM's `CodeUri`.
     pub code: Field<String>,
+    /// The binary that cargo-lambda builds for it (`Metadata.BuildProperties.Binary`).
+    pub binary: Field<String>,
+    /// `MemorySize`, in MB.
+    pub memory_mb: Field<u32>,
     /// `ReservedConcurrentExecutions`.
     pub reserved_concurrency: Field<u64>,
-    /// Its environment variables. References appear as `${Resource}` or `${Resource.Attribute}`.
+    /// Its environment variables, in the syntax of `Fn::Sub`: a reference is `${Resource}` or `${Resource.Attribute}`, and
+    /// `${!Text}` is the text `${Text}`.
     pub environment: BTreeMap<String, Field<String>>,
     /// The targets of environment variables that refer to a resource.
     pub references: BTreeMap<String, Field<Target>>,
@@ -109,12 +114,20 @@ impl Function {
         self.environment.get(name).unwrap_or(&Field::Missing)
     }
 
-    /// The target of an environment variable.
-    pub(crate) fn reference(&self, name: &str) -> &Field<Target> {
+    /// What a variable refers to.
+    pub fn reference(&self, name: &str) -> &Field<Target> {
         self.references.get(name).unwrap_or(&Field::Missing)
     }
 
-    /// Whether the function uses this library, judged by its `SQS_ONCE_…` variables.
+    /// The environment variables whose values are texts that need no deployment to be known.
+    pub fn literals(&self) -> impl Iterator<Item = (&str, String)> {
+        self.environment.iter().filter_map(|(name, value)| {
+            let text = literal(value.known()?)?;
+            Some((name.as_str(), text))
+        })
+    }
+
+    /// Whether it is a consumer of this library, by its variables.
     pub fn uses_sqs_once(&self) -> bool {
         self.environment
             .keys()
@@ -122,7 +135,13 @@ impl Function {
     }
 }
 
-/// The permissions of a role.
+/// The text of a value in the syntax of `Fn::Sub`, if it refers to nothing.
+pub(crate) fn literal(text: &str) -> Option<String> {
+    let is_literal = !text.replace("${!", "").contains("${");
+    is_literal.then(|| text.replace("${!", "${"))
+}
+
+/// What a role may do.
 #[derive(Debug, Clone, Default)]
 pub struct Permissions {
     /// The statements of its policies.
@@ -175,7 +194,9 @@ pub struct Mapping {
     pub function: Field<Target>,
     /// The queue it polls.
     pub queue: Field<Target>,
-    /// Whether Lambda accepts batch item failures: `ReportBatchItemFailures`.
+    /// Whether it has `FilterCriteria`.
+    pub has_filter: bool,
+    /// Whether it takes batch item failures.
     pub reports_failures: Field<bool>,
     /// `BatchSize`.
     pub batch_size: Field<u64>,
@@ -192,12 +213,18 @@ pub struct Mapping {
 pub struct Queue {
     /// Its name and position.
     pub site: Site,
+    /// `QueueName`.
+    pub name: Field<String>,
     /// `FifoQueue`.
     pub is_fifo: Field<bool>,
     /// `VisibilityTimeout`.
     pub visibility_timeout: Field<Duration>,
     /// `MessageRetentionPeriod`.
     pub retention: Field<Duration>,
+    /// `DelaySeconds`.
+    pub delay: Field<Duration>,
+    /// `ContentBasedDeduplication`.
+    pub content_based_deduplication: Field<bool>,
     /// `RedrivePolicy.deadLetterTargetArn`.
     pub dead_letter_queue: Field<Target>,
     /// `RedrivePolicy.maxReceiveCount`.
@@ -206,6 +233,8 @@ pub struct Queue {
     pub is_encrypted_by_sqs: Field<bool>,
     /// `KmsMasterKeyId`.
     pub kms_key: Field<String>,
+    /// Whether its policy denies requests without TLS, and where that policy's statements are.
+    pub denies_plain_http: Field<bool>,
 }
 
 /// SQS's defaults and limits.
@@ -219,6 +248,13 @@ impl Queue {
         self.visibility_timeout.or(Self::DEFAULT_VISIBILITY_TIMEOUT)
     }
 
+    /// Takes in what one policy of the queue says: one that denies is enough.
+    pub(crate) fn has_policy(&mut self, denies_plain_http: Field<bool>) {
+        if self.denies_plain_http.known() != Some(&true) {
+            self.denies_plain_http = denies_plain_http;
+        }
+    }
+
     pub(crate) fn retained(&self) -> Option<Duration> {
         self.retention.or(Self::DEFAULT_RETENTION)
     }
@@ -229,10 +265,14 @@ impl Queue {
 pub struct Table {
     /// Its name and position.
     pub site: Site,
+    /// `TableName`.
+    pub name: Field<String>,
     /// The partition key's attribute.
     pub partition_key: Field<String>,
-    /// Whether it has a sort key.
-    pub has_sort_key: bool,
+    /// The sort key's attribute.
+    pub sort_key: Field<String>,
+    /// The types of attributes (`S`, `N` or `B`), by their names.
+    pub attribute_types: BTreeMap<String, String>,
     /// The TTL attribute.
     pub ttl_attribute: Field<String>,
     /// Whether TTL is on.
@@ -310,6 +350,12 @@ impl Deployment {
             .filter_map(|(queue, _)| Some((queue, self.queue(&queue.dead_letter_queue)?)))
     }
 
+    /// The queues that functions consume, and their dead-letter queues here.
+    pub(crate) fn consumed_and_dead_letters(&self) -> impl Iterator<Item = &Queue> {
+        let sources = self.sources().map(|(queue, _)| queue);
+        sources.chain(self.redrives().map(|(_, dead_letters)| dead_letters))
+    }
+
     /// The functions that consume a queue, each once.
     pub(crate) fn consuming_functions(&self) -> impl Iterator<Item = &Function> {
         self.functions.iter().filter(|function| {
@@ -334,7 +380,8 @@ impl Deployment {
         self.functions.iter().find(|it| target.is(&it.site.id))
     }
 
-    pub(crate) fn queue(&self, target: &Field<Target>) -> Option<&Queue> {
+    /// The queue that is referred to, if it is in the deployment.
+    pub fn queue(&self, target: &Field<Target>) -> Option<&Queue> {
         let target = target.known()?;
         self.queues.iter().find(|it| target.is(&it.site.id))
     }

@@ -68,7 +68,7 @@ pub use event::{Event, EventError};
 pub use function::{Function, StartError};
 pub use launch::Launch;
 pub use local_event::{Answer, LocalEvent, Observer};
-pub use log::{Outcome, RecordLine};
+pub use log::{OUTCOMES, RecordLine};
 pub use page::{Limits, Page, PageError, Story};
 pub use queue::{
     Batch, Counts, EventSourceMapping, LocalQueue, LocalSqs, NewMessage, QueueError, QueueSettings,
@@ -78,7 +78,7 @@ pub use report::{Report, Row};
 pub use response::{BatchResponse, ResponseError};
 pub use runtime_api::{FunctionError, InvokeError, RuntimeApi};
 pub use table::{KeyAttribute, KeyType, TableDescription};
-pub use template::{FunctionResource, MappingResource, QueueResource, Template, TemplateError};
+pub use template::{Template, TemplateError};
 
 /// The region of all local resources.
 pub const REGION: &str = "eu-central-1";

@@ -1,58 +1,21 @@
 //! Parses the function's log lines and separates record lines from all others.
 
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
 /// The `target` of the log line that the library writes for every record of a batch.
 const RECORD_TARGET: &str = "sqs_once::record";
 
-/// The outcome of a record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Outcome {
-    /// Its effect happened now.
-    Processed,
-    /// Its effect had happened before.
-    Duplicate,
-    /// The message contained no event.
-    Ignored,
-    /// Another worker is processing the key.
-    InProgress,
-    /// It failed and will be retried.
-    Failed,
-    /// It failed, and retrying can't help.
-    Terminal,
-    /// Lambda would delete it, but no log line reports its outcome.
-    Acknowledged,
-}
-
-impl Outcome {
-    /// Every outcome, in the order of summaries.
-    pub const ALL: [Outcome; 7] = [
-        Outcome::Processed,
-        Outcome::Duplicate,
-        Outcome::Ignored,
-        Outcome::InProgress,
-        Outcome::Failed,
-        Outcome::Terminal,
-        Outcome::Acknowledged,
-    ];
-}
-
-/// In words, so `in progress` has a space.
-impl fmt::Display for Outcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Outcome::Processed => "processed",
-            Outcome::Duplicate => "duplicate",
-            Outcome::Ignored => "ignored",
-            Outcome::InProgress => "in progress",
-            Outcome::Failed => "failed",
-            Outcome::Terminal => "terminal",
-            Outcome::Acknowledged => "acknowledged",
-        })
-    }
-}
+/// The outcomes that the library logs, in the order in which summaries list them, and the one of a record without a line:
+/// Lambda would delete its message, and no log line gives the reason.
+pub const OUTCOMES: [&str; 7] = [
+    "processed",
+    "duplicate",
+    "ignored",
+    "in_progress",
+    "failed",
+    "terminal",
+    "acknowledged",
+];
 
 /// The log line that reports the outcome of a record.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -60,7 +23,7 @@ pub struct RecordLine {
     /// The record's message id.
     pub message_id: String,
     /// The record's outcome.
-    pub outcome: Outcome,
+    pub outcome: String,
     /// How long the record took, in milliseconds.
     pub duration_ms: Option<f64>,
     /// The reason, if there is one.

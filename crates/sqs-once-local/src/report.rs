@@ -1,6 +1,6 @@
 //! The outcomes of all records of a batch.
 
-use crate::log::{Outcome, RecordLine};
+use crate::log::RecordLine;
 use crate::response::BatchResponse;
 use serde::Serialize;
 
@@ -20,7 +20,7 @@ pub struct Row {
     /// The record's message id.
     pub message_id: String,
     /// The outcome.
-    pub outcome: Outcome,
+    pub outcome: String,
     /// How long the record took, in milliseconds.
     pub duration_ms: Option<f64>,
     /// The reason, if there is one.
@@ -52,10 +52,9 @@ impl Report {
                     },
                     None => Row {
                         message_id: message_id.clone(),
-                        outcome: if response.failures().contains(message_id) {
-                            Outcome::Failed
-                        } else {
-                            Outcome::Acknowledged
+                        outcome: match response.failures().contains(message_id) {
+                            true => "failed".to_owned(),
+                            false => "acknowledged".to_owned(),
                         },
                         duration_ms: None,
                         reason: Some(NO_LINE.to_owned()),
@@ -68,7 +67,7 @@ impl Report {
     }
 
     /// How many records had this outcome.
-    pub fn count(&self, outcome: Outcome) -> usize {
+    pub fn count(&self, outcome: &str) -> usize {
         self.rows
             .iter()
             .filter(|row| row.outcome == outcome)

@@ -6,8 +6,6 @@ mod tests;
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
-use sqs_once_local::Outcome;
-
 use crate::history::{Book, Close, OrderNotes, What};
 use crate::network::Fault;
 use crate::plan::{Plan, Way};
@@ -377,10 +375,10 @@ impl<'a> Audit<'a> {
     fn window(&self, first: &Effect<'_>, second: &Effect<'_>) -> Result<Window, &'static str> {
         let delivery = &self.book.deliveries[first.delivery];
         let (outcome, reason) = match &delivery.line {
-            Some((outcome, reason)) => (Some(*outcome), reason.as_deref().unwrap_or_default()),
+            Some((outcome, reason)) => (Some(&**outcome), reason.as_deref().unwrap_or_default()),
             None => (None, ""),
         };
-        if matches!(outcome, Some(Outcome::Processed | Outcome::Duplicate)) {
+        if matches!(outcome, Some("processed" | "duplicate")) {
             return Err("its effect was logged as done, and happened again");
         }
         let between = &self.order.notes[first.at..second.at];

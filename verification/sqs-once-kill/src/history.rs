@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use sqs_once_local::{Outcome, Received, RecordLine};
+use sqs_once_local::{Received, RecordLine};
 
 use crate::network::Fault;
 use crate::worker::{Entry, Order};
@@ -52,7 +52,7 @@ pub(crate) struct Delivery {
     pub(crate) message_id: String,
     pub(crate) receive_count: u32,
     /// What the process logged about the delivery.
-    pub(crate) line: Option<(Outcome, Option<String>)>,
+    pub(crate) line: Option<(String, Option<String>)>,
     pub(crate) close: Option<Close>,
 }
 

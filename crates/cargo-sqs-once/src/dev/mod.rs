@@ -24,9 +24,9 @@ use plan::Plan;
 use report::Report;
 use show::{Show, Shown};
 use sqs_once_local::{
-    Faults, FunctionResource, Launch, Limits, LocalDynamoDb, LocalEvent, LocalQueue, LocalSqs,
-    NewMessage, Observer, Page, Poller, PollerError, PollerSettings, Queues, REGION, Source, Story,
-    TableDescription, Template,
+    Faults, Launch, Limits, LocalDynamoDb, LocalEvent, LocalQueue, LocalSqs, NewMessage, Observer,
+    Page, Poller, PollerError, PollerSettings, Queues, REGION, Source, Story, TableDescription,
+    Template,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -38,18 +38,19 @@ pub(crate) async fn dev(args: DevArgs) -> Result<(), Error> {
     let template = launch::read_template(&workspace, args.template.as_deref())?;
     let in_template = template
         .as_ref()
-        .and_then(|template| template.function(None)?.binary.as_deref());
+        .and_then(|template| template.function(None)?.binary.known())
+        .map(String::as_str);
     let binary = workspace.function(args.function.as_deref(), in_template)?;
     let resource = template
         .as_ref()
-        .and_then(|template| template.function(Some(&binary.name)));
+        .and_then(|template| Some((template, template.function(Some(&binary.name))?)));
     let table = match &template {
-        Some(template) => template.table(resource)?,
+        Some(template) => template.table(resource.map(|(_, function)| function))?,
         None => TableDescription::default(),
     };
     let mut plan = Plan::new(
         template.as_ref(),
-        resource,
+        resource.map(|(_, function)| function),
         &binary.name,
         args.queue.as_deref(),
         &args.settings,
@@ -142,7 +143,7 @@ impl Run {
         let resource = self
             .template
             .as_ref()
-            .and_then(|template| template.function(Some(&binary.name)));
+            .and_then(|template| Some((template, template.function(Some(&binary.name))?)));
         let launch = self.launch(executable.clone(), resource, &sqs);
         let builder = Builder::new(
             workspace,
@@ -217,7 +218,7 @@ impl Run {
     fn launch(
         &self,
         executable: PathBuf,
-        resource: Option<&FunctionResource>,
+        resource: Option<launch::Resource<'_>>,
         sqs: &LocalSqs,
     ) -> Launch {
         let mut launch = launch::launch(executable, resource, &self.table, &self.dynamodb)
@@ -225,8 +226,9 @@ impl Run {
             // This program handles Ctrl-C and lets the function finish.
             .own_group();
         // Use the local queues, even if the shell sets the URLs of the real ones.
-        for (name, queue) in resource.map_or(&[][..], |resource| &resource.queue_urls) {
-            launch = launch.env(name, sqs.url(queue));
+        let urls = resource.map(|(template, function)| template.queue_urls(function));
+        for (name, queue) in urls.unwrap_or_default() {
+            launch = launch.env(name, sqs.url(&queue));
         }
         if self.args.queue_url.is_some() {
             // A dead letter in a local queue would be lost after this run. An empty variable means no dead-letter

@@ -4,10 +4,8 @@ use super::args::Settings;
 use super::error::DevError;
 use crate::launch::DEFAULT_TIMEOUT;
 use humantime::format_duration;
-use sqs_once_local::{
-    FunctionResource, MappingResource, PollerSettings, QueueResource, QueueSettings, Queues,
-    Redrive, Template,
-};
+use sqs_once_doctor::{Field, Function, Mapping, Queue};
+use sqs_once_local::{PollerSettings, QueueSettings, Queues, Redrive, Template};
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -30,28 +28,27 @@ impl Plan {
     /// `function` is the template's resource. `binary` is the name of the binary that runs.
     pub(crate) fn new(
         template: Option<&Template>,
-        function: Option<&FunctionResource>,
+        function: Option<&Function>,
         binary: &str,
         wanted: Option<&str>,
         given: &Settings,
     ) -> Result<Self, DevError> {
         let mut warnings = Vec::new();
-        let resources = template.map_or(&[][..], Template::queues);
-        let mapping = match (template, function) {
+        let (mapping, queue) = match (template, function) {
             (Some(template), Some(function)) if !given.fifo => {
-                mapping(template.mappings(function).collect(), wanted)?
+                mapping(template.mappings(function), wanted)?
             }
-            _ => None,
+            _ => (None, None),
         };
         if mapping.is_none() && wanted.is_some() {
             return Err(DevError::NoMapping);
         }
-        let mut queues: Vec<_> = resources.iter().map(local).collect();
-        let queue = match mapping.and_then(|mapping| mapping.queue.clone()) {
+        let mut queues = template.map(local).unwrap_or_default();
+        let queue = match queue {
             Some(queue) => queue,
             None => own_queue(binary, given.fifo, &mut queues),
         };
-        if mapping.is_some_and(|mapping| !mapping.reports_failures) {
+        if !reports_failures(mapping) {
             warnings.push(
                 "the template's event source mapping has no `FunctionResponseTypes: [ReportBatchItemFailures]`: \
                  any answer of the function deletes its whole batch, failed messages as well"
@@ -107,45 +104,59 @@ impl Plan {
     }
 }
 
-/// The function's only mapping, or the one of the wanted queue.
+/// The function's only mapping, or the one of the wanted queue, with the name of its queue.
 fn mapping<'a>(
-    mut mappings: Vec<&'a MappingResource>,
+    mut mappings: Vec<(&'a Mapping, Option<String>)>,
     wanted: Option<&str>,
-) -> Result<Option<&'a MappingResource>, DevError> {
+) -> Result<(Option<&'a Mapping>, Option<String>), DevError> {
     if wanted.is_some() {
-        mappings.retain(|mapping| mapping.queue.as_deref() == wanted);
+        mappings.retain(|(_, queue)| queue.as_deref() == wanted);
     }
-    match mappings[..] {
-        [] => Ok(None),
-        [only] => Ok(Some(only)),
-        _ => {
-            let names: Vec<_> = mappings
-                .iter()
-                .filter_map(|one| one.queue.clone())
-                .collect();
-            Err(DevError::WhichQueue {
-                known: names.join(", "),
-            })
-        }
+    if mappings.len() > 1 {
+        let names: Vec<_> = mappings
+            .into_iter()
+            .filter_map(|(_, queue)| queue)
+            .collect();
+        let known = names.join(", ");
+        return Err(DevError::WhichQueue { known });
     }
+    Ok(match mappings.pop() {
+        Some((mapping, queue)) => (Some(mapping), queue),
+        None => (None, None),
+    })
 }
 
-fn local(resource: &QueueResource) -> (String, QueueSettings) {
-    let default = QueueSettings::default();
-    let settings = QueueSettings {
-        visibility_timeout: resource
-            .visibility_timeout
-            .unwrap_or(default.visibility_timeout),
-        delay: resource.delay.unwrap_or(default.delay),
-        retention: resource.retention.unwrap_or(default.retention),
-        content_based_deduplication: resource.content_based_deduplication,
-        redrive: resource.redrive.as_ref().map(|(to, times)| Redrive {
-            to: to.clone(),
-            max_receive_count: times.get(),
-        }),
-        ..default
+/// The template's queues.
+fn local(template: &Template) -> Vec<(String, QueueSettings)> {
+    let settings = |queue: &Queue| {
+        let default = QueueSettings::default();
+        let or = |given: &Field<Duration>, default| given.known().copied().unwrap_or(default);
+        let to = template.dead_letters(queue).map(Template::queue_name);
+        let times = queue.max_receive_count.known();
+        let times = times
+            .and_then(|&times| u32::try_from(times).ok())
+            .filter(|&times| times > 0);
+        QueueSettings {
+            visibility_timeout: or(&queue.visibility_timeout, default.visibility_timeout),
+            delay: or(&queue.delay, default.delay),
+            retention: or(&queue.retention, default.retention),
+            content_based_deduplication: queue.content_based_deduplication.known() == Some(&true),
+            redrive: to.zip(times).map(|(to, max_receive_count)| Redrive {
+                to,
+                max_receive_count,
+            }),
+            ..default
+        }
     };
-    (resource.name.clone(), settings)
+    let queues = template.queues().iter();
+    queues
+        .map(|queue| (Template::queue_name(queue), settings(queue)))
+        .collect()
+}
+
+/// Whether failures that the function reports count. They do if the template has no mapping.
+fn reports_failures(mapping: Option<&Mapping>) -> bool {
+    mapping.is_none_or(|mapping| mapping.reports_failures.known() == Some(&true))
 }
 
 /// Adds a queue that is not in the template, and its dead-letter queue.
@@ -201,28 +212,31 @@ fn given_to_queue(
 }
 
 fn poller(
-    mapping: Option<&MappingResource>,
-    function: Option<&FunctionResource>,
+    mapping: Option<&Mapping>,
+    function: Option<&Function>,
     given: &Settings,
 ) -> PollerSettings {
     let default = PollerSettings::default();
-    let of_mapping = |value: fn(&MappingResource) -> Option<NonZeroU32>| mapping.and_then(value);
+    let of_mapping = |value: fn(&Mapping) -> &Field<u64>| {
+        let number = u32::try_from(*value(mapping?).known()?).ok()?;
+        NonZeroU32::new(number)
+    };
     let batch_size = given.batch_size.and_then(NonZeroU32::new);
-    let timeout = function.and_then(|function| function.timeout);
+    let timeout = function.and_then(|function| function.timeout.known().copied());
     PollerSettings {
         batch_size: batch_size
-            .or(of_mapping(|mapping| mapping.batch_size))
+            .or(of_mapping(|mapping| &mapping.batch_size))
             .unwrap_or(default.batch_size),
         window: given
             .window
-            .or(mapping.and_then(|mapping| mapping.window))
+            .or(mapping.and_then(|mapping| mapping.window.known().copied()))
             .unwrap_or(Duration::ZERO),
         concurrency: given
             .concurrency
-            .or(of_mapping(|mapping| mapping.concurrency))
+            .or(of_mapping(|mapping| &mapping.maximum_concurrency))
             .unwrap_or(default.concurrency),
         timeout: given.timeout.or(timeout).unwrap_or(DEFAULT_TIMEOUT),
-        reports_failures: mapping.is_none_or(|mapping| mapping.reports_failures),
+        reports_failures: reports_failures(mapping),
         ..default
     }
 }

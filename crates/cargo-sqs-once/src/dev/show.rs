@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::print::{self, Style};
 use serde_json::{Value, json};
-use sqs_once_local::{Answer, LocalEvent, Observer, Outcome, PollerControls, RecordLine};
+use sqs_once_local::{Answer, LocalEvent, Observer, PollerControls, RecordLine};
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};
 use std::sync::{Arc, mpsc};
@@ -81,11 +81,11 @@ impl Show {
 #[derive(Default)]
 pub(crate) struct Shown {
     dead_letters: Option<String>,
-    counts: HashMap<&'static str, usize>,
+    counts: HashMap<String, usize>,
     /// For each environment, the messages of its in-flight invocation that have no record line yet.
     unnamed: HashMap<u32, Vec<String>>,
     /// For each environment, the outcomes counted from its last answer alone. A late record line replaces them.
-    silent: HashMap<u32, Vec<(String, Outcome)>>,
+    silent: HashMap<u32, Vec<(String, &'static str)>>,
     /// The error that ended writing to standard output.
     unwritten: Option<io::Error>,
 }
@@ -114,22 +114,17 @@ impl Shown {
 
     /// Formats the counts, such as `12 records: 10 processed, 2 duplicate`.
     pub(crate) fn summary(&self) -> String {
-        let counts: Vec<String> = Outcome::ALL
-            .into_iter()
-            .filter_map(|outcome| {
-                let count = self.counts.get(word(outcome)).filter(|count| **count > 0)?;
-                Some(format!("{count} {outcome}"))
-            })
-            .collect();
+        let counts = self.counts.iter();
+        let counts = print::in_words(&counts.map(|(name, count)| (&**name, *count)).collect());
         match self.counts.values().sum() {
             0 => "no records".to_owned(),
-            1 => format!("1 record: {}", counts.join(", ")),
-            all => format!("{all} records: {}", counts.join(", ")),
+            1 => format!("1 record: {counts}"),
+            all => format!("{all} records: {counts}"),
         }
     }
 
     /// Counts outcomes. After an answer, returns the records that no record line has named.
-    fn count(&mut self, happening: &LocalEvent) -> Vec<(String, Outcome)> {
+    fn count(&mut self, happening: &LocalEvent) -> Vec<(String, &'static str)> {
         match happening {
             LocalEvent::Invoked {
                 environment,
@@ -142,7 +137,7 @@ impl Shown {
                 environment,
                 record,
             } => {
-                *self.counts.entry(word(record.outcome)).or_default() += 1;
+                *self.counts.entry(record.outcome.clone()).or_default() += 1;
                 let unnamed = self.unnamed.entry(*environment).or_default();
                 let silent = self.silent.entry(*environment).or_default();
                 if let Some(index) = unnamed.iter().position(|id| *id == record.message_id) {
@@ -151,7 +146,7 @@ impl Shown {
                     silent.iter().position(|(id, _)| *id == record.message_id)
                 {
                     let (_, outcome) = silent.swap_remove(index);
-                    *self.counts.entry(word(outcome)).or_default() -= 1;
+                    *self.counts.entry(outcome.to_owned()).or_default() -= 1;
                 }
             }
             LocalEvent::Answered {
@@ -161,13 +156,13 @@ impl Shown {
             } => {
                 let unnamed = self.unnamed.remove(environment).unwrap_or_default();
                 let outcome = |id: &String| match answer {
-                    Answer::Read { failures } if !failures.contains(id) => Outcome::Acknowledged,
-                    _ => Outcome::Failed,
+                    Answer::Read { failures } if !failures.contains(id) => "acknowledged",
+                    _ => "failed",
                 };
                 let silent = unnamed.into_iter().map(|id| (outcome(&id), id));
                 let silent: Vec<_> = silent.map(|(outcome, id)| (id, outcome)).collect();
                 for (_, outcome) in &silent {
-                    *self.counts.entry(word(*outcome)).or_default() += 1;
+                    *self.counts.entry((*outcome).to_owned()).or_default() += 1;
                 }
                 self.silent.insert(*environment, silent.clone());
                 return silent;
@@ -189,7 +184,7 @@ impl Shown {
                 environment,
                 record,
             } => self
-                .write(|| print::record(&row(&time, *environment, record), style(record.outcome))),
+                .write(|| print::record(&row(&time, *environment, record), style(&record.outcome))),
             LocalEvent::Logged { line, .. } => print::log_line(line),
             LocalEvent::Answered {
                 environment,
@@ -207,7 +202,7 @@ impl Shown {
                 for (message_id, outcome) in silent {
                     let record = RecordLine {
                         message_id,
-                        outcome,
+                        outcome: outcome.to_owned(),
                         duration_ms: None,
                         reason: Some(reason.to_owned()),
                         key: None,
@@ -279,7 +274,7 @@ fn row(time: &str, environment: u32, record: &RecordLine) -> String {
     let text = format!(
         "{time}  #{environment:<3} {}  {:12} {:>10}  {:>3}  {}",
         record.message_id,
-        record.outcome,
+        print::outcome_in_words(&record.outcome),
         duration.unwrap_or_default(),
         received.unwrap_or_default(),
         record.reason.as_deref().unwrap_or_default(),
@@ -287,24 +282,11 @@ fn row(time: &str, environment: u32, record: &RecordLine) -> String {
     text.trim_end().to_owned()
 }
 
-fn style(outcome: Outcome) -> Style {
+fn style(outcome: &str) -> Style {
     match outcome {
-        Outcome::Processed => Style::Good,
-        Outcome::Failed | Outcome::Terminal => Style::Bad,
+        "processed" => Style::Good,
+        "failed" | "terminal" => Style::Bad,
         _ => Style::Plain,
-    }
-}
-
-/// The outcome as written in JSON.
-fn word(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::Processed => "processed",
-        Outcome::Duplicate => "duplicate",
-        Outcome::Ignored => "ignored",
-        Outcome::InProgress => "in_progress",
-        Outcome::Failed => "failed",
-        Outcome::Terminal => "terminal",
-        Outcome::Acknowledged => "acknowledged",
     }
 }
 
@@ -344,7 +326,7 @@ mod tests {
     fn a_record_is_a_line() {
         let record = RecordLine {
             message_id: "m-1".to_owned(),
-            outcome: Outcome::InProgress,
+            outcome: "in_progress".to_owned(),
             duration_ms: Some(12.34),
             reason: Some("another owner".to_owned()),
             key: None,
@@ -369,7 +351,7 @@ mod tests {
         });
         let record = RecordLine {
             message_id: "m-2".to_owned(),
-            outcome: Outcome::Processed,
+            outcome: "processed".to_owned(),
             duration_ms: None,
             reason: None,
             key: None,
@@ -386,7 +368,7 @@ mod tests {
                 failures: vec!["m-3".to_owned()],
             },
         });
-        let expected = [("m-1", Outcome::Acknowledged), ("m-3", Outcome::Failed)];
+        let expected = [("m-1", "acknowledged"), ("m-3", "failed")];
         assert_eq!(
             silent,
             expected.map(|(id, outcome)| (id.to_owned(), outcome))
@@ -395,7 +377,7 @@ mod tests {
         assert_eq!(shown.summary(), summary);
         let late = RecordLine {
             message_id: "m-1".to_owned(),
-            outcome: Outcome::Processed,
+            outcome: "processed".to_owned(),
             duration_ms: None,
             reason: None,
             key: None,

@@ -6,7 +6,9 @@ use crate::error::Error;
 use crate::print;
 use clap::Args;
 use serde_json::json;
-use sqs_once_doctor::{FixError, RULES, ReadError, Rule, Source, WriteError, sarif};
+use sqs_once_doctor::{
+    Finding, FixError, RULES, ReadError, Rule, Severity, Source, WriteError, sarif,
+};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -19,7 +21,7 @@ const TEMPLATES: [&str; 3] = ["template.yaml", "template.yml", "template.json"];
 /// finding states where it is, why it matters and what to write instead. Values that only the deployment knows, such as
 /// parameters, are never findings. docs/doctor.md lists the rules.
 ///
-/// Exits with 1 if it found something.
+/// Exits with 1 if it finds an error or a warning. Notes do not count.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
@@ -122,7 +124,8 @@ pub(crate) fn doctor(arguments: &DoctorArgs) -> Result<ExitCode, Error> {
         text
     };
     print::result(text.as_bytes())?;
-    Ok(if findings.is_empty() {
+    let is_note = |finding: &Finding| finding.rule.severity == Severity::Note;
+    Ok(if findings.iter().all(is_note) {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE

@@ -15,6 +15,7 @@ pub(super) fn text(fixed: &[Finding], findings: &[Finding]) -> String {
         let colour = match finding.rule.severity {
             Severity::Error => "31",
             Severity::Warning => "33",
+            _ => "36",
         };
         lines.push(headline(finding, finding.rule.severity.as_str(), colour));
         lines.push(format!("  why: {}", finding.rule.why));
@@ -50,10 +51,15 @@ fn headline(finding: &Finding, word: &str, colour: &str) -> String {
 }
 
 fn summary(fixed: &[Finding], findings: &[Finding]) -> String {
-    let errors = findings
-        .iter()
-        .filter(|finding| finding.rule.severity == Severity::Error)
-        .count();
+    let of = |severity| {
+        let is_of = |finding: &&Finding| finding.rule.severity == severity;
+        findings.iter().filter(is_of).count()
+    };
+    let (errors, warnings, notes) = (
+        of(Severity::Error),
+        of(Severity::Warning),
+        of(Severity::Note),
+    );
     let count = |number: usize, word: &str| match number {
         1 => format!("1 {word}"),
         number => format!("{number} {word}s"),
@@ -61,10 +67,11 @@ fn summary(fixed: &[Finding], findings: &[Finding]) -> String {
     let found = match findings.len() {
         0 => "nothing found".to_owned(),
         all => format!(
-            "{}: {}, {}",
+            "{}: {}, {}, {}",
             count(all, "finding"),
             count(errors, "error"),
-            count(all - errors, "warning")
+            count(warnings, "warning"),
+            count(notes, "note")
         ),
     };
     match fixed.len() {

@@ -1,15 +1,11 @@
 //! Runs `cargo sqs-once dev` as a user does, on a project that cargo really builds.
 
+use crate::project::{Lines, Project, Run, Running};
 use serde_json::{Value, json};
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, Command, Output, Stdio};
-use std::sync::mpsc;
-use std::time::Duration;
-
-/// Longer than any step takes, even a build beside other builds.
-const LIMIT: Duration = Duration::from_secs(180);
+use std::process::Stdio;
 
 const TEMPLATE: &str = "
 Resources:
@@ -36,89 +32,23 @@ Resources:
             FunctionResponseTypes: [ReportBatchItemFailures]
 ";
 
-/// A cargo workspace with one Lambda function, in its own folder.
-struct Project {
-    folder: tempfile::TempDir,
-}
-
 impl Project {
-    fn new() -> Self {
-        let project = Self {
-            folder: tempfile::tempdir().unwrap(),
-        };
-        project.write(
-            "Cargo.toml",
-            "[workspace]\n\
-             [package]\nname = \"payments\"\nedition = \"2024\"\n\
-             [dependencies]\nlambda_runtime = { path = \"lambda_runtime\" }\n",
-        );
-        project.write("src/main.rs", include_str!("fixture/function.rs"));
-        project.write(
-            "lambda_runtime/Cargo.toml",
-            "[package]\nname = \"lambda_runtime\"\nedition = \"2024\"\n",
-        );
-        project.write("lambda_runtime/src/lib.rs", "");
-        project.write("template.yaml", TEMPLATE);
-        project
-    }
-
-    fn write(&self, path: &str, text: &str) {
-        let path = self.folder.path().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
-
-    /// Writes an SQS event with these messages.
-    fn event(&self, messages: &[(&str, &str)]) {
-        let records = messages
-            .iter()
-            .map(|(id, body)| json!({"messageId": id, "body": body}));
-        let event = json!({"Records": records.collect::<Vec<_>>()});
-        self.write("event.json", &event.to_string());
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-sqs-once"));
-        command
-            .arg("dev")
-            .args(arguments)
-            .current_dir(self.folder.path())
-            .env_remove("CARGO_TARGET_DIR")
-            .env_remove("SQS_ONCE_NAMESPACE")
-            .env("CARGO_NET_OFFLINE", "true");
-        command
-    }
-
     /// Handles the event's messages until the queue is empty.
     fn handle(&self, arguments: &[&str]) -> Run {
         let always = ["--send", "event.json", "--until-empty"];
         Run::of(
-            self.command(&[&always, arguments].concat())
+            self.command("dev", &[&always, arguments].concat())
                 .output()
                 .unwrap(),
         )
     }
 
-    fn start(&self, arguments: &[&str]) -> Dev {
-        Dev::of(self.command(arguments))
+    fn start(&self, arguments: &[&str]) -> Running {
+        Running::of(self.command("dev", arguments))
     }
-}
-
-struct Run {
-    status: Option<i32>,
-    stdout: String,
-    stderr: String,
 }
 
 impl Run {
-    fn of(output: Output) -> Self {
-        Self {
-            status: output.status.code(),
-            stdout: String::from_utf8(output.stdout).unwrap(),
-            stderr: String::from_utf8(output.stderr).unwrap(),
-        }
-    }
-
     /// Counts the record lines with this message and this outcome.
     fn count(&self, id: &str, outcome: &str) -> usize {
         let words = |line: &&str| {
@@ -127,101 +57,6 @@ impl Run {
         };
         self.stdout.lines().filter(words).count()
     }
-}
-
-/// The lines of a stream as they arrive.
-struct Lines {
-    receiver: mpsc::Receiver<String>,
-    seen: Vec<String>,
-}
-
-impl Lines {
-    fn of(stream: impl Read + Send + 'static) -> Self {
-        let (sender, receiver) = mpsc::channel();
-        std::thread::spawn(move || {
-            for line in BufReader::new(stream).lines() {
-                if sender.send(line.unwrap()).is_err() {
-                    return;
-                }
-            }
-        });
-        Self {
-            receiver,
-            seen: Vec::new(),
-        }
-    }
-
-    /// Waits for a line that contains `wanted`.
-    fn until(&mut self, wanted: &str) -> String {
-        loop {
-            let Ok(line) = self.receiver.recv_timeout(LIMIT) else {
-                panic!("no line has {wanted:?}: {:#?}", self.seen);
-            };
-            self.seen.push(line.clone());
-            if line.contains(wanted) {
-                return line;
-            }
-        }
-    }
-}
-
-/// A running `dev`.
-struct Dev {
-    child: Child,
-    stdout: Lines,
-    stderr: Lines,
-}
-
-impl Dev {
-    fn of(mut command: Command) -> Self {
-        let mut child = command
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        Self {
-            stdout: Lines::of(child.stdout.take().unwrap()),
-            stderr: Lines::of(child.stderr.take().unwrap()),
-            child,
-        }
-    }
-
-    /// Waits for the queues. Returns their endpoint and the URL of the polled one.
-    fn queue(&mut self) -> (String, String) {
-        let line = self.stderr.until("SQS: ");
-        let line = line.strip_prefix("SQS: ").unwrap();
-        let (endpoint, url) = line.split_once(", queue URL: ").unwrap();
-        (endpoint.to_owned(), url.to_owned())
-    }
-
-    fn interrupt(&self) {
-        signal(&self.child.id().to_string());
-    }
-
-    #[cfg(unix)]
-    fn interrupt_group(&self) {
-        signal(&format!("-{}", self.child.id()));
-    }
-
-    fn end(mut self) -> (Option<i32>, Vec<String>) {
-        let status = self.child.wait().unwrap();
-        self.stderr.seen.extend(self.stderr.receiver.iter());
-        (status.code(), std::mem::take(&mut self.stderr.seen))
-    }
-}
-
-impl Drop for Dev {
-    fn drop(&mut self) {
-        // Ends the process if a test fails. It may have ended by itself.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// Interrupts a process, or its process group if the id starts with `-`.
-fn signal(id: &str) {
-    let killed = Command::new("kill").args(["-INT", "--", id]).status();
-    assert!(killed.unwrap().success());
 }
 
 /// Sends a message as an SDK does.
@@ -253,7 +88,7 @@ fn get(address: &str, path: &str) -> String {
 
 #[test]
 fn messages_are_handled_once_and_remembered() {
-    let project = Project::new();
+    let project = Project::new(TEMPLATE);
     project.event(&[("m-1", "good"), ("m-2", "good")]);
     let run = project.handle(&[]);
     assert_eq!(run.status, Some(0), "{}", run.stderr);
@@ -278,7 +113,7 @@ fn messages_are_handled_once_and_remembered() {
 
 #[test]
 fn what_fails_comes_back_and_ends_in_the_dead_letter_queue() {
-    let project = Project::new();
+    let project = Project::new(TEMPLATE);
     project.event(&[("m-1", "good"), ("m-2", "poison")]);
     let run = project.handle(&["--visibility-timeout", "300ms"]);
     assert_eq!(run.status, Some(1), "{}", run.stderr);
@@ -298,7 +133,7 @@ fn what_fails_comes_back_and_ends_in_the_dead_letter_queue() {
 
 #[test]
 fn a_function_that_crashes_or_takes_too_long_returns_its_batch() {
-    let project = Project::new();
+    let project = Project::new(TEMPLATE);
     let arguments = ["--visibility-timeout", "1s", "--timeout", "400ms"];
     for (body, reason) in [("hang", "timed out"), ("crash", "exit status: 3")] {
         project.event(&[("m-1", body)]);
@@ -311,7 +146,7 @@ fn a_function_that_crashes_or_takes_too_long_returns_its_batch() {
 
 #[test]
 fn an_answer_that_lambda_can_not_read_is_said() {
-    let project = Project::new();
+    let project = Project::new(TEMPLATE);
     project.event(&[("m-1", "answer with text")]);
     let run = project.handle(&["--visibility-timeout", "300ms", "--max-receive-count", "1"]);
     assert_eq!(run.status, Some(1), "{}", run.stderr);
@@ -321,7 +156,7 @@ fn an_answer_that_lambda_can_not_read_is_said() {
 
 #[test]
 fn json_is_everything_that_happens_and_nothing_else() {
-    let project = Project::new();
+    let project = Project::new(TEMPLATE);
     project.event(&[("m-1", "good")]);
     let run = project.handle(&["--json"]);
     assert_eq!(run.status, Some(0), "{}", run.stderr);
@@ -354,7 +189,7 @@ fn json_is_everything_that_happens_and_nothing_else() {
 
 #[test]
 fn faults_are_done_on_request_and_drawn_again_from_their_seed() {
-    let project = Project::new();
+    let project = Project::new(TEMPLATE);
     project.event(&[("m-1", "good")]);
     let run = project.handle(&["--duplicate", "100%", "--seed", "1"]);
     assert_eq!(run.status, Some(0), "{}", run.stderr);
@@ -377,7 +212,7 @@ fn faults_are_done_on_request_and_drawn_again_from_their_seed() {
 
 #[test]
 fn a_message_can_be_sent_to_it_and_ctrl_c_ends_it() {
-    let project = Project::new();
+    let project = Project::new(TEMPLATE);
     let mut dev = project.start(&[]);
     let queue = dev.queue();
     assert!(queue.1.ends_with("/Orders"), "{queue:?}");
@@ -396,15 +231,15 @@ fn a_message_can_be_sent_to_it_and_ctrl_c_ends_it() {
 fn ctrl_c_in_a_terminal_lets_the_invocation_under_way_finish() {
     use std::os::unix::process::CommandExt;
 
-    let project = Project::new();
+    let project = Project::new(TEMPLATE);
     let door = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let wait = format!("wait for {}", door.local_addr().unwrap());
     project.event(&[("m-under-way", &wait), ("m-left", "good")]);
     let arguments = ["--send", "event.json", "--until-empty"];
     let one_at_a_time = ["--batch-size", "1", "--concurrency", "1"];
-    let mut command = project.command(&[arguments.as_slice(), &one_at_a_time].concat());
+    let mut command = project.command("dev", &[arguments.as_slice(), &one_at_a_time].concat());
     command.process_group(0);
-    let mut dev = Dev::of(command);
+    let mut dev = Running::of(command);
     let (function, _) = door.accept().unwrap();
     dev.interrupt_group();
     dev.stderr
@@ -422,7 +257,7 @@ fn ctrl_c_in_a_terminal_lets_the_invocation_under_way_finish() {
 
 #[test]
 fn it_is_built_anew_on_a_change_and_the_last_build_runs_on_while_that_fails() {
-    let project = Project::new();
+    let project = Project::new(TEMPLATE);
     let mut dev = project.start(&[]);
     let queue = dev.queue();
     dev.stderr.until("environment started");
@@ -452,9 +287,9 @@ fn it_is_built_anew_on_a_change_and_the_last_build_runs_on_while_that_fails() {
 
 #[test]
 fn it_ends_when_nobody_reads_on() {
-    let project = Project::new();
+    let project = Project::new(TEMPLATE);
     let mut child = project
-        .command(&["--json"])
+        .command("dev", &["--json"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -468,7 +303,7 @@ fn it_ends_when_nobody_reads_on() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_is_an_error() {
-    let project = Project::new();
+    let project = Project::new(TEMPLATE);
     project.event(&[("m-1", "good")]);
     for arguments in [&["--json"][..], &[]] {
         let full = fs::OpenOptions::new()
@@ -476,7 +311,7 @@ fn a_full_disk_is_an_error() {
             .open("/dev/full")
             .unwrap();
         let always = ["--send", "event.json", "--until-empty"];
-        let mut command = project.command(&[&always, arguments].concat());
+        let mut command = project.command("dev", &[&always, arguments].concat());
         let run = Run::of(command.stdout(full).output().unwrap());
         assert_eq!(run.status, Some(1), "{}", run.stderr);
         assert!(run.stderr.contains("No space left"), "{}", run.stderr);
@@ -485,19 +320,22 @@ fn a_full_disk_is_an_error() {
 
 #[test]
 fn without_a_template_it_goes_by_its_arguments() {
-    let project = Project::new();
+    let project = Project::new(TEMPLATE);
     fs::remove_file(project.folder.path().join("template.yaml")).unwrap();
     project.event(&[("m-1", "good"), ("m-2", "good"), ("m-3", "good")]);
-    let mut command = project.command(&[
-        "--send",
-        "event.json",
-        "--until-empty",
-        "--fifo",
-        "--batch-size",
-        "2",
-        "--concurrency",
-        "1",
-    ]);
+    let mut command = project.command(
+        "dev",
+        &[
+            "--send",
+            "event.json",
+            "--until-empty",
+            "--fifo",
+            "--batch-size",
+            "2",
+            "--concurrency",
+            "1",
+        ],
+    );
     let run = Run::of(command.env("SQS_ONCE_NAMESPACE", "shell").output().unwrap());
     assert_eq!(run.status, Some(0), "{}", run.stderr);
     let said = "polling payments.fifo: batches of up to 2, window 0s, up to 1 environments";
@@ -512,7 +350,7 @@ fn without_a_template_it_goes_by_its_arguments() {
 
 #[test]
 fn mistakes_are_found_before_anything_is_built() {
-    let project = Project::new();
+    let project = Project::new(TEMPLATE);
     project.write("bad.json", r#"{"Records": [{"messageId": "m-1"}]}"#);
     for (arguments, message) in [
         (
@@ -530,7 +368,7 @@ fn mistakes_are_found_before_anything_is_built() {
             "nowhere.yaml can't be read",
         ),
     ] {
-        let run = Run::of(project.command(arguments).output().unwrap());
+        let run = Run::of(project.command("dev", arguments).output().unwrap());
         assert_eq!(run.status, Some(1), "{}", run.stderr);
         assert!(run.stderr.contains(message), "{}", run.stderr);
     }
@@ -539,7 +377,7 @@ fn mistakes_are_found_before_anything_is_built() {
 
 #[test]
 fn its_page_shows_what_happens() {
-    let project = Project::new();
+    let project = Project::new(TEMPLATE);
     let mut dev = project.start(&[]);
     let queue = dev.queue();
     let page = dev.stderr.until("page: ");
@@ -560,7 +398,7 @@ fn its_page_shows_what_happens() {
 
 #[test]
 fn the_report_is_the_run_in_one_file_whatever_it_came_to() {
-    let project = Project::new();
+    let project = Project::new(TEMPLATE);
     project.event(&[("m-good", "good"), ("m-poison", "poison")]);
     let run = project.handle(&["--visibility-timeout", "300ms", "--report", "run.html"]);
     assert_eq!(run.status, Some(1), "{}", run.stderr);
@@ -578,10 +416,10 @@ fn the_report_is_the_run_in_one_file_whatever_it_came_to() {
 
 #[test]
 fn a_port_that_is_taken_is_named() {
-    let project = Project::new();
+    let project = Project::new(TEMPLATE);
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
-    let run = Run::of(project.command(&["--port", &port]).output().unwrap());
+    let run = Run::of(project.command("dev", &["--port", &port]).output().unwrap());
     assert_eq!(run.status, Some(1), "{}", run.stderr);
     assert!(
         run.stderr.contains(&format!("127.0.0.1:{port}")),
@@ -592,8 +430,8 @@ fn a_port_that_is_taken_is_named() {
 
 #[test]
 fn help_ends_in_examples() {
-    let project = Project::new();
-    let run = Run::of(project.command(&["--help"]).output().unwrap());
+    let project = Project::new(TEMPLATE);
+    let run = Run::of(project.command("dev", &["--help"]).output().unwrap());
     let (_, examples) = run.stdout.split_once("Examples:\n").unwrap();
     assert!(examples.contains("cargo sqs-once dev --send events/orders.json --until-empty"));
 }
@@ -605,7 +443,7 @@ fn messages_of_any_sqs_endpoint_are_handled_and_deleted() {
     use sqs_once_local::{LocalSqs, NewMessage, QueueSettings, Queues};
     use std::time::SystemTime;
 
-    let project = Project::new();
+    let project = Project::new(TEMPLATE);
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let mut queues = Queues::default();
     queues
@@ -619,7 +457,7 @@ fn messages_of_any_sqs_endpoint_are_handled_and_deleted() {
     }
     let sqs = runtime.block_on(LocalSqs::start(queues)).unwrap();
     let url = sqs.url("elsewhere");
-    let mut command = project.command(&["--queue-url", &url, "--until-empty"]);
+    let mut command = project.command("dev", &["--queue-url", &url, "--until-empty"]);
     let run = Run::of(
         command
             .env("AWS_EC2_METADATA_DISABLED", "true")
@@ -644,7 +482,12 @@ fn messages_of_any_sqs_endpoint_are_handled_and_deleted() {
     assert_eq!(sqs.queues().len("elsewhere").unwrap(), 0);
 
     let gone = format!("{url}-gone");
-    let run = Run::of(project.command(&["--queue-url", &gone]).output().unwrap());
+    let run = Run::of(
+        project
+            .command("dev", &["--queue-url", &gone])
+            .output()
+            .unwrap(),
+    );
     assert_eq!(run.status, Some(1), "{}", run.stderr);
     assert!(
         run.stderr.contains("SQS refused GetQueueAttributes"),
@@ -653,7 +496,7 @@ fn messages_of_any_sqs_endpoint_are_handled_and_deleted() {
     );
     let run = Run::of(
         project
-            .command(&["--queue-url", &url, "--send", "x"])
+            .command("dev", &["--queue-url", &url, "--send", "x"])
             .output()
             .unwrap(),
     );

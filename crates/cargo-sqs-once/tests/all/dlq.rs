@@ -1,6 +1,7 @@
 //! Runs `cargo sqs-once dlq` as a user does, on queues and a table in this process.
 
-use crate::support::{AtTerminal, Run, command, dynamodb};
+use crate::project::Run;
+use crate::support::{AtTerminal, command, dynamodb};
 use serde_json::{Value, json};
 use sqs_once::BusinessKey;
 use sqs_once::key::Namespace;

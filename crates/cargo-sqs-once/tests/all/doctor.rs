@@ -1,5 +1,6 @@
 //! Runs `cargo sqs-once doctor` as a user does.
 
+use crate::project::Run;
 use serde_json::Value;
 use std::fs;
 use std::process::{Command, Stdio};
@@ -7,6 +8,9 @@ use tempfile::TempDir;
 
 const TEMPLATE: &str = "\
 Resources:
+  Policy:
+    Type: AWS::SQS::QueuePolicy
+    Properties: { Queues: [!Ref Orders], PolicyDocument: !ImportValue OnlyOverTls }
   Charge:
     Type: AWS::Serverless::Function
     Properties:
@@ -26,12 +30,6 @@ Resources:
         maxReceiveCount: 5
 ";
 
-struct Run {
-    status: Option<i32>,
-    stdout: String,
-    stderr: String,
-}
-
 /// A folder with a template, and a manifest that stops the search in parent folders.
 fn project(template: &str) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
@@ -47,11 +45,7 @@ fn doctor(folder: &TempDir, arguments: &[&str]) -> Run {
         .current_dir(folder.path())
         .output()
         .unwrap();
-    Run {
-        status: output.status.code(),
-        stdout: String::from_utf8(output.stdout).unwrap(),
-        stderr: String::from_utf8(output.stderr).unwrap(),
-    }
+    Run::of(output)
 }
 
 #[test]
@@ -59,17 +53,39 @@ fn a_finding_says_where_it_is_why_it_matters_and_what_to_write() {
     let run = doctor(&project(TEMPLATE), &[]);
     assert_eq!(run.status, Some(1), "{}", run.stderr);
     let expected = "\
-template.yaml:13:3: warning: The queue Orders's visibility timeout is 30 s (the default), the function Charge's timeout 30 s: it should be 180 s at least. [visibility-timeout-too-short]
+template.yaml:16:3: warning: The queue Orders's visibility timeout is 30 s (the default), the function Charge's timeout 30 s: it should be 180 s at least. [visibility-timeout-too-short]
   why: Lambda needs that time to retry a throttled batch; with less, messages come back while it still tries, and their receives count towards the dead-letter queue.
   fix: --fix writes it
     Orders:
       Properties:
         VisibilityTimeout: 180
   see: https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html
-1 finding: 0 errors, 1 warning
+1 finding: 0 errors, 1 warning, 0 notes
 ";
     assert_eq!(run.stdout, expected);
     assert_eq!(run.stderr, "");
+}
+
+#[test]
+fn a_note_is_shown_and_fails_nothing() {
+    let allows = TEMPLATE.replace(
+        "!ImportValue OnlyOverTls",
+        "{ Statement: [{ Effect: Allow }] }",
+    );
+    let run = doctor(&project(&allows), &["--fix"]);
+    assert_eq!(run.status, Some(0), "{}", run.stderr);
+    assert!(
+        run.stdout
+            .contains("template.yaml:16:3: note: The queue Orders accepts requests without TLS."),
+        "{}",
+        run.stdout
+    );
+    assert!(
+        run.stdout
+            .ends_with("1 fixed, 1 finding: 0 errors, 0 warnings, 1 note\n"),
+        "{}",
+        run.stdout
+    );
 }
 
 #[test]
@@ -84,7 +100,7 @@ fn a_fix_is_written_once_and_the_file_keeps_its_permissions() {
     let run = doctor(&folder, &["--fix"]);
     assert_eq!(run.status, Some(0), "{}", run.stderr);
     assert!(
-        run.stdout.starts_with("template.yaml:13:3: fixed: "),
+        run.stdout.starts_with("template.yaml:16:3: fixed: "),
         "{}",
         run.stdout
     );
@@ -163,11 +179,7 @@ fn the_manifests_are_those_of_the_code_and_of_the_workspace_above() {
         .current_dir(folder.path().join("member"))
         .output()
         .unwrap();
-    let run = Run {
-        status: run.status.code(),
-        stdout: String::from_utf8(run.stdout).unwrap(),
-        stderr: String::from_utf8(run.stderr).unwrap(),
-    };
+    let run = Run::of(run);
     assert_eq!(of_panics(&run), [above], "{}", run.stderr);
 
     // Panic settings do not matter for a function that cargo does not build.
@@ -183,7 +195,7 @@ fn programs_get_json_and_code_scanning_gets_sarif() {
     assert_eq!(run.status, Some(1), "{}", run.stderr);
     let json: Value = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!(json["findings"][0]["rule"], "visibility-timeout-too-short");
-    assert_eq!(json["findings"][0]["line"], 13);
+    assert_eq!(json["findings"][0]["line"], 16);
     assert_eq!(json["fixed"], serde_json::json!([]));
 
     let run = doctor(&folder, &["--sarif"]);

@@ -1,9 +1,9 @@
 //! Runs `cargo sqs-once invoke` as a user does, on a project that cargo really builds.
 
+use crate::project::{Project, Run};
 use serde_json::{Value, json};
-use std::fs;
 use std::io::Write;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
 const TEMPLATE: &str = "
 Resources:
@@ -22,58 +22,14 @@ Resources:
           SQS_ONCE_TABLE: !Ref Idempotency
 ";
 
-/// A cargo workspace with one Lambda function, in its own folder.
-struct Project {
-    folder: tempfile::TempDir,
-}
-
 impl Project {
-    fn new() -> Self {
-        let project = Self {
-            folder: tempfile::tempdir().unwrap(),
-        };
-        project.write(
-            "Cargo.toml",
-            "[workspace]\n\
-             [package]\nname = \"payments\"\nedition = \"2024\"\n\
-             [dependencies]\nlambda_runtime = { path = \"lambda_runtime\" }\n",
-        );
-        project.write("src/main.rs", include_str!("fixture/function.rs"));
-        // Empty: depending on this crate makes a binary a Lambda function.
-        project.write(
-            "lambda_runtime/Cargo.toml",
-            "[package]\nname = \"lambda_runtime\"\nedition = \"2024\"\n",
-        );
-        project.write("lambda_runtime/src/lib.rs", "");
-        project.write("template.yaml", TEMPLATE);
-        project
-    }
-
-    fn write(&self, path: &str, text: &str) {
-        let path = self.folder.path().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-sqs-once"));
-        command
-            .arg("invoke")
-            .args(arguments)
-            .current_dir(self.folder.path())
-            .env_remove("CARGO_TARGET_DIR")
-            .env_remove("SQS_ONCE_NAMESPACE")
-            .env("CARGO_NET_OFFLINE", "true");
-        command
-    }
-
     fn invoke(&self, arguments: &[&str]) -> Run {
-        Run::of(self.command(arguments).output().unwrap())
+        Run::of(self.command("invoke", arguments).output().unwrap())
     }
 
     /// Invokes with `event` on standard input.
     fn send(&self, event: &str, arguments: &[&str]) -> Run {
-        let mut command = self.command(&[&["-"], arguments].concat());
+        let mut command = self.command("invoke", &[&["-"], arguments].concat());
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -90,27 +46,6 @@ impl Project {
     }
 }
 
-struct Run {
-    status: Option<i32>,
-    stdout: String,
-    stderr: String,
-}
-
-impl Run {
-    fn of(output: Output) -> Self {
-        Self {
-            status: output.status.code(),
-            stdout: String::from_utf8(output.stdout).unwrap(),
-            stderr: String::from_utf8(output.stderr).unwrap(),
-        }
-    }
-
-    fn assert_failed_with(&self, message: &str) {
-        assert_eq!(self.status, Some(1), "{}", self.stderr);
-        assert!(self.stderr.contains(message), "{}", self.stderr);
-    }
-}
-
 /// An SQS event. Each record starts with its message id, where the function expects it.
 fn event(records: &[(&str, &str)]) -> String {
     let records: Vec<String> = records
@@ -122,7 +57,7 @@ fn event(records: &[(&str, &str)]) -> String {
 
 #[test]
 fn another_package_may_have_a_binary_of_the_same_name() {
-    let project = Project::new();
+    let project = Project::new(TEMPLATE);
     project.write(
         "lambda_runtime/src/bin/payments.rs",
         "fn main() { unreachable!(\"this is not the function\") }",
@@ -134,7 +69,7 @@ fn another_package_may_have_a_binary_of_the_same_name() {
 
 #[test]
 fn stdout_is_the_response_and_stderr_ends_in_the_table() {
-    let project = Project::new();
+    let project = Project::new(TEMPLATE);
     project.write(
         "event.json",
         &event(&[("m-1", "good"), ("m-2", "poison"), ("m-3", "say nothing")]),
@@ -169,7 +104,7 @@ m-3         failed                    no record line
 
 #[test]
 fn a_second_run_remembers_the_first_until_it_is_reset() {
-    let project = Project::new();
+    let project = Project::new(TEMPLATE);
     let event = event(&[("m-1", "good"), ("m-2", "good")]);
     let outcomes = |run: Run| {
         let table: Value = serde_json::from_str(&run.stderr).unwrap();
@@ -186,7 +121,7 @@ fn a_second_run_remembers_the_first_until_it_is_reset() {
 
 #[test]
 fn json_is_the_table_and_nothing_else() {
-    let project = Project::new();
+    let project = Project::new(TEMPLATE);
     let run = project.send(&event(&[("m-1", "good"), ("m-2", "poison")]), &["--json"]);
     assert_eq!(
         run.stdout,
@@ -208,7 +143,7 @@ fn json_is_the_table_and_nothing_else() {
 
 #[test]
 fn bare_bodies_and_empty_batches_are_events_too() {
-    let project = Project::new();
+    let project = Project::new(TEMPLATE);
     let run = project.send("{\"order_id\": 1}\n{\"order_id\": 2}\n", &[]);
     assert!(
         run.stderr.contains("\n2 records: 2 processed\n"),
@@ -232,7 +167,7 @@ fn bare_bodies_and_empty_batches_are_events_too() {
 
 #[test]
 fn a_function_that_does_not_answer_properly_is_named_for_what_it_did() {
-    let project = Project::new();
+    let project = Project::new(TEMPLATE);
 
     let run = project.send("crash", &[]);
     run.assert_failed_with("error: the function ended before it answered: exit status: 3");
@@ -258,7 +193,7 @@ fn a_function_that_does_not_answer_properly_is_named_for_what_it_did() {
 
 #[test]
 fn an_answer_is_the_same_json_with_what_is_unsafe_escaped() {
-    let project = Project::new();
+    let project = Project::new(TEMPLATE);
     let run = project.send("answer with controls", &[]);
     assert_eq!(run.status, Some(0), "{}", run.stderr);
     assert_eq!(
@@ -271,10 +206,10 @@ fn an_answer_is_the_same_json_with_what_is_unsafe_escaped() {
 
 #[test]
 fn a_variable_of_the_shell_wins_over_the_templates() {
-    let project = Project::new();
+    let project = Project::new(TEMPLATE);
     project.write("event.json", &event(&[]));
     let run = project
-        .command(&["event.json"])
+        .command("invoke", &["event.json"])
         .env("SQS_ONCE_NAMESPACE", "from-the-shell")
         .env("SQS_ONCE_TABLE", "a-real-table")
         .output()
@@ -289,10 +224,10 @@ fn a_variable_of_the_shell_wins_over_the_templates() {
 
 #[test]
 fn the_shells_credentials_do_not_reach_the_function() {
-    let project = Project::new();
+    let project = Project::new(TEMPLATE);
     project.write("event.json", &event(&[]));
     let run = project
-        .command(&["event.json"])
+        .command("invoke", &["event.json"])
         .env("AWS_ACCESS_KEY_ID", "a-real-key")
         .env("AWS_PROFILE", "production")
         .output()
@@ -307,7 +242,7 @@ fn the_shells_credentials_do_not_reach_the_function() {
 
 #[test]
 fn mistakes_are_found_before_anything_is_built() {
-    let project = Project::new();
+    let project = Project::new(TEMPLATE);
     project
         .invoke(&["nowhere.json"])
         .assert_failed_with("error: the event nowhere.json can't be read");
@@ -321,13 +256,13 @@ fn mistakes_are_found_before_anything_is_built() {
         );
     project
         .send("{}", &["--template", "nowhere.yaml"])
-        .assert_failed_with("error: the template nowhere.yaml can't be read");
+        .assert_failed_with("error: nowhere.yaml can't be read");
     assert!(!project.folder.path().join("target").exists());
 }
 
 #[test]
 fn of_several_functions_one_must_be_picked_or_named_by_the_template() {
-    let project = Project::new();
+    let project = Project::new(TEMPLATE);
     project.write("src/bin/refunds.rs", "fn main() { std::process::exit(9) }");
     project.send("{}", &[]).assert_failed_with(
         "error: the workspace has several Lambda functions: pick one with --function",
@@ -346,7 +281,7 @@ fn of_several_functions_one_must_be_picked_or_named_by_the_template() {
 
 #[test]
 fn a_function_that_does_not_build_is_an_error_with_the_compilers_words() {
-    let project = Project::new();
+    let project = Project::new(TEMPLATE);
     project.write("src/main.rs", "fn main() { nonsense }");
     for arguments in [&[][..], &["--json"]] {
         let run = project.send("{}", arguments);
@@ -361,7 +296,7 @@ fn a_function_that_does_not_build_is_an_error_with_the_compilers_words() {
 
 #[test]
 fn a_table_whose_keys_have_changed_is_an_error_that_a_reset_cures() {
-    let project = Project::new();
+    let project = Project::new(TEMPLATE);
     let event = event(&[]);
     assert_eq!(project.send(&event, &[]).status, Some(0));
     project.write(
@@ -376,7 +311,7 @@ fn a_table_whose_keys_have_changed_is_an_error_that_a_reset_cures() {
 
 #[test]
 fn every_table_of_the_template_is_made() {
-    let project = Project::new();
+    let project = Project::new(TEMPLATE);
     let with_stock = |key: &str| {
         let stock = "
   Stock:
@@ -398,10 +333,10 @@ fn every_table_of_the_template_is_made() {
 
 #[test]
 fn a_reader_that_goes_away_is_no_error() {
-    let project = Project::new();
+    let project = Project::new(TEMPLATE);
     project.write("event.json", &event(&[("m-1", "good")]));
     let mut child = project
-        .command(&["event.json", "--json"])
+        .command("invoke", &["event.json", "--json"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -413,7 +348,7 @@ fn a_reader_that_goes_away_is_no_error() {
 
 #[test]
 fn the_word_that_cargo_adds_is_accepted() {
-    let project = Project::new();
+    let project = Project::new(TEMPLATE);
     let output = Command::new(env!("CARGO_BIN_EXE_cargo-sqs-once"))
         .args(["sqs-once", "invoke", "nowhere.json"])
         .current_dir(project.folder.path())

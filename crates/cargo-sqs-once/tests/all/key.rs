@@ -1,6 +1,7 @@
 //! Runs `cargo sqs-once key` as a user does, on a table in an embedded DynamoDB.
 
-use crate::support::{AtTerminal, Run, command, dynamodb};
+use crate::project::Run;
+use crate::support::{AtTerminal, command, dynamodb};
 use serde_json::{Value, json};
 use sqs_once::BusinessKey;
 use sqs_once::key::{KeySecret, Namespace};

@@ -11,7 +11,10 @@ mod doctor;
 mod invoke;
 #[cfg(all(unix, feature = "aws"))]
 mod key;
+#[cfg(target_os = "linux")]
+mod listeners;
 mod new;
+mod project;
 mod shell;
 #[cfg(all(unix, feature = "aws"))]
 mod support;

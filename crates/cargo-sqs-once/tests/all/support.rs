@@ -1,38 +1,11 @@
 //! Runs the command line as a user does, with pipes and at a terminal.
 
+use crate::project::Run;
 use nix::pty::{OpenptyResult, openpty};
 use sqs_once_local::{LocalDynamoDb, REGION, TableDescription};
 use std::fs::File;
 use std::io::{Read, Write};
-use std::process::{Child, Command, Output, Stdio};
-
-/// The exit status and output of a command.
-pub(crate) struct Run {
-    pub(crate) status: Option<i32>,
-    pub(crate) stdout: String,
-    pub(crate) stderr: String,
-}
-
-impl Run {
-    pub(crate) fn of(output: Output) -> Self {
-        Self {
-            status: output.status.code(),
-            stdout: String::from_utf8(output.stdout).unwrap(),
-            stderr: String::from_utf8(output.stderr).unwrap(),
-        }
-    }
-
-    #[track_caller]
-    pub(crate) fn assert_done(&self) {
-        assert_eq!(self.status, Some(0), "{}", self.stderr);
-    }
-
-    #[track_caller]
-    pub(crate) fn assert_failed_with(&self, message: &str) {
-        assert_eq!(self.status, Some(1), "{}{}", self.stdout, self.stderr);
-        assert!(self.stderr.contains(message), "{}", self.stderr);
-    }
-}
+use std::process::{Child, Command, Stdio};
 
 /// The binary with an environment for one test.
 pub(crate) fn command(arguments: &[&str]) -> Command {

@@ -1,5 +1,6 @@
 //! Dead-letter queues of messages that keep failing.
 
+use super::delivery::tls_policy;
 use super::{Problem, words};
 use crate::field::{Field, below};
 use crate::model::{Deployment, Queue, Site};
@@ -80,6 +81,7 @@ fn redrive_to(site: &Site, id: &str, queue: &Queue) -> Vec<Change> {
     let kind = json!({ "Type": "AWS::SQS::Queue", "DeletionPolicy": "Retain", "UpdateReplacePolicy": "Retain", "Properties": properties });
     vec![
         resource(id, kind),
+        tls_policy(id),
         Change::Set(path, json!({ "Fn::GetAtt": [id, "Arn"] })),
     ]
 }

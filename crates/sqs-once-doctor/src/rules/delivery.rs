@@ -2,7 +2,9 @@
 
 use super::{Problem, words};
 use crate::model::{Consumer, Deployment, Queue};
-use crate::remedy::Remedy;
+use crate::remedy::{Remedy, resource};
+use crate::template::Change;
+use serde_json::{Value, json};
 use std::time::Duration;
 
 /// Lambda's default timeout.
@@ -129,10 +131,8 @@ pub(super) fn partial_response_missing(deployment: &Deployment) -> Vec<Problem> 
 }
 
 pub(super) fn not_encrypted(deployment: &Deployment) -> Vec<Problem> {
-    let sources = deployment.sources().map(|(queue, _)| queue);
-    let dead_letters = deployment.redrives().map(|(_, dead_letters)| dead_letters);
-    sources
-        .chain(dead_letters)
+    deployment
+        .consumed_and_dead_letters()
         .filter(|queue| {
             queue.is_encrypted_by_sqs.known() == Some(&false) && queue.kms_key.is_missing()
         })
@@ -152,6 +152,58 @@ pub(super) fn not_encrypted(deployment: &Deployment) -> Vec<Problem> {
             ),
         })
         .collect()
+}
+
+pub(super) fn plain_http(deployment: &Deployment) -> Vec<Problem> {
+    if deployment.has_more {
+        return Vec::new();
+    }
+    deployment
+        .consumed_and_dead_letters()
+        .filter(|queue| queue.denies_plain_http.or(false) == Some(false))
+        .map(|queue| {
+            let id = &queue.site.id;
+            let change = match queue.denies_plain_http.place() {
+                Some(statements) => Change::Append(statements.path.clone(), only_over_tls(id)),
+                None => tls_policy(id),
+            };
+            let hcl = format!(
+                "resource \"aws_sqs_queue_policy\" \"only_over_tls\" {{\n  queue_url = {id}.url\n  policy = jsonencode({{\n    \
+                 Version   = \"2012-10-17\"\n    Statement = [{{\n      Effect    = \"Deny\"\n      Principal = \"*\"\n      \
+                 Action    = \"sqs:*\"\n      Resource  = {id}.arn\n      \
+                 Condition = {{ Bool = {{ \"aws:SecureTransport\" = \"false\" }} }}\n    }}]\n  }})\n}}"
+            );
+            Problem {
+                place: queue.site.place.clone(),
+                message: format!("The queue {id} accepts requests without TLS."),
+                // A policy in the template replaces one that the queue was given elsewhere.
+                remedy: Remedy::changes(vec![change], hcl).by_hand(),
+            }
+        })
+        .collect()
+}
+
+/// A policy for a queue that has none.
+pub(super) fn tls_policy(queue: &str) -> Change {
+    let policy = json!({
+        "Type": "AWS::SQS::QueuePolicy",
+        "Properties": {
+            "Queues": [{ "Ref": queue }],
+            "PolicyDocument": { "Version": "2012-10-17", "Statement": [only_over_tls(queue)] },
+        },
+    });
+    resource(&format!("{queue}Policy"), policy)
+}
+
+fn only_over_tls(queue: &str) -> Value {
+    json!({
+        "Sid": "OnlyOverTls",
+        "Effect": "Deny",
+        "Principal": "*",
+        "Action": "sqs:*",
+        "Resource": { "Fn::GetAtt": [queue, "Arn"] },
+        "Condition": { "Bool": { "aws:SecureTransport": "false" } },
+    })
 }
 
 pub(super) fn senders_shut_out(deployment: &Deployment) -> Vec<Problem> {

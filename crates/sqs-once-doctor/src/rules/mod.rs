@@ -46,6 +46,7 @@ const SQS_DLQ: &str = "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/
 const SQS_METRICS: &str = "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-available-cloudwatch-metrics.html";
 const SQS_ENCRYPTION: &str = "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-server-side-encryption.html";
 const SQS_KMS: &str = "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-key-management.html";
+const SQS_SECURITY: &str = "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-security-best-practices.html";
 const DYNAMODB_TTL: &str =
     "https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/TTL.html";
 const DYNAMODB_PROTECTION: &str = "https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/WorkingWithTables.Basics.html";
@@ -248,6 +249,14 @@ pub static RULES: &[Rule] = &[
         why: "Message bodies are stored as they are; SQS's own encryption costs nothing and needs no permission.",
         url: SQS_ENCRYPTION,
         check: delivery::not_encrypted,
+    },
+    Rule {
+        id: "queue-accepts-plain-http",
+        severity: Severity::Note,
+        title: "The queue's policy does not deny requests without TLS",
+        why: "Where no policy denies it, SQS also answers over plain HTTP, and anyone on the network's path can read the message.",
+        url: SQS_SECURITY,
+        check: delivery::plain_http,
     },
     Rule {
         id: "aws-managed-key-shuts-senders-out",

@@ -17,7 +17,7 @@ fn tables(deployment: &Deployment) -> impl Iterator<Item = &Table> {
         .key_tables()
         .map(|(table, _)| table)
         .filter(|table| {
-            table.partition_key.known().is_some_and(|key| key == KEY) && !table.has_sort_key
+            table.partition_key.known().is_some_and(|key| key == KEY) && table.sort_key.is_missing()
         })
 }
 

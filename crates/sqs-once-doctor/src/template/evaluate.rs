@@ -5,7 +5,8 @@
 
 use super::node::{Kind, Node};
 use crate::field::{Field, Path, Place, Step};
-use crate::model::Target;
+use crate::model::{Target, literal};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 
@@ -159,9 +160,40 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// A text without references.
+    /// A value as JSON, with texts as [`Evaluator::text`] gives them; what only the deployment knows is null.
+    pub(crate) fn json(&self, view: &View<'a>) -> Value {
+        let View::Node(node, path) = view else {
+            return Value::Null;
+        };
+        let inner = |step: Step, value: &'a Node| {
+            let mut path = path.clone();
+            path.push(step);
+            self.json(&self.resolve(value, path))
+        };
+        match &node.kind {
+            Kind::Sequence { items, .. } => {
+                let items = items.iter().enumerate();
+                items
+                    .map(|(at, item)| inner(Step::Index(at), item))
+                    .collect()
+            }
+            Kind::Mapping { entries, .. } if node.intrinsic().is_none() => {
+                let entries = entries.iter();
+                let pairs = entries.map(|it| (it.key.clone(), inner((&*it.key).into(), &it.value)));
+                Value::Object(pairs.collect())
+            }
+            _ => {
+                let is_known =
+                    |text: &String| !text.contains("${") || self.target_of(text).is_some();
+                let text = self.text(node).filter(is_known);
+                text.map_or(Value::Null, Value::String)
+            }
+        }
+    }
+
+    /// A text without anything that only the deployment knows.
     pub(crate) fn literal(&self, view: &View<'a>) -> Field<String> {
-        self.field(view, |text| (!text.contains("${")).then(|| text.to_owned()))
+        self.field(view, literal)
     }
 
     /// The target of a value.
@@ -200,7 +232,7 @@ impl<'a> Evaluator<'a> {
     /// The canonical text of a scalar or an intrinsic function. `None` if it is unknown.
     pub(crate) fn text(&self, node: &Node) -> Option<String> {
         if let Some(text) = node.scalar() {
-            return (!text.contains("{{resolve:")).then(|| text.to_owned());
+            return (!text.contains("{{resolve:")).then(|| text.replace("${", "${!"));
         }
         let (function, argument) = node.intrinsic()?;
         let list = match &argument.kind {

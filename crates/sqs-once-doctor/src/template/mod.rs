@@ -8,6 +8,7 @@ mod write;
 
 use crate::error::ReadError;
 use crate::field::{Field, Path};
+use crate::iam;
 use crate::model::{
     Alarm, Deployment, Function, Mapping, Metric, Queue, Sender, Site, Table, Target,
 };
@@ -96,11 +97,51 @@ impl<'a> Template<'a> {
                 _ => {}
             }
         }
+        for entry in entries.unwrap_or_default() {
+            let path: Path = vec!["Resources".into(), (&*entry.key).into()];
+            if let Some(resource) = self.resource(entry, &entry.key, path)
+                && let "AWS::SQS::QueuePolicy" | "AWS::SQS::QueueInlinePolicy" = resource.kind
+            {
+                self.queue_policy(&resource, &mut deployment.queues);
+            }
+        }
         deployment.has_more |= self.has_macros();
         deployment
     }
 
-    /// Whether a transform other than SAM rewrites the template.
+    fn queue_policy(&self, policy: &Resource<'a>, queues: &mut [Queue]) {
+        let evaluator = &self.evaluator;
+        let named = match self.at(policy, &["Queues"]) {
+            View::Missing => self.at(policy, &["Queue"]),
+            several => several,
+        };
+        let named = evaluator.list(&named);
+        let targets: Vec<Field<Target>> = match named.known() {
+            Some(named) => named.iter().map(|it| evaluator.target(it)).collect(),
+            None => vec![Field::Unknown],
+        };
+        let document = evaluator.json(&self.at(policy, &["PolicyDocument"]));
+        let statements = evaluator.list(&self.at(policy, &["PolicyDocument", "Statement"]));
+        let place = statements.place().unwrap_or(&policy.site.place);
+        for queue in queues {
+            let is_of_queue = |target: &Field<Target>| {
+                let target = target.known()?;
+                Some(target.is(&queue.site.id))
+            };
+            if targets.iter().any(|it| is_of_queue(it) == Some(true)) {
+                let denies = iam::denies_plain_http(&document, |text| {
+                    let target = evaluator.target_of(text);
+                    target.is_none_or(|target| target.is(&queue.site.id))
+                });
+                queue.has_policy(Field::Known(denies, place.clone()));
+            } else if targets.iter().any(|it| is_of_queue(it).is_none()) {
+                // It may be this one's.
+                queue.has_policy(Field::Unknown);
+            }
+        }
+    }
+
+    /// Whether anything but SAM rewrites the template.
     fn has_macros(&self) -> bool {
         let transforms = match self.root.get("Transform") {
             Some(transform) => transform.to_json(),
@@ -203,6 +244,11 @@ impl<'a> Template<'a> {
                 .and_then(|seconds| Some(Duration::from_secs(seconds))),
             runtime: evaluator.literal(&property("Runtime")),
             code: evaluator.literal(&property("CodeUri")),
+            binary: evaluator.literal(&evaluator.dig(
+                &View::Node(evaluator.resources[&*resource.site.id], Path::new()),
+                &["Metadata", "BuildProperties", "Binary"],
+            )),
+            memory_mb: evaluator.field(&property("MemorySize"), |text| text.parse().ok()),
             reserved_concurrency: evaluator
                 .field(&property("ReservedConcurrentExecutions"), |text| {
                     text.parse().ok()
@@ -292,6 +338,7 @@ impl<'a> Template<'a> {
             }
         };
         Mapping {
+            has_filter: !matches!(self.at(&resource, &["FilterCriteria"]), View::Missing),
             reports_failures,
             batch_size: self.number(&resource, &["BatchSize"]),
             window: self.seconds(&resource, &["MaximumBatchingWindowInSeconds"]),
@@ -305,15 +352,19 @@ impl<'a> Template<'a> {
 
     fn queue(&self, resource: Resource<'a>) -> Queue {
         Queue {
+            name: self.text(&resource, &["QueueName"]),
             is_fifo: self.flag(&resource, &["FifoQueue"]),
             visibility_timeout: self.seconds(&resource, &["VisibilityTimeout"]),
             retention: self.seconds(&resource, &["MessageRetentionPeriod"]),
+            delay: self.seconds(&resource, &["DelaySeconds"]),
+            content_based_deduplication: self.flag(&resource, &["ContentBasedDeduplication"]),
             dead_letter_queue: self
                 .evaluator
                 .target(&self.at(&resource, &["RedrivePolicy", "deadLetterTargetArn"])),
             max_receive_count: self.number(&resource, &["RedrivePolicy", "maxReceiveCount"]),
             is_encrypted_by_sqs: self.flag(&resource, &["SqsManagedSseEnabled"]),
             kms_key: self.text(&resource, &["KmsMasterKeyId"]),
+            denies_plain_http: Field::Missing,
             site: resource.site,
         }
     }
@@ -331,9 +382,24 @@ impl<'a> Template<'a> {
                     .literal(&self.evaluator.get(key, "AttributeName")),
             )
         };
+        let types = self
+            .evaluator
+            .list(&self.at(&resource, &["AttributeDefinitions"]));
+        let attribute_type = |definition: &View<'a>| {
+            let of = |name: &str| {
+                let text = self
+                    .evaluator
+                    .literal(&self.evaluator.get(definition, name));
+                text.known().cloned()
+            };
+            of("AttributeName").zip(of("AttributeType"))
+        };
+        let types = types.known().into_iter().flatten();
         Table {
+            name: self.text(&resource, &["TableName"]),
             partition_key: key("HASH").unwrap_or(Field::Unknown),
-            has_sort_key: key("RANGE").is_some(),
+            sort_key: key("RANGE").unwrap_or(Field::Missing),
+            attribute_types: types.filter_map(attribute_type).collect(),
             ttl_attribute: self.text(&resource, &["TimeToLiveSpecification", "AttributeName"]),
             ttl_is_enabled: self.flag(&resource, &["TimeToLiveSpecification", "Enabled"]),
             is_protected: self.flag(&resource, &["DeletionProtectionEnabled"]),

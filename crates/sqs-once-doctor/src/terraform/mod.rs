@@ -7,6 +7,7 @@ mod policies;
 mod resources;
 
 use crate::field::{Field, Place};
+use crate::iam;
 use crate::model::{
     Alarm, Deployment, Format, Function, Mapping, Metric, Queue, Sender, Site, Table, Target,
 };
@@ -40,7 +41,8 @@ pub(crate) fn read(text: &str) -> Option<Deployment> {
     }
     // Some configurations set the redrive policy in a separate resource.
     for resource in &resources.all {
-        if resource.kind != "aws_sqs_queue_redrive_policy" {
+        let is_redrive = resource.kind == "aws_sqs_queue_redrive_policy";
+        if !is_redrive && resource.kind != "aws_sqs_queue_policy" {
             continue;
         }
         let of = Reader {
@@ -48,14 +50,16 @@ pub(crate) fn read(text: &str) -> Option<Deployment> {
             resource,
         };
         let queue = of.target(&["queue_url"]);
-        let (target, count) = of.redrive();
         for it in &mut deployment.queues {
             match queue.known() {
-                Some(queue) if queue.is(&it.site.id) => {
-                    it.dead_letter_queue = target.clone();
-                    it.max_receive_count = count.clone();
+                Some(queue) if queue.is(&it.site.id) && is_redrive => {
+                    (it.dead_letter_queue, it.max_receive_count) = of.redrive();
                 }
-                // The policy may be for this queue.
+                Some(queue) if queue.is(&it.site.id) => {
+                    it.has_policy(of.denies_plain_http(&it.site.id));
+                }
+                // It may be this one's.
+                None if !is_redrive => it.has_policy(Field::Unknown),
                 None if it.dead_letter_queue.is_missing() => it.dead_letter_queue = Field::Unknown,
                 _ => {}
             }
@@ -164,7 +168,11 @@ impl Reader<'_> {
             runtime: self.text(&["runtime"]),
             // A plan does not contain the folder of the function's source.
             code: Field::Unknown,
-            // -1 means no reservation.
+            binary: Field::Missing,
+            memory_mb: self
+                .number(&["memory_size"])
+                .and_then(|size| u32::try_from(size).ok()),
+            // -1 is none.
             reserved_concurrency: match self
                 .field(&["reserved_concurrent_executions"], Value::as_i64)
             {
@@ -218,6 +226,9 @@ impl Reader<'_> {
             site: self.site(),
             function: self.target(&["function_name"]),
             queue,
+            has_filter: !self
+                .field(&["filter_criteria"], |it| it.get(0).cloned())
+                .is_missing(),
             reports_failures: self.field(&["function_response_types"], |value| {
                 let types = value.as_array()?;
                 Some(types.iter().any(|name| name == "ReportBatchItemFailures"))
@@ -255,25 +266,54 @@ impl Reader<'_> {
         }
     }
 
+    /// By the policy of the queue at `address`, which is JSON in a text.
+    fn denies_plain_http(&self, address: &str) -> Field<bool> {
+        let text = self.text(&["policy"]);
+        if text.known().is_some_and(String::is_empty) {
+            return Field::Missing;
+        }
+        text.and_then(|text| {
+            let policy: Value = serde_json::from_str(&text).ok()?;
+            let is_queue = |text: &str| self.resources.named(text).is(address);
+            Some(iam::denies_plain_http(&policy, is_queue))
+        })
+    }
+
     fn queue(&self) -> Queue {
         let (dead_letter_queue, max_receive_count) = self.redrive();
         Queue {
             site: self.site(),
+            name: self.text(&["name"]),
             is_fifo: self.flag(&["fifo_queue"]),
             visibility_timeout: self.seconds(&["visibility_timeout_seconds"]),
             retention: self.seconds(&["message_retention_seconds"]),
+            delay: self.seconds(&["delay_seconds"]),
+            content_based_deduplication: self.flag(&["content_based_deduplication"]),
             dead_letter_queue,
             max_receive_count,
             is_encrypted_by_sqs: self.flag(&["sqs_managed_sse_enabled"]),
             kms_key: self.text(&["kms_master_key_id"]),
+            denies_plain_http: self.denies_plain_http(self.resource.address),
         }
     }
 
     fn table(&self) -> Table {
         Table {
             site: self.site(),
+            name: self.text(&["name"]),
             partition_key: self.text(&["hash_key"]),
-            has_sort_key: !self.text(&["range_key"]).is_missing(),
+            sort_key: self.text(&["range_key"]),
+            attribute_types: {
+                let blocks = self.field(&["attribute"], |value| value.as_array().cloned());
+                let text = |block: &Value, name| Some(block.get(name)?.as_str()?.to_owned());
+                let pair = |block| text(block, "name").zip(text(block, "type"));
+                blocks
+                    .known()
+                    .into_iter()
+                    .flatten()
+                    .filter_map(pair)
+                    .collect()
+            },
             ttl_attribute: match self.text(&["ttl", "attribute_name"]) {
                 Field::Known(name, _) if name.is_empty() => Field::Missing,
                 other => other,

@@ -24,7 +24,7 @@ fn every_rule_is_described_and_every_result_says_what_and_where() {
     let rules = run["tool"]["driver"]["rules"].as_array().unwrap();
     assert_eq!(rules.len(), RULES.len());
     let results = run["results"].as_array().unwrap();
-    assert_eq!(results.len(), 2, "{results:#?}");
+    assert_eq!(results.len(), 3, "{results:#?}");
     for result in results {
         let rule = &rules[usize::try_from(result["ruleIndex"].as_u64().unwrap()).unwrap()];
         assert_eq!(rule["id"], result["ruleId"]);

@@ -41,6 +41,17 @@ Resources:
           Properties:
             Queue: !GetAtt Orders.Arn
             FunctionResponseTypes: [ReportBatchItemFailures]
+  OnlyOverTls:
+    Type: AWS::SQS::QueuePolicy
+    Properties:
+      Queues: [!Ref Orders, !Ref Dead]
+      PolicyDocument:
+        Statement:
+          - Effect: Deny
+            Principal: '*'
+            Action: sqs:*
+            Resource: '*'
+            Condition: {{ Bool: {{ aws:SecureTransport: false }} }}
   Orders:
     Type: AWS::SQS::Queue
     Properties:
@@ -125,6 +136,21 @@ const JSON: &str = r#"{
                 "FunctionName": { "Ref": "Charge" },
                 "EventSourceArn": { "Fn::GetAtt": ["Orders", "Arn"] },
                 "FunctionResponseTypes": ["ReportBatchItemFailures"]
+            }
+        },
+        "OnlyOverTls": {
+            "Type": "AWS::SQS::QueuePolicy",
+            "Properties": {
+                "Queues": ["https://sqs.eu-central-1.amazonaws.com/123456789012/orders"],
+                "PolicyDocument": {
+                    "Statement": {
+                        "Effect": "Deny",
+                        "Principal": "*",
+                        "Action": "sqs:*",
+                        "Resource": "arn:aws:sqs:eu-central-1:123456789012:orders",
+                        "Condition": { "Bool": { "aws:SecureTransport": "false" } }
+                    }
+                }
             }
         },
         "Orders": {
@@ -319,6 +345,7 @@ Resources:
     Type: AWS::SQS::Queue
     Properties:
       RedrivePolicy: { deadLetterTargetArn: !ImportValue Dead, maxReceiveCount: 5 }
+  Policy: { Type: AWS::SQS::QueuePolicy, Properties: { Queues: !ImportValue Queues } }
 ";
     let found = ["visibility-timeout-below-function-timeout"];
     assert_eq!(rules(template), found);
@@ -357,4 +384,63 @@ fn a_byte_order_mark_stays_in_front() {
         fixed(&template),
         template.replace("Timeout: 60", "Timeout: 180")
     );
+}
+
+#[test]
+fn only_a_statement_that_denies_every_request_without_tls_does() {
+    let template = consumer("      VisibilityTimeout: 180\n");
+    for (from, to) in [
+        ("Effect: Deny", "Effect: Allow"),
+        (
+            "Principal: '*'",
+            "Principal: { Service: sns.amazonaws.com }",
+        ),
+        ("Principal: '*'", "NotPrincipal: { AWS: !Ref Admin }"),
+        ("Action: sqs:*", "Action: sqs:ReceiveMessage"),
+        ("Resource: '*'", "Resource: !GetAtt Charge.Arn"),
+        ("SecureTransport: false", "SecureTransport: true"),
+        (
+            "SecureTransport: false",
+            "SecureTransport: false, aws:SourceAccount: 1",
+        ),
+        (
+            "{ Bool: {",
+            "{ StringEquals: { aws:SourceAccount: 1 }, Bool: {",
+        ),
+        ("[!Ref Orders, !Ref Dead]", "[!Ref Charge]"),
+    ] {
+        let changed = template.replace(from, to);
+        assert_ne!(changed, template);
+        assert_eq!(rules(&changed), ["queue-accepts-plain-http"], "{to}");
+        assert_eq!(fixed(&changed), changed, "{to}");
+    }
+    for (from, to) in [
+        ("Principal: '*'", "Principal: { AWS: ['*'] }"),
+        (
+            "Action: sqs:*",
+            "Action: ['sqs:Send*', 'SQS:ReceiveMessage', 'sqs:D*']",
+        ),
+        ("Resource: '*'", "Resource: !GetAtt Orders.Arn"),
+        ("{ Bool:", "{ BoolIfExists:"),
+        (
+            "aws:SecureTransport: false",
+            "AWS:securetransport: ['false']",
+        ),
+        // Only the deployment knows these.
+        ("Effect: Deny", "Effect: !Ref Seconds"),
+        ("Principal: '*'", "Principal: !ImportValue Everybody"),
+        (
+            "Condition: ",
+            "Condition: !If [Fast, { Bool: {} }, !Ref AWS::NoValue] #",
+        ),
+        (
+            "          - Effect: Deny",
+            "          - !If [Fast, { Effect: Allow }, { Effect: Deny }]\n          - Effect: Allow",
+        ),
+        ("[!Ref Orders, !Ref Dead]", "[!Ref Seconds]"),
+    ] {
+        let changed = template.replace(from, to);
+        assert_ne!(changed, template);
+        assert_eq!(rules(&changed), [""; 0], "{to}");
+    }
 }

@@ -45,6 +45,8 @@ fn what_refers_to_what_is_read_from_the_configuration() {
             ),
             ("permission-missing", "aws_lambda_function.charge"),
             ("permission-wildcard", "aws_iam_role_policy.charge"),
+            ("queue-accepts-plain-http", "aws_sqs_queue.dead"),
+            ("queue-accepts-plain-http", "aws_sqs_queue.orders"),
             (
                 "reserved-concurrency-without-maximum",
                 "aws_lambda_function.charge"
@@ -69,6 +71,10 @@ fn what_nobody_gives_is_missing_though_the_provider_fills_it_in_later() {
                 "permission-missing",
                 "aws_lambda_function.charge".to_owned()
             ),
+            (
+                "queue-accepts-plain-http",
+                "aws_sqs_queue.charge".to_owned()
+            ),
         ]
     );
 }
@@ -81,7 +87,10 @@ fn a_role_is_recognised_though_its_function_has_the_same_name() {
     let text = text.replace("service-role/AWSLambdaBasicExecutionRole", poller);
     let findings = Source::new(&file, text).examine().unwrap();
     let found: Vec<&str> = findings.iter().map(|it| it.rule.id).collect();
-    assert_eq!(found, ["dead-letter-queue-missing"]);
+    assert_eq!(
+        found,
+        ["dead-letter-queue-missing", "queue-accepts-plain-http"]
+    );
 }
 
 #[test]
@@ -94,6 +103,20 @@ fn what_an_earlier_apply_made_is_known_by_its_arn() {
             "aws_sqs_queue.orders".to_owned()
         )]
     );
+}
+
+#[test]
+fn a_queues_policy_is_its_own_or_a_resource() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/plans/known.json");
+    let text = std::fs::read_to_string(&file).unwrap();
+    for queue in ["orders-dead", "orders"] {
+        let arn = format!("Resource\\\": \\\"arn:aws:sqs:eu-central-1:123456789012:{queue}\\");
+        let changed = text.replace(&arn, "Resource\\\": \\\"arn:aws:sqs:eu-central-1:1:other\\");
+        assert_ne!(changed, text);
+        let findings = Source::new(&file, changed).examine().unwrap();
+        let found: Vec<&str> = findings.iter().map(|it| it.rule.id).collect();
+        assert!(found.contains(&"queue-accepts-plain-http"), "{queue}");
+    }
 }
 
 #[test]

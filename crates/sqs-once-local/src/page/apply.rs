@@ -4,7 +4,7 @@ use super::kept::Kept;
 use super::limits::Limits;
 use super::message::{Message, State, What, millis, shortened};
 use crate::local_event::{Answer, LocalEvent};
-use crate::log::{Outcome, RecordLine};
+use crate::log::RecordLine;
 use serde::Deserialize;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
@@ -225,12 +225,13 @@ impl Told {
         };
         let short = |text: &Option<String>| text.as_deref().map(|text| shortened(text).to_string());
         let record = RecordLine {
+            outcome: shortened(&record.outcome).to_string(),
             reason: short(&record.reason),
             key: short(&record.key),
             ..record.clone()
         };
         self.kept.change(number, |message| {
-            message.outcome = Some(record.outcome);
+            message.outcome = Some(record.outcome.as_str().into());
             message.reported = true;
             if let Some(key) = &record.key {
                 message.key = Some(Arc::from(key.as_str()));
@@ -293,7 +294,7 @@ impl Told {
                     one.state = State::Returned;
                     // Without a record line, the answer determines the outcome.
                     if !one.reported {
-                        one.outcome = Some(Outcome::Failed);
+                        one.outcome = Some("failed".into());
                     }
                 });
             }

@@ -1,6 +1,6 @@
 //! One message, one invocation, and the entries of their timelines.
 
-use crate::log::{Outcome, RecordLine};
+use crate::log::RecordLine;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::collections::VecDeque;
@@ -165,7 +165,7 @@ pub(super) struct Message {
     /// The time of its latest event.
     pub(super) at: u64,
     pub(super) receives: u32,
-    pub(super) outcome: Option<Outcome>,
+    pub(super) outcome: Option<Arc<str>>,
     pub(super) key: Option<Arc<str>>,
     pub(super) body: Arc<str>,
     pub(super) attributes: Arc<Map<String, Value>>,

@@ -3,7 +3,6 @@
 use super::apply::Told;
 use super::kept::Forgotten;
 use super::message::{Entry, Link, Message, State};
-use crate::log::Outcome;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -43,7 +42,7 @@ pub(super) struct Summary {
     at: u64,
     visible_at: u64,
     receives: u32,
-    outcome: Option<Outcome>,
+    outcome: Option<Arc<str>>,
     key: Option<Arc<str>>,
     group_id: Option<Arc<str>>,
     preview: String,
@@ -85,7 +84,7 @@ impl Summary {
             at: message.at,
             visible_at: message.visible_at,
             receives: message.receives,
-            outcome: message.outcome,
+            outcome: message.outcome.clone(),
             key: message.key.clone(),
             group_id: message.group_id.clone(),
             preview: message.body.chars().take(PREVIEW).collect(),

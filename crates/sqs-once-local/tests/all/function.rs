@@ -1,7 +1,7 @@
 //! Tests a real process that uses the real Lambda runtime.
 
 use serde_json::{Value, json};
-use sqs_once_local::{Function, InvokeError, Launch, LocalDynamoDb, Outcome, StartError};
+use sqs_once_local::{Function, InvokeError, Launch, LocalDynamoDb, StartError};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -82,15 +82,20 @@ async fn record_lines_are_collected_and_other_lines_are_passed_on() {
 
     let outcomes: Vec<_> = records
         .iter()
-        .map(|line| (line.message_id.as_str(), line.outcome))
+        .map(|line| (line.message_id.as_str(), line.outcome.as_str()))
         .collect();
     assert_eq!(
         outcomes,
-        [("m-1", Outcome::Processed), ("m-2", Outcome::InProgress)]
+        [
+            ("m-1", "processed"),
+            ("m-2", "in_progress"),
+            // Another version of the library may have more outcomes.
+            ("m-3", "unheard of")
+        ]
     );
     assert_eq!(records[0].duration_ms, Some(1.25));
     assert_eq!(records[1].reason.as_deref(), Some("another owner"));
-    assert_eq!(*others.lock().unwrap(), [lines[1], lines[3], lines[4]]);
+    assert_eq!(*others.lock().unwrap(), [lines[1], lines[3]]);
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! Tests what is read from a template.
 
+use sqs_once_doctor::ReadError;
 use sqs_once_local::{KeyAttribute, KeyType, TableDescription, Template, TemplateError};
 use std::time::Duration;
 
@@ -45,6 +46,7 @@ Resources:
           SQS_ONCE_CONCURRENCY: 16
           SHARED: own
           QUEUE: !Sub "https://${AWS::Region}/queue"
+          PATTERN: "${order}"
           LONG_FORM: { Ref: Table }
 "#;
 
@@ -74,14 +76,14 @@ fn the_table_is_called_by_its_logical_id() {
 fn the_function_is_found_with_its_settings() {
     let template = Template::parse(TEMPLATE).unwrap();
     let function = template.function(None).unwrap();
-    assert_eq!(function.logical_id, "Orders");
-    assert_eq!(function.binary.as_deref(), Some("orders"));
+    assert_eq!(function.site.id, "Orders");
+    assert_eq!(function.binary.known().unwrap(), "orders");
     assert_eq!(
-        function.timeout,
-        Some(Duration::from_secs(30)),
+        function.timeout.known(),
+        Some(&Duration::from_secs(30)),
         "from Globals"
     );
-    assert_eq!(function.memory_mb, Some(256));
+    assert_eq!(function.memory_mb.known(), Some(&256));
     let other = template.function(Some("mail"));
     assert!(
         other.is_none(),
@@ -92,14 +94,11 @@ fn the_function_is_found_with_its_settings() {
 #[test]
 fn variables_are_literals_and_references_to_the_table() {
     let template = Template::parse(TEMPLATE).unwrap();
-    let mut environment = template
-        .function(Some("orders"))
-        .unwrap()
-        .environment
-        .clone();
+    let mut environment = template.environment(template.function(Some("orders")).unwrap());
     environment.sort();
     let expected = [
         ("LONG_FORM", "Table"),
+        ("PATTERN", "${order}"),
         ("RUST_LOG", "info"),
         ("SHARED", "own"),
         ("SQS_ONCE_CONCURRENCY", "16"),
@@ -174,10 +173,7 @@ fn of_several_functions_the_one_with_the_binary_is_taken() {
         "{TEMPLATE}  Refunds:\n    Type: AWS::Lambda::Function\n    Properties: {{ Timeout: 5 }}\n"
     );
     let template = Template::parse(&text).unwrap();
-    assert_eq!(
-        template.function(Some("orders")).unwrap().logical_id,
-        "Orders"
-    );
+    assert_eq!(template.function(Some("orders")).unwrap().site.id, "Orders");
     assert!(template.function(Some("refunds")).is_none());
 }
 
@@ -196,11 +192,14 @@ fn a_template_in_json_is_read_as_well() {
 fn what_is_no_template_is_an_error() {
     assert!(matches!(
         Template::parse("a: [unclosed"),
-        Err(TemplateError::Yaml(_))
+        Err(TemplateError::Read(ReadError::Yaml(_)))
     ));
     for text in ["", "just text", "Resources:", "Parameters: {}"] {
         assert!(
-            matches!(Template::parse(text), Err(TemplateError::NoResources)),
+            matches!(
+                Template::parse(text),
+                Err(TemplateError::Read(ReadError::NoResources))
+            ),
             "{text:?}"
         );
     }
@@ -213,7 +212,7 @@ fn all_tables_of_a_template_are_listed() {
          Type: AWS::DynamoDB::Table\n    Properties:\n      TableName: stock\n{KEY}"
     );
     let template = Template::parse(&text).unwrap();
-    let names = template.tables().map(|table| &*table.name);
+    let names = template.tables().iter().map(|table| &*table.name);
     assert!(names.eq(["Idempotency", "stock"]));
 }
 
@@ -231,7 +230,7 @@ fn a_table_that_cannot_be_is_named_with_its_fault() {
     let error = |properties: &str| table(properties).unwrap_err().to_string();
     assert_eq!(
         error("      BillingMode: PAY_PER_REQUEST\n"),
-        "the table `T` of the template can't be made: KeySchema has no HASH key"
+        "the table `T` of the template can't be made: KeySchema names no HASH key"
     );
     assert_eq!(
         error("      KeySchema: [{ AttributeName: id, KeyType: HASH }]\n"),
@@ -239,7 +238,7 @@ fn a_table_that_cannot_be_is_named_with_its_fault() {
     );
     assert_eq!(
         error("      KeySchema: [{ KeyType: HASH }]\n"),
-        "the table `T` of the template can't be made: an entry of KeySchema has no AttributeName"
+        "the table `T` of the template can't be made: KeySchema names no HASH key"
     );
 }
 
@@ -306,56 +305,71 @@ fn queues_are_read_with_what_they_do() {
     let [orders, dead, groups] = template.queues() else {
         panic!("{:?}", template.queues());
     };
-    assert_eq!(orders.name, "Orders", "a computed name is replaced");
-    assert_eq!(orders.visibility_timeout, seconds(181));
     assert_eq!(
-        (orders.retention, orders.delay),
-        (seconds(345_600), seconds(2))
+        Template::queue_name(orders),
+        "Orders",
+        "a computed name is replaced"
     );
-    let redrive = orders.redrive.clone().unwrap();
-    assert_eq!((redrive.0.as_str(), redrive.1.get()), ("Dead", 5));
-    assert_eq!(
-        (dead.redrive.as_ref(), dead.visibility_timeout),
-        (None, None)
-    );
-    assert_eq!(groups.name, "groups.fifo");
-    assert!(groups.content_based_deduplication);
-    assert_eq!(groups.redrive, None, "its dead-letter queue is elsewhere");
+    assert_eq!(orders.visibility_timeout.known().copied(), seconds(181));
+    assert_eq!(orders.retention.known().copied(), seconds(345_600));
+    assert_eq!(orders.delay.known().copied(), seconds(2));
+    assert_eq!(template.dead_letters(orders).unwrap().site.id, "Dead");
+    assert_eq!(orders.max_receive_count.known(), Some(&5));
+    assert!(dead.dead_letter_queue.is_missing() && dead.visibility_timeout.is_missing());
+    assert_eq!(Template::queue_name(groups), "groups.fifo");
+    assert_eq!(groups.content_based_deduplication.known(), Some(&true));
+    let elsewhere = template.dead_letters(groups);
+    assert!(elsewhere.is_none(), "its dead-letter queue is elsewhere");
 }
 
 #[test]
 fn mappings_are_found_in_sams_events_and_as_resources() {
     let template = Template::parse(WITH_QUEUES).unwrap();
-    let mappings = |logical_id: &str| {
-        let function = template.functions().iter();
-        let function = function.clone().find(|one| one.logical_id == logical_id);
-        let mappings: Vec<_> = template.mappings(function.unwrap()).cloned().collect();
-        mappings
+    let mappings = |id: &str| {
+        let mut functions = template.functions().iter();
+        template.mappings(functions.find(|one| one.site.id == id).unwrap())
     };
-    let [charge] = &mappings("Charge")[..] else {
+    let [(charge, queue)] = &mappings("Charge")[..] else {
         panic!("{template:?}");
     };
-    assert_eq!(charge.queue.as_deref(), Some("Orders"));
-    assert_eq!(charge.batch_size.unwrap().get(), 25);
-    assert_eq!(charge.window, Some(Duration::from_secs(1)));
-    assert_eq!(charge.concurrency.unwrap().get(), 10);
-    assert!(charge.reports_failures && !charge.has_filter);
-    let [ship] = &mappings("Ship")[..] else {
+    assert_eq!(queue.as_deref(), Some("Orders"));
+    assert_eq!(charge.batch_size.known(), Some(&25));
+    assert_eq!(charge.window.known(), Some(&Duration::from_secs(1)));
+    assert_eq!(charge.maximum_concurrency.known(), Some(&10));
+    assert!(charge.reports_failures.known() == Some(&true) && !charge.has_filter);
+    let [(ship, queue)] = &mappings("Ship")[..] else {
         panic!("{template:?}");
     };
-    assert_eq!(ship.queue.as_deref(), Some("groups.fifo"));
-    assert_eq!((ship.batch_size, ship.window), (None, None));
-    assert!(!ship.reports_failures && ship.has_filter);
+    assert_eq!(queue.as_deref(), Some("groups.fifo"));
+    assert!(ship.batch_size.is_missing() && ship.window.is_missing());
+    assert!(ship.reports_failures.is_missing() && ship.has_filter);
 }
 
 #[test]
 fn variables_that_are_the_url_of_a_queue_are_told_apart() {
     let template = Template::parse(WITH_QUEUES).unwrap();
-    let mut urls = template.functions()[0].queue_urls.clone();
+    let mut urls = template.queue_urls(&template.functions()[0]);
     urls.sort();
     let expected = [("DEAD_URL", "Dead"), ("ORDERS_URL", "Orders")];
     assert_eq!(
         urls,
         expected.map(|(name, queue)| (name.to_owned(), queue.to_owned()))
     );
+}
+
+#[test]
+fn a_value_that_no_deployment_can_change_is_known_however_it_is_written() {
+    let text = WITH_QUEUES
+        .replace(
+            "VisibilityTimeout: 181",
+            "VisibilityTimeout: !If [Slow, 900, 900]",
+        )
+        .replace("DelaySeconds: 2", "DelaySeconds: !Sub '3'")
+        .replace("!GetAtt Dead.Arn", "!Sub '${Dead.Arn}'");
+    let template = Template::parse(&text).unwrap();
+    let orders = &template.queues()[0];
+    let seconds = orders.visibility_timeout.known().map(Duration::as_secs);
+    assert_eq!(seconds, Some(900));
+    assert_eq!(orders.delay.known(), Some(&Duration::from_secs(3)));
+    assert_eq!(template.dead_letters(orders).unwrap().site.id, "Dead");
 }

@@ -1,24 +1,17 @@
-//! The guides in `docs/`: their links lead somewhere, on GitHub and in rustdoc, and their diagrams are what their sources
-//! say.
+//! Checks the guides in `docs/`: their links lead somewhere, on GitHub and in rustdoc.
 //!
-//! `GUIDES=overwrite cargo test -p sqs-once --test all guides` writes what is generated of them: a diagram's SVG from the
-//! Mermaid source beside it, and the destinations that links and images have in rustdoc.
+//! `GUIDES=overwrite cargo test -p sqs-once --test all guides` writes the destinations that links and images have in rustdoc.
 
-mod drawing;
 mod facts;
 mod markdown;
-mod sequence;
 
-use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use markdown::Page;
-use sequence::Diagram;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -56,18 +49,6 @@ fn hold(path: &Path, generated: &str) {
     );
 }
 
-/// Holds the diagrams to their sources, before anybody looks at them.
-fn draw() {
-    static DRAWN: LazyLock<()> = LazyLock::new(|| {
-        for source in files("docs/diagrams", "mmd") {
-            let diagram = Diagram::parse(&read(&source))
-                .unwrap_or_else(|error| panic!("{}: {error}", source.display()));
-            hold(&source.with_extension("svg"), &drawing::svg(&diagram));
-        }
-    });
-    LazyLock::force(&DRAWN);
-}
-
 /// Whether a link leads to a file of the repository, or into one.
 fn is_relative(to: &str) -> bool {
     !to.contains("://") && !to.starts_with("mailto:")
@@ -93,7 +74,6 @@ fn wrong(path: &Path, to: &str) -> Option<String> {
 
 #[test]
 fn every_link_leads_to_a_file_and_a_heading_that_exist() {
-    draw();
     let mut pages = files("docs", "md");
     pages.push(root().join("README.md"));
     pages.push(root().join("CONTRIBUTING.md"));
@@ -133,7 +113,6 @@ fn every_link_leads_to_a_file_and_a_heading_that_exist() {
 /// and in rustdoc these definitions stand before theirs.
 #[test]
 fn links_and_images_have_a_destination_in_rustdoc() {
-    draw();
     let mut problems = Vec::new();
     for path in files("docs", "md") {
         let page = Page::read(&read(&path));
@@ -222,25 +201,5 @@ fn every_guide_is_in_rustdoc_and_in_the_index() {
             index.contains(&format!("]: {file}")),
             "docs/README.md does not link {file}"
         );
-    }
-}
-
-#[test]
-fn the_diagrams_are_drawn_from_their_sources_and_all_are_shown() {
-    let shown: BTreeSet<_> = files("docs", "md")
-        .iter()
-        .flat_map(|path| {
-            let page = Page::read(&read(path));
-            let defined = page.definitions();
-            defined
-                .iter()
-                .map(|definition| definition.to.to_owned())
-                .collect::<Vec<_>>()
-        })
-        .collect();
-    draw();
-    for svg in files("docs/diagrams", "svg") {
-        let link = format!("diagrams/{}", name(&svg));
-        assert!(shown.contains(&link), "no guide shows {link}");
     }
 }

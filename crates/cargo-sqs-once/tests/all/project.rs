@@ -1,0 +1,188 @@
+//! A project that cargo really builds, and the command line that a user runs on it.
+
+use serde_json::json;
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// Longer than any step takes, even a build beside other builds.
+pub(crate) const LIMIT: Duration = Duration::from_secs(180);
+
+/// The exit status and output of a command.
+pub(crate) struct Run {
+    pub(crate) status: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Run {
+    pub(crate) fn of(output: Output) -> Self {
+        Self {
+            status: output.status.code(),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    #[track_caller]
+    pub(crate) fn assert_done(&self) {
+        assert_eq!(self.status, Some(0), "{}", self.stderr);
+    }
+
+    #[track_caller]
+    pub(crate) fn assert_failed_with(&self, message: &str) {
+        assert_eq!(self.status, Some(1), "{}{}", self.stdout, self.stderr);
+        assert!(self.stderr.contains(message), "{}", self.stderr);
+    }
+}
+
+/// A cargo workspace with one Lambda function, in its own folder.
+pub(crate) struct Project {
+    pub(crate) folder: tempfile::TempDir,
+}
+
+impl Project {
+    pub(crate) fn new(template: &str) -> Self {
+        let project = Self {
+            folder: tempfile::tempdir().unwrap(),
+        };
+        project.write(
+            "Cargo.toml",
+            "[workspace]\n\
+             [package]\nname = \"payments\"\nedition = \"2024\"\n\
+             [dependencies]\nlambda_runtime = { path = \"lambda_runtime\" }\n",
+        );
+        project.write("src/main.rs", include_str!("fixture/function.rs"));
+        project.write(
+            "lambda_runtime/Cargo.toml",
+            "[package]\nname = \"lambda_runtime\"\nedition = \"2024\"\n",
+        );
+        project.write("lambda_runtime/src/lib.rs", "");
+        project.write("template.yaml", template);
+        project
+    }
+
+    pub(crate) fn write(&self, path: &str, text: &str) {
+        let path = self.folder.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    /// Writes an SQS event with these messages.
+    pub(crate) fn event(&self, messages: &[(&str, &str)]) {
+        let records = messages
+            .iter()
+            .map(|(id, body)| json!({"messageId": id, "body": body}));
+        let event = json!({"Records": records.collect::<Vec<_>>()});
+        self.write("event.json", &event.to_string());
+    }
+
+    pub(crate) fn command(&self, subcommand: &str, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-sqs-once"));
+        command
+            .arg(subcommand)
+            .args(arguments)
+            .current_dir(self.folder.path())
+            .env_remove("CARGO_TARGET_DIR")
+            .env_remove("SQS_ONCE_NAMESPACE")
+            .env("CARGO_NET_OFFLINE", "true");
+        command
+    }
+}
+
+/// The lines of a stream as they arrive.
+pub(crate) struct Lines {
+    receiver: mpsc::Receiver<String>,
+    pub(crate) seen: Vec<String>,
+}
+
+impl Lines {
+    pub(crate) fn of(stream: impl Read + Send + 'static) -> Self {
+        let (sender, receiver) = mpsc::channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(stream).lines() {
+                if sender.send(line.unwrap()).is_err() {
+                    return;
+                }
+            }
+        });
+        Self {
+            receiver,
+            seen: Vec::new(),
+        }
+    }
+
+    /// Waits for a line that contains `wanted`.
+    pub(crate) fn until(&mut self, wanted: &str) -> String {
+        loop {
+            let Ok(line) = self.receiver.recv_timeout(LIMIT) else {
+                panic!("no line has {wanted:?}: {:#?}", self.seen);
+            };
+            self.seen.push(line.clone());
+            if line.contains(wanted) {
+                return line;
+            }
+        }
+    }
+}
+
+/// A running command.
+pub(crate) struct Running {
+    pub(crate) child: Child,
+    pub(crate) stdout: Lines,
+    pub(crate) stderr: Lines,
+}
+
+impl Running {
+    pub(crate) fn of(mut command: Command) -> Self {
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        Self {
+            stdout: Lines::of(child.stdout.take().unwrap()),
+            stderr: Lines::of(child.stderr.take().unwrap()),
+            child,
+        }
+    }
+
+    /// Waits for the queues. Returns their endpoint and the URL of the polled one.
+    pub(crate) fn queue(&mut self) -> (String, String) {
+        let line = self.stderr.until("SQS: ");
+        let line = line.strip_prefix("SQS: ").unwrap();
+        let (endpoint, url) = line.split_once(", queue URL: ").unwrap();
+        (endpoint.to_owned(), url.to_owned())
+    }
+
+    pub(crate) fn interrupt(&self) {
+        signal(&self.child.id().to_string());
+    }
+
+    #[cfg(unix)]
+    pub(crate) fn interrupt_group(&self) {
+        signal(&format!("-{}", self.child.id()));
+    }
+
+    pub(crate) fn end(mut self) -> (Option<i32>, Vec<String>) {
+        let status = self.child.wait().unwrap();
+        self.stderr.seen.extend(self.stderr.receiver.iter());
+        (status.code(), std::mem::take(&mut self.stderr.seen))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Ends the process if a test fails. It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Interrupts a process, or its process group if the id starts with `-`.
+pub(crate) fn signal(id: &str) {
+    let killed = Command::new("kill").args(["-INT", "--", id]).status();
+    assert!(killed.unwrap().success());
+}

@@ -1,0 +1,212 @@
+//! Reads the function, its table and its queues from a SAM or CloudFormation template.
+
+use crate::table::{KeyAttribute, KeyType, TableDescription};
+use sqs_once_doctor::{Deployment, Function, Mapping, Queue, ReadError, Source, Table};
+use std::path::Path;
+
+/// The parts of a template that are needed to run its function locally.
+///
+/// `sqs-once-doctor` reads the template. Values that only the deployment knows count as missing.
+#[derive(Debug, Clone)]
+pub struct Template {
+    deployment: Deployment,
+    /// In the order of the deployment's tables.
+    tables: Vec<TableDescription>,
+}
+
+impl Template {
+    /// Reads the template at `path`.
+    ///
+    /// # Errors
+    /// [`TemplateError::Read`] if the file can't be read or has no `Resources`, and [`TemplateError::Table`] if it describes
+    /// a table that DynamoDB would refuse.
+    pub fn read(path: &Path) -> Result<Self, TemplateError> {
+        Self::new(&Source::read(path)?)
+    }
+
+    /// Parses a template in YAML or JSON.
+    ///
+    /// # Errors
+    /// The errors of [`Template::read`].
+    pub fn parse(text: &str) -> Result<Self, TemplateError> {
+        Self::new(&Source::new(Path::new("template.yaml"), text))
+    }
+
+    fn new(source: &Source) -> Result<Self, TemplateError> {
+        let deployment = source.deployment()?;
+        let tables = deployment.tables.iter().map(description);
+        Ok(Self {
+            tables: tables.collect::<Result<_, _>>()?,
+            deployment,
+        })
+    }
+
+    /// Returns the function whose binary is `binary`. Without a match, returns the template's only function unless it
+    /// names another binary, so that a function never runs with the settings of another.
+    pub fn function(&self, binary: Option<&str>) -> Option<&Function> {
+        let functions = &self.deployment.functions;
+        let of = |function: &Function| function.binary.known().cloned();
+        functions
+            .iter()
+            .find(|function| binary.is_some() && of(function).as_deref() == binary)
+            .or(match functions.as_slice() {
+                [only] if binary.is_none() || of(only).is_none() => Some(only),
+                _ => None,
+            })
+    }
+
+    /// All functions.
+    pub fn functions(&self) -> &[Function] {
+        &self.deployment.functions
+    }
+
+    /// All queues.
+    pub fn queues(&self) -> &[Queue] {
+        &self.deployment.queues
+    }
+
+    /// The queue's name in the template, or else its resource's. The name of a FIFO queue ends in `.fifo`.
+    pub fn queue_name(queue: &Queue) -> String {
+        let name = queue.name.known().unwrap_or(&queue.site.id);
+        match queue.is_fifo.known() {
+            Some(true) if !name.ends_with(".fifo") => format!("{name}.fifo"),
+            _ => name.clone(),
+        }
+    }
+
+    /// The dead-letter queue of `queue`, if it is in the template.
+    pub fn dead_letters(&self, queue: &Queue) -> Option<&Queue> {
+        self.deployment.queue(&queue.dead_letter_queue)
+    }
+
+    /// The event source mappings to `function`, each with the name of its queue if the template has that queue.
+    pub fn mappings(&self, function: &Function) -> Vec<(&Mapping, Option<String>)> {
+        let mappings = self.deployment.mappings.iter();
+        let mappings = mappings.filter(|mapping| {
+            let target = mapping.function.known();
+            target.is_some_and(|target| target.is(&function.site.id))
+        });
+        let queue = |mapping: &Mapping| self.deployment.queue(&mapping.queue).map(Self::queue_name);
+        mappings.map(|mapping| (mapping, queue(mapping))).collect()
+    }
+
+    /// All tables, including tables that are not for idempotency records.
+    pub fn tables(&self) -> &[TableDescription] {
+        &self.tables
+    }
+
+    /// The table for the records of `function`: the one that its `SQS_ONCE_TABLE` refers to, or else the template's
+    /// only table. The default table if the template has none.
+    ///
+    /// # Errors
+    /// [`TemplateError::WhichTable`] if there are several tables and `SQS_ONCE_TABLE` refers to none of them.
+    pub fn table(&self, function: Option<&Function>) -> Result<TableDescription, TemplateError> {
+        let target = function.and_then(|function| function.reference("SQS_ONCE_TABLE").known());
+        let tables = self.deployment.tables.iter().zip(&self.tables);
+        let is_referred = |id: &str| target.is_some_and(|target| target.is(id));
+        let referred = tables
+            .clone()
+            .find(|(table, _)| is_referred(&table.site.id));
+        match (referred, self.tables.as_slice()) {
+            (Some((_, table)), _) | (None, [table]) => Ok(table.clone()),
+            (None, []) => Ok(TableDescription::default()),
+            (None, _) => {
+                let ids = tables.map(|(table, _)| table.site.id.clone());
+                Err(TemplateError::WhichTable(ids.collect()))
+            }
+        }
+    }
+
+    /// The function's environment variables whose values are literals or references to a table.
+    pub fn environment(&self, function: &Function) -> Vec<(String, String)> {
+        let literals = function.literals();
+        let mut environment: Vec<_> = literals
+            .map(|(name, text)| (name.to_owned(), text))
+            .collect();
+        for (table, described) in self.deployment.tables.iter().zip(&self.tables) {
+            let named = referring(function, &table.site.id, &[""]);
+            environment.extend(named.map(|name| (name, described.name.clone())));
+        }
+        environment
+    }
+
+    /// The function's environment variables that are the URL of a queue, each with that queue's name.
+    pub fn queue_urls(&self, function: &Function) -> Vec<(String, String)> {
+        let queues = self.deployment.queues.iter();
+        queues
+            .flat_map(|queue| {
+                let named = referring(function, &queue.site.id, &["", ".QueueUrl"]);
+                named.map(|name| (name, Self::queue_name(queue)))
+            })
+            .collect()
+    }
+}
+
+/// The variables that refer to the resource `id` or, with one of `attributes`, to that attribute of it.
+fn referring(function: &Function, id: &str, attributes: &[&str]) -> impl Iterator<Item = String> {
+    let references: Vec<_> = attributes
+        .iter()
+        .map(|attribute| format!("${{{id}{attribute}}}"))
+        .collect();
+    let variables = function.environment.iter();
+    variables
+        .filter(move |(_, value)| value.known().is_some_and(|text| references.contains(text)))
+        .map(|(name, _)| name.clone())
+}
+
+fn description(table: &Table) -> Result<TableDescription, TemplateError> {
+    let error = |problem: String| TemplateError::Table {
+        id: table.site.id.clone(),
+        problem,
+    };
+    let key = |name: &String| {
+        let kind = table.attribute_types.get(name);
+        let kind = kind.and_then(|kind| KeyType::from_name(kind));
+        let kind = kind.ok_or_else(|| {
+            error(format!(
+                "AttributeDefinitions gives the key `{name}` no type S, N or B"
+            ))
+        })?;
+        Ok::<_, TemplateError>(KeyAttribute {
+            name: name.clone(),
+            kind,
+        })
+    };
+    let partition_key = table.partition_key.known();
+    let partition_key =
+        partition_key.ok_or_else(|| error("KeySchema names no HASH key".to_owned()))?;
+    let has_ttl = table.ttl_is_enabled.known() == Some(&true);
+    Ok(TableDescription {
+        name: table.name.known().unwrap_or(&table.site.id).clone(),
+        partition_key: key(partition_key)?,
+        sort_key: table.sort_key.known().map(key).transpose()?,
+        ttl_attribute: table.ttl_attribute.known().filter(|_| has_ttl).cloned(),
+    })
+}
+
+/// The template can't be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TemplateError {
+    /// The file can't be read, or is not a template.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// A table's description is invalid.
+    #[error("the table `{id}` of the template can't be made: {problem}")]
+    Table {
+        /// The table's name in the template.
+        id: String,
+        /// The problem.
+        problem: String,
+    },
+    /// The template describes several tables.
+    #[error(
+        "the template describes several tables ({list}): say which one with `SQS_ONCE_TABLE: !Ref …` \
+         in the function's environment",
+        list = .0.join(", ")
+    )]
+    WhichTable(
+        /// Their names in the template.
+        Vec<String>,
+    ),
+}
