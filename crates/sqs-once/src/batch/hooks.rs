@@ -76,7 +76,7 @@ impl RecordEnd {
         self.report.acknowledged
     }
 
-    /// The reason of the outcome, as in the log; `None` if there is none.
+    /// The reason of the outcome, as in the log; `None` without a reason.
     pub fn reason(&self) -> Option<&str> {
         self.report.reason.as_deref()
     }

@@ -1,7 +1,7 @@
 //! The promises that every store keeps, as a suite that any store can run.
 //!
-//! Implement [`Fixture`] for the store and call [`run`] in a test. It panics with the first promise
-//! that is broken.
+//! Implement [`Fixture`] for the store and call [`run`] in a test. It panics with the first broken
+//! promise.
 //!
 //! ```
 //! use sqs_once::key::ItemId;
@@ -32,7 +32,7 @@
 //! ```
 //!
 //! Every case uses keys of its own, in the namespace `conformance`, and leaves its items behind. The
-//! clock of the cases stands in the year 2100, so that no store deletes them for being expired.
+//! cases run in the year 2100, so that no store deletes their items as expired.
 
 mod claims;
 mod commits;

@@ -11,10 +11,10 @@ pub(crate) type AfterAnswer = Arc<dyn Fn() + Send + Sync>;
 impl<Phase> Consumer<Phase> {
     /// Calls `flush` after each answer to Lambda, under [`run`](crate::run). Default: nothing is called.
     ///
-    /// This is where spans and metrics leave the process: Lambda freezes it as soon as it asks for the next event, and
-    /// what is not exported by then waits for the thaw, or is lost. The answer is out by then, so that a collector
-    /// that is slow or away costs time and no message. The call runs on a thread that may block. It has what is left
-    /// of the invocation, and what is not done by then is a warning in the log, as is a panic.
+    /// Export spans and metrics here. Lambda freezes the process when it asks for the next event; data that was not
+    /// exported waits for the next invocation, or is lost. The answer has been sent, so a slow or unreachable collector costs
+    /// time and no message. The call runs on a thread that may block, and has the rest of the invocation's time. If it
+    /// panics or takes longer, the log has a warning.
     ///
     /// ```no_run
     /// # #[derive(serde::Deserialize)] struct OrderPlaced { order_id: String }

@@ -122,8 +122,8 @@ impl<T> Consumer<Keyless<T>> {
     /// Sets what makes two messages the same event: a function of the payload, or another
     /// [`KeyExtractor`].
     ///
-    /// There is no default. The message id would be a wrong one: a message that is sent again, or
-    /// comes back from a dead-letter queue, has a new one.
+    /// The key has no default. The message id would be wrong: a message that is sent again, or redriven from a dead-letter
+    /// queue, has a new id.
     pub fn key<K: KeyExtractor<T>>(self, key: K) -> Consumer<Keyed<T, K>> {
         self.into_phase(|Keyless(decoder)| Keyed {
             reader: Reader::new(decoder, key),
@@ -137,10 +137,9 @@ where
     T: Send + 'static,
     K: KeyExtractor<T>,
 {
-    /// Sets which part of the payload tells two messages with one key apart: anything that can be a
-    /// key, and `None` and empty text besides. Default: the whole body. What becomes of a message that
-    /// differs is set by [`Consumer::payload_mismatch`]; a function that fails or panics makes its record
-    /// terminal.
+    /// Sets which part of the payload distinguishes two messages with one key. The part is anything that can be a key,
+    /// `None`, or empty text. Default: the whole body. [`Consumer::payload_mismatch`] chooses what happens to a message
+    /// that differs. A function that fails or panics makes its record terminal.
     ///
     /// For payloads with fields that change from one copy of an event to the next, such as the time of
     /// sending. Events that were completed under another choice differ from their duplicates until

@@ -22,9 +22,9 @@ impl Declared<'_> {
     /// Package and function, for a function in the root of the binary that is named after its package. Two of them
     /// can't have one name.
     ///
-    /// Elsewhere there is no default. A name with module and binary would tell functions apart as well. But it would
-    /// change when a function moves, and the consumer would forget every key. And it would differ from the default of
-    /// earlier versions, under which a table may hold keys.
+    /// Other handlers have no default. A name with module and binary would also be unique, but it would change when a
+    /// function moves, and the consumer would forget every key. It would also differ from the default of earlier versions,
+    /// under which a table may hold keys.
     pub(super) fn namespace(self) -> Result<Namespace, ConfigError> {
         let short = [self.package, ".", self.name].concat();
         let is_at_the_root = !self.module.contains("::") && self.scope().is_none();

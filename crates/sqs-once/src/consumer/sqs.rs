@@ -24,8 +24,8 @@ impl<Phase> Consumer<Phase> {
     /// | `sqs-once-function` | the Lambda function's name |
     /// | `sqs-once-error-chain` | the error and its causes, at most 16 KiB; absent if it equals the reason |
     ///
-    /// SQS takes 10 attributes and 1 MiB a message. Where there is no room for all of them, they are left
-    /// out from the table's end, the reason last; reason and chain are shortened first. A message that has
+    /// SQS takes 10 attributes and 1 MiB a message. If they do not all fit, reason and chain are shortened first; then
+    /// attributes are left out from the table's end, the reason last. A message that has
     /// 10 attributes of its own gets none of these: the log line of its record has the reason. A queue whose
     /// `MaximumMessageSize` is too small for the message with these attributes gets it without them.
     ///

@@ -80,7 +80,7 @@ impl DispositionSettings {
             });
         }
         // A handler may ask for a pause at any time, and another worker may have a record's key. Outside
-        // Lambda, in a test say, that is no reason to call AWS.
+        // Lambda, for example in a test, neither is a reason to call AWS.
         let asked = self.client.is_some() || queue.is_some() || self.backoff.is_some();
         let postpones = asked || process_env("AWS_LAMBDA_FUNCTION_NAME").is_some();
         if dead_letter_queue.is_none() && !postpones {

@@ -43,7 +43,7 @@ pub struct Batch<T> {
     records: Vec<BatchRecord<T>>,
 }
 
-/// What tells a batch from every other, as long as somebody holds it.
+/// Distinguishes a batch from every other, while a handler holds it.
 pub(super) type Identity = Arc<()>;
 
 impl<T> Batch<T> {
@@ -193,9 +193,8 @@ impl<T> fmt::Debug for BatchRecord<T> {
 /// What became of each record of a [`Batch`], which makes it: [`Batch::outcome`] or
 /// [`Batch::all_succeeded`].
 ///
-/// A record that nothing is said of has failed. Of a record that is said twice a failure stands, the
-/// first one, whatever else is said before or after. Records of another batch are no records of this
-/// one: what is said of them is ignored. A handler that returns the outcome of another batch fails all
+/// Unreported records fail. If a record is reported twice, the first failure counts, whatever else is reported before or
+/// after. Reports about records of another batch are ignored. A handler that returns the outcome of another batch fails all
 /// of its records.
 #[derive(Debug)]
 #[must_use = "a batch handler returns its outcome"]
@@ -210,7 +209,7 @@ impl BatchOutcome {
         self.ended(record, ());
     }
 
-    /// The record failed: it goes back to the queue, or to the dead-letter queue, as the error says.
+    /// Reports a failure: the record returns to the queue, or goes to the dead-letter queue if the error is terminal.
     pub fn failed<T>(&mut self, record: &BatchRecord<T>, error: impl Into<HandlerError>) {
         self.ended(record, Err::<(), _>(error));
     }

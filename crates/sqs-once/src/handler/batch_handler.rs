@@ -10,12 +10,12 @@ use super::{Batch, BatchOutcome, HandlerError, Remaining, State};
 /// together, such as a bulk insert.
 ///
 /// Its first argument is the [`Batch`]; up to eight extractors ([`FromBatch`]) may follow. It returns a
-/// [`BatchOutcome`], or a `Result` of one, which says of each record what became of it:
+/// [`BatchOutcome`], or a `Result` of one, which reports each record:
 ///
 /// | it returns | then |
 /// |---|---|
-/// | a [`BatchOutcome`] | each record ends as it says; one that it does not mention has failed |
-/// | an error | every record ends as it says: retried, or terminal |
+/// | a [`BatchOutcome`] | each record ends as reported; an unreported record fails |
+/// | an error | every record fails with it: retryable, or terminal |
 /// | nothing, since it panics | every record has failed |
 /// | nothing in time | every record has failed, and its claim is left to lapse |
 ///
@@ -23,8 +23,7 @@ use super::{Batch, BatchOutcome, HandlerError, Remaining, State};
 /// duplicate whatever batch it comes in. The call starts once the claims of all records are decided, and
 /// not at all when none is left to run: duplicates, records that are in progress elsewhere, and those
 /// whose body or key is unusable have ended by then. Half of the time until the deadline margin is kept
-/// for the call: what could not be claimed by then, or would wait for another worker longer, goes back to
-/// the queue.
+/// for the call: records that are not claimed by then, or wait for another worker, return to the queue.
 ///
 /// [`record_timeout`](crate::Consumer::record_timeout) limits the call, and
 /// [`concurrency`](crate::Consumer::concurrency) has no meaning for it. All payloads are in memory at

@@ -24,7 +24,7 @@ task_local! {
 ///   timeout, before the lease of the key lapses. So no other worker runs the key beside this code.
 ///
 /// Code that ends by itself before the deadline keeps the environment warm: give it a timeout no later than
-/// [`Remaining`](crate::Remaining) says.
+/// [`Remaining`](crate::Remaining).
 ///
 /// Call it from the handler's own task, or from code that it started. In a task of `tokio::spawn`, and outside of a
 /// handler, it is Tokio's function and the consumer does not know of the code.
@@ -71,7 +71,7 @@ struct Counter {
 }
 
 impl Running {
-    /// What is being polled, where that is known.
+    /// The work that is being polled, if it is known.
     pub(crate) fn current() -> Option<Self> {
         CURRENT.try_with(Self::clone).ok()
     }

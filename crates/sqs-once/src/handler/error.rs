@@ -11,7 +11,7 @@ type BoxError = Box<dyn StdError + Send + Sync>;
 /// The error of a handler, with what happens to its message.
 ///
 /// Every error converts to one through `?` and then means *retry*: the message returns to the queue.
-/// [`ResultExt::terminal`] says that no retry can help. Text works too: `Err("no such card")?`.
+/// [`ResultExt::terminal`] makes it terminal. Text works too: `Err("no such card")?`.
 ///
 /// ```
 /// use sqs_once::{HandlerError, ResultExt};
@@ -89,7 +89,7 @@ impl HandlerError {
     }
 }
 
-/// `HandlerError` is no `std::error::Error` itself, so that `?` can turn every error into one.
+/// `HandlerError` does not implement `std::error::Error`, so that `?` can convert every error to one.
 impl<E: Into<BoxError>> From<E> for HandlerError {
     fn from(error: E) -> Self {
         Self::retry(error)

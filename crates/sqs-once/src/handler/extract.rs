@@ -161,7 +161,7 @@ impl Attempt {
         }
     }
 
-    /// How often SQS has delivered this message, this time included; 1 when SQS does not say.
+    /// How often SQS has delivered this message, this time included; 1 if the event lacks the count.
     pub fn number(&self) -> u32 {
         self.receive_count.unwrap_or(1)
     }

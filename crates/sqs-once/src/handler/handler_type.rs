@@ -17,7 +17,7 @@ impl HandlerType {
         }
     }
 
-    /// For people: what it says may change with the compiler.
+    /// For messages only: the name may change with the compiler.
     pub(crate) fn name(self) -> &'static str {
         self.name
     }

@@ -36,7 +36,7 @@ extractors! {
     S3Object, "an S3 notification";
 }
 
-/// Terminal for a message without one.
+/// Terminal for a message without a correlation id.
 impl<S: Sync> FromRecord<S> for CorrelationId {
     async fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
         Option::<Self>::from_record(parts).await?.ok_or_else(|| {
@@ -47,7 +47,7 @@ impl<S: Sync> FromRecord<S> for CorrelationId {
     }
 }
 
-/// `None` for a message without one.
+/// `None` for a message without a correlation id.
 impl<S: Sync> FromRecord<S> for Option<CorrelationId> {
     async fn from_record(parts: &RecordParts<S>) -> Result<Self, HandlerError> {
         Ok(parts.message().correlation_id().cloned())

@@ -36,13 +36,13 @@ use super::HandlerError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recorded<T>(pub T);
 
-/// A handler's success, with what is to be recorded of it.
+/// A handler's success, with the data to record.
 #[derive(Clone, Default)]
 pub struct Done {
     pub(crate) data: Option<Arc<str>>,
-    /// What is to be written together with the record of its key.
+    /// The writes that commit with the record of the key.
     pub(crate) writes: Option<Arc<Writes>>,
-    /// Why there is no data though there should be.
+    /// Why the data is left out.
     pub(crate) left_out: Option<String>,
 }
 

@@ -26,7 +26,7 @@ pub(crate) type Start<S> = Box<dyn FnOnce(RecordParts<S>) -> HandlerFuture + Sen
 /// A payload of a type that only its handler knows.
 pub(crate) type Payload = Box<dyn Any + Send>;
 
-/// What there is to do for a record.
+/// The work for a record.
 pub(crate) enum Work<S> {
     /// A call of its own.
     Call(Start<S>),
@@ -38,7 +38,7 @@ pub(crate) enum Work<S> {
 pub(crate) struct Prepared<W> {
     pub(crate) key: Option<BusinessKey>,
     pub(crate) fingerprint: Option<Fingerprint>,
-    /// The payload, and then what is to be done with it.
+    /// The payload, and later the work on it.
     pub(crate) work: W,
 }
 
@@ -197,7 +197,7 @@ impl<S: Clone + Send + Sync + 'static> PrepareRecord<()> for Stateful<S> {
     }
 }
 
-/// What is done with a message before its handler sees it.
+/// Opens a message's envelope before its handler gets it.
 pub(crate) struct WithEnvelope {
     pub(crate) inner: Arc<dyn PrepareRecord<()>>,
     pub(crate) envelope: Option<Arc<dyn Envelope>>,
@@ -214,7 +214,7 @@ impl PrepareRecord<()> for WithEnvelope {
             Some(envelope) => message.open(&**envelope),
             None => Ok(()),
         };
-        // An envelope may hold it; and what is told of one that can't be opened should have it too.
+        // An envelope may contain the id, and the log line of an unreadable one should have it too.
         message.correlate(self.correlate.as_ref());
         opened?;
         match message.ignored_because() {

@@ -77,7 +77,7 @@ macro_rules! shared_settings {
         /// Sets the form of ids in the table. Default: the [namespace](Self::namespace) and the key's hash.
         ///
         /// With a codec of Powertools for AWS Lambda, this function shares its keys with one that uses Powertools on the
-        /// same table: neither handles what the other has handled. The codec says where keys are; the namespace then
+        /// same table: neither handles what the other has handled. The codec makes the ids; the namespace then
         /// decides only the [`IdempotencyToken`](crate::IdempotencyToken). No fingerprint is compared or kept: a payload
         /// that differs is a duplicate. A key that the codec has no id for makes its record terminal.
         ///
@@ -146,8 +146,8 @@ macro_rules! shared_settings {
         /// the same.
         ///
         /// Another secret changes every id. So with a secret, each key is also looked up under the id without it, unless
-        /// [`also_read`](Self::also_read), [`also_read_nothing`](Self::also_read_nothing) or `SQS_ONCE_ALSO_READ` says
-        /// otherwise. That costs a read unit for each new key. [The guide](crate::guide::schema_changes) shows how to
+        /// [`also_read`](Self::also_read), [`also_read_nothing`](Self::also_read_nothing) or `SQS_ONCE_ALSO_READ` is
+        /// set. That costs a read unit for each new key. [The guide](crate::guide::schema_changes) shows how to
         /// introduce and rotate a secret so that no key runs twice.
         ///
         /// [`readable_keys`](Self::readable_keys) and a [`key_codec`](Self::key_codec) exclude a secret. So does a handler

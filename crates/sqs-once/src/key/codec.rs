@@ -24,7 +24,7 @@ use super::powertools::Powertools;
 ///
 /// A key of one part is what their JMESPath expression selects, such as `order_id`; one of several is a
 /// multiselect list, such as `[tenant, order_id]`, in its order. `docs/migrate-powertools.md` in the repository
-/// is the guide, and says what keys of theirs can't be had.
+/// is the guide, and lists the keys that are not supported.
 ///
 /// ```
 /// use sqs_once::BusinessKey;

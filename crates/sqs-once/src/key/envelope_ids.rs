@@ -42,7 +42,7 @@ impl<T> KeyExtractor<T> for S3EventId {
 /// The key is the id of an SNS publication: for publishers that never publish an event twice.
 ///
 /// **An event that is published again has a new id**: its effect happens a second time. Take the id of
-/// the event itself wherever there is one. With raw delivery there is no such id, and the key is missing.
+/// the event itself if it has one. With raw delivery the message has no such id, and the key is missing.
 #[derive(Clone, Copy, Debug)]
 pub struct SnsMessageId;
 

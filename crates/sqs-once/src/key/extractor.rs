@@ -94,7 +94,7 @@ impl<T> KeyExtractor<T> for MessageAttribute {
 
 /// The key is the one that the producer wrote beside the body: by `Outgoing`, of the feature `sqs`, or in the same form.
 ///
-/// It stands in the message attribute `business-key`, its parts one after the other with a `,` in between: `s:` and
+/// It is in the message attribute `business-key`, with its parts separated by `,`: `s:` and
 /// text, `i:` and an integer, `b:` and `true` or `false`, or `x:` and bytes in lower-case hexadecimal digits. Of text,
 /// whatever is not a visible character of ASCII is escaped, and so are `%` and `,`: as `%` and two upper-case
 /// hexadecimal digits a byte. So `("tenant-7", 42)` is `s:tenant-7,i:42`. Anything else makes its record terminal.
@@ -125,9 +125,9 @@ impl<T> KeyExtractor<T> for ProducerKey {
 ///
 /// Choose one that names the event. `MessageDeduplicationId` does where the producer sets it, or the
 /// queue makes it of the body; SQS itself forgets it after five minutes. `SequenceNumber` names a message:
-/// one that is sent again has another. `SenderId` names whoever sent it: everything of one sender would be
-/// a duplicate. Attributes that say when or how often a message was delivered change with every delivery:
-/// nothing would be one.
+/// a message that is sent again has another one. `SenderId` names the sender, so all messages of one sender would be
+/// duplicates. Attributes with times or counts of deliveries change with every delivery, so no message would be a
+/// duplicate.
 #[derive(Clone, Debug)]
 pub struct SystemAttribute {
     name: String,

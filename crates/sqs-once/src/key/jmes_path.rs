@@ -23,8 +23,8 @@ use super::{BusinessKey, KeyError, KeyExtractor, KeyPart, KeyWriter};
 /// [`KeyError::Empty`]; an object, an array, and a number with a fraction, an exponent or more than 64 bits
 /// are [`KeyError::WrongType`]. For a key of several parts take a tuple of extractors, not a list.
 ///
-/// JMESPath computes and compares numbers as floats, in which large integers run together. No key comes of
-/// that: what `sum`, `abs` and the like return is refused, and so is `to_string` of a number that is no
+/// JMESPath computes and compares numbers as floats, in which large integers run together. Such numbers can't
+/// be keys: results of `sum`, `abs` and similar functions are refused, and so is `to_string` of a number that is not an
 /// integer of 64 bits. A filter such as ``[?id == `1`]`` compares approximately beyond 2^53.
 ///
 /// ```

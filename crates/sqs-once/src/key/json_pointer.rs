@@ -48,8 +48,8 @@ impl JsonPointer {
         BusinessKey::new(&Scalar(json.get().trim()))
     }
 
-    /// The place that `pointer` names; the empty pointer names the whole body. In a name, `~1` stands
-    /// for `/` and `~0` for `~`.
+    /// The place that `pointer` names; the empty pointer names the whole body. In a name, `~1` means `/` and `~0`
+    /// means `~`.
     ///
     /// A consumer fails at [`init`](crate::Consumer::init) if the text is neither empty nor starts with `/`, or has a `~`
     /// that neither `0` nor `1` follows.

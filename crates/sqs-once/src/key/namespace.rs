@@ -125,8 +125,8 @@ impl ItemId {
         &self.0
     }
 
-    /// What stands before the first `#` and twelve digits: the first of the key's hash, where the id shows no more than
-    /// that, otherwise the first of the whole id's SHA-256. Enough to find the item, and safe to log.
+    /// The part before the first `#`, and twelve digits: the first of the key's hash if the id contains only a hash, else the
+    /// first of the whole id's SHA-256. It is enough to find the item, and safe to log.
     pub fn short(&self) -> String {
         let hashed;
         let digest = match self.0.split_once('#') {

@@ -12,7 +12,7 @@ use super::{Fingerprint, HexDigest};
 
 /// A secret for the hash of keys and fingerprints: HMAC-SHA-256 instead of SHA-256.
 ///
-/// Without one, a reader of the table, the logs or the dead-letter queue can guess keys that are easy to enumerate, such as
+/// Without a secret, a reader of the table, the logs or the dead-letter queue can guess keys that are easy to enumerate, such as
 /// order numbers, and compare hashes. [`Consumer::key_secret`](crate::Consumer::key_secret) sets it.
 ///
 /// ```

@@ -77,7 +77,7 @@ pub struct Idempotency {
 }
 
 impl Idempotency {
-    /// Everything as the environment says.
+    /// Creates a builder whose settings come from the environment.
     pub fn new() -> Self {
         Self::default()
     }

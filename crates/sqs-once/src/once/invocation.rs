@@ -35,9 +35,9 @@ pub struct Invocation<'a> {
 pub enum Once<T> {
     /// It was done now, and that is on record.
     Processed(T),
-    /// It was done before, and was not done again. The value is the one recorded then; `None` where it
-    /// can't be had: it was too large to be recorded or can't be read as a `T`, which the log says, or a
-    /// [`Consumer`](crate::Consumer) processed the key and recorded nothing.
+    /// The work was done before, and was not repeated. The value is the recorded one. It is `None` if it was too large to be
+    /// recorded or can't be read as a `T`, with a warning in the log, or if a [`Consumer`](crate::Consumer) processed the key
+    /// and recorded nothing.
     Duplicate(Option<T>),
 }
 
@@ -83,16 +83,15 @@ impl<'a> Invocation<'a> {
     /// Its value is recorded as JSON, 256 KiB at most. What is larger, or can't be serialized, is left
     /// out with a warning in the log, because the effect is done.
     ///
-    /// Work that fails or panics gives its key up, so that the next invocation can try at once; the panic
-    /// goes on to the caller. Shortly before the deadline the work is cancelled, and its key is free when
-    /// its lease has lapsed, because its effect may be on its way. The same is so when the future that
-    /// `run` returns is dropped.
+    /// Work that fails or panics releases its key, so that the next invocation can start at once. A panic is resumed in the
+    /// caller. Shortly before the deadline the work is cancelled. Its key becomes free when its lease lapses, because its
+    /// effect may be in flight. The same applies if the caller drops the future of `run`.
     ///
     /// Code that the work started with [`spawn_blocking`](crate::spawn_blocking) can't be cancelled. `run` returns when
     /// it has ended, and not at the deadline: Lambda ends the function at its timeout, before the lease lapses.
     ///
     /// # Errors
-    /// [`RunError`] says whether the work ran. Let the invocation fail with it.
+    /// [`RunError`] shows whether the work ran. Let the invocation fail with it.
     ///
     /// ```
     /// use std::time::{Duration, SystemTime};

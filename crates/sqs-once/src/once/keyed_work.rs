@@ -20,7 +20,7 @@ pub(super) struct KeyedWork<'a> {
     deadline: Deadline,
     key: &'a BusinessKey,
     claim: Claim,
-    /// Where the key may be known besides.
+    /// The other id under which the key may be known.
     other_id: Option<OtherId>,
 }
 

@@ -23,7 +23,7 @@ use super::Message;
 /// ```
 /// use sqs_once::body::{Bytes, Decode, DecodeError};
 /// use sqs_once::extract::Message;
-/// # /// Stands for what a Protobuf compiler generates.
+/// # /// Like the output of a Protobuf compiler.
 /// # pub struct OrderPlaced { pub order_id: u64 }
 /// # #[derive(Debug)] pub struct Broken;
 /// # impl OrderPlaced {

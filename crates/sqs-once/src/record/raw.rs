@@ -93,7 +93,7 @@ impl From<String> for Text<'_> {
 pub(super) struct Pairs<'a>(pub(super) Vec<(Text<'a>, Text<'a>)>);
 
 impl<'a> Pairs<'a> {
-    /// Those of an object whose values are texts.
+    /// The pairs of an object whose values are texts.
     fn readable(json: &'a RawValue) -> Option<Self> {
         let values: HashMap<String, &RawValue> = part(json)?;
         let pairs = values

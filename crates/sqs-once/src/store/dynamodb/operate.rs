@@ -40,8 +40,8 @@ impl DynamoDbStore {
     /// Reads one page of a listing; `from` is the end of the page before.
     ///
     /// It reads the whole table (`dynamodb:Scan`), or of a table with a sort key the ids with this prefix
-    /// (`dynamodb:Query`): a read unit for every 8 KB, whatever is found. Items without a status are none of
-    /// this library's, and left out. What was written during the last second may be missing.
+    /// (`dynamodb:Query`): a read unit for every 8 KB, whatever is found. It leaves out items without a status, which are not
+    /// from this library. Writes of the last second may be missing.
     ///
     /// # Errors
     /// [`StoreError`] when DynamoDB gives no answer. That one item can't be read is said in its place.
@@ -112,8 +112,8 @@ impl DynamoDbStore {
         })
     }
 
-    /// Writes `new` where `seen` stands, or where nothing does if nothing was seen; refused when that has
-    /// changed since. One `UpdateItem`; attributes that are none of this library's stay.
+    /// Replaces the item `seen` by `new`, or creates `new` if no item was seen. The write is refused if the item has changed
+    /// since. It is one `UpdateItem`, and keeps attributes of other programs.
     ///
     /// `new` needs an owner that no other write has. The owner identifies a write that was sent twice.
     ///

@@ -67,8 +67,8 @@ impl Table {
         Some(ItemId::from_stored(id.as_str()))
     }
 
-    /// Reads an item. An attribute of the wrong type is an error and not an absent one: taking it for
-    /// absent could free a key that somebody owns.
+    /// Reads an item. An attribute of the wrong type is an error and not an absent one: treating it as
+    /// absent could free a key that another worker owns.
     pub(super) fn item(&self, attributes: &Attributes) -> Result<Item, StoreError> {
         let names = &self.names;
         let text = |name| optional(attributes, name, |value| value.as_s().ok().cloned());

@@ -178,8 +178,8 @@ impl TableClient {
         }
     }
 
-    /// Looks, in one request, for the items of those that were refused without one: DynamoDB may have
-    /// left it out, and what it says decides whether a record is acknowledged.
+    /// Reads, in one request, the items of refusals without an item. DynamoDB may have left the item out, and its status
+    /// decides whether a record is acknowledged.
     async fn explained(
         &self,
         settlements: &[Settlement],

@@ -39,8 +39,8 @@ const ADMITS_COMMIT: &str = "attribute_not_exists(#id) \
      OR (#status = :inprogress AND (#owner = :me OR #lease < :now \
          OR (attribute_not_exists(#lease) AND #expiration < :now_secs)))";
 
-/// What a claim or a recording writes. Of an item that stands there only the fence goes on, and for a
-/// recording the lease.
+/// The attributes that a claim or a recording writes. From an existing item it keeps only the fence, and a recording also
+/// the lease.
 pub(super) struct NewItem<'a> {
     pub(super) id: &'a ItemId,
     pub(super) status: &'static str,
