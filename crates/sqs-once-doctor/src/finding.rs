@@ -27,9 +27,9 @@ pub struct Finding {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Severity {
-    /// A good practice is missing. No message is lost or doubled for that.
+    /// A good practice is missing, but no message is lost or duplicated because of it.
     Note,
-    /// It may lose or double messages when something else goes wrong.
+    /// Messages may be lost or duplicated when something else fails too.
     Warning,
     /// Messages are lost or duplicated, or the function does not work at all.
     Error,

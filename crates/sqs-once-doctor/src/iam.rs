@@ -143,9 +143,9 @@ impl Permissions {
     }
 }
 
-/// Whether a queue's policy denies every request without TLS. `is_queue` knows what names the queue.
+/// Whether a queue's policy denies every request without TLS. `is_queue` returns whether a text names the queue.
 ///
-/// What only the deployment knows is null in `policy`, and counts as what is needed.
+/// A value that is unknown before the deployment is null in `policy`, and counts as a match.
 pub(crate) fn denies_plain_http(policy: &Value, is_queue: impl Fn(&str) -> bool) -> bool {
     let is_or_null = |value: &Value, is: &dyn Fn(&str) -> bool| {
         value.is_null() || value.as_str().is_some_and(is)
@@ -176,7 +176,7 @@ pub(crate) fn denies_plain_http(policy: &Value, is_queue: impl Fn(&str) -> bool)
     }
 }
 
-/// Whether a condition is `aws:SecureTransport` being false, and nothing more.
+/// Whether a condition requires only that `aws:SecureTransport` is false.
 fn is_without_tls(condition: &Value) -> bool {
     let Some(operators) = condition.as_object() else {
         return condition.is_null();
@@ -202,7 +202,7 @@ fn is_false(value: &Value) -> bool {
     }
 }
 
-/// Whether a pattern of IAM's, where `*` is anything and `?` any character, is of an action.
+/// Whether an IAM pattern matches an action: `*` matches any text, `?` any character.
 fn matches(pattern: &str, action: &str) -> bool {
     let pattern: Vec<char> = pattern.to_lowercase().chars().collect();
     let action: Vec<char> = action.to_lowercase().chars().collect();

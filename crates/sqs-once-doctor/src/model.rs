@@ -114,12 +114,12 @@ impl Function {
         self.environment.get(name).unwrap_or(&Field::Missing)
     }
 
-    /// What a variable refers to.
+    /// The target of an environment variable.
     pub fn reference(&self, name: &str) -> &Field<Target> {
         self.references.get(name).unwrap_or(&Field::Missing)
     }
 
-    /// The environment variables whose values are texts that need no deployment to be known.
+    /// The environment variables whose values are known before the deployment.
     pub fn literals(&self) -> impl Iterator<Item = (&str, String)> {
         self.environment.iter().filter_map(|(name, value)| {
             let text = literal(value.known()?)?;
@@ -127,7 +127,7 @@ impl Function {
         })
     }
 
-    /// Whether it is a consumer of this library, by its variables.
+    /// Whether the function uses this library, judged by its `SQS_ONCE_…` variables.
     pub fn uses_sqs_once(&self) -> bool {
         self.environment
             .keys()
@@ -135,13 +135,13 @@ impl Function {
     }
 }
 
-/// The text of a value in the syntax of `Fn::Sub`, if it refers to nothing.
+/// The text of a value in the syntax of `Fn::Sub`, if it contains no reference.
 pub(crate) fn literal(text: &str) -> Option<String> {
     let is_literal = !text.replace("${!", "").contains("${");
     is_literal.then(|| text.replace("${!", "${"))
 }
 
-/// What a role may do.
+/// The permissions of a role.
 #[derive(Debug, Clone, Default)]
 pub struct Permissions {
     /// The statements of its policies.
@@ -196,7 +196,7 @@ pub struct Mapping {
     pub queue: Field<Target>,
     /// Whether it has `FilterCriteria`.
     pub has_filter: bool,
-    /// Whether it takes batch item failures.
+    /// Whether Lambda accepts batch item failures: `ReportBatchItemFailures`.
     pub reports_failures: Field<bool>,
     /// `BatchSize`.
     pub batch_size: Field<u64>,
@@ -233,7 +233,7 @@ pub struct Queue {
     pub is_encrypted_by_sqs: Field<bool>,
     /// `KmsMasterKeyId`.
     pub kms_key: Field<String>,
-    /// Whether its policy denies requests without TLS, and where that policy's statements are.
+    /// Whether its policy denies requests without TLS, with the place of the policy's statements.
     pub denies_plain_http: Field<bool>,
 }
 
@@ -248,7 +248,7 @@ impl Queue {
         self.visibility_timeout.or(Self::DEFAULT_VISIBILITY_TIMEOUT)
     }
 
-    /// Takes in what one policy of the queue says: one that denies is enough.
+    /// Adds the result for one of the queue's policies. One policy that denies is enough.
     pub(crate) fn has_policy(&mut self, denies_plain_http: Field<bool>) {
         if self.denies_plain_http.known() != Some(&true) {
             self.denies_plain_http = denies_plain_http;
@@ -271,7 +271,7 @@ pub struct Table {
     pub partition_key: Field<String>,
     /// The sort key's attribute.
     pub sort_key: Field<String>,
-    /// The types of attributes (`S`, `N` or `B`), by their names.
+    /// The types of attributes (`S`, `N` or `B`) by name.
     pub attribute_types: BTreeMap<String, String>,
     /// The TTL attribute.
     pub ttl_attribute: Field<String>,
@@ -350,7 +350,7 @@ impl Deployment {
             .filter_map(|(queue, _)| Some((queue, self.queue(&queue.dead_letter_queue)?)))
     }
 
-    /// The queues that functions consume, and their dead-letter queues here.
+    /// The queues that functions consume, and their dead-letter queues in this deployment.
     pub(crate) fn consumed_and_dead_letters(&self) -> impl Iterator<Item = &Queue> {
         let sources = self.sources().map(|(queue, _)| queue);
         sources.chain(self.redrives().map(|(_, dead_letters)| dead_letters))
@@ -380,7 +380,7 @@ impl Deployment {
         self.functions.iter().find(|it| target.is(&it.site.id))
     }
 
-    /// The queue that is referred to, if it is in the deployment.
+    /// The target queue, if it is in the deployment.
     pub fn queue(&self, target: &Field<Target>) -> Option<&Queue> {
         let target = target.known()?;
         self.queues.iter().find(|it| target.is(&it.site.id))

@@ -1,4 +1,4 @@
-//! Reserves what is ordered, once, and leaves a message about it in an outbox.
+//! Reserves the articles of an order, once, and writes a message about it to an outbox.
 //!
 //! A message is `{"order_id": "o-2001", "customer_id": "c-7", "article": "mug-blue", "pieces": 2}`.
 
@@ -15,22 +15,22 @@ use sqs_once::{Consumer, Error, HandlerError, ResultExt, State, Writes};
 use order::{OrderPlaced, OutboxMessage};
 use tables::Tables;
 
-/// Keeps the order, takes its pieces out of the stock, and leaves the message about it in the outbox: all of that and the
-/// record of its key in one transaction, or nothing.
+/// Stores the order, takes its pieces from the stock, and writes the message to the outbox. All three commit in one
+/// transaction with the record of the key, or none does.
 #[sqs_once::handler(key = order.order_id, namespace = "inventory")]
 async fn reserve(order: OrderPlaced, State(tables): State<Tables>) -> Result<Writes, HandlerError> {
-    order.check().terminal()?; // it will be as wrong the next time
+    order.check().terminal()?; // a retry would fail the same way
     let message = OutboxMessage::about(&order, SystemTime::now())?;
     let writes = Writes::new()
         .put_item(tables.new_order(&order)?)
-        .on_conflict(0, |_| Disposition::Terminal) // kept already, longer ago than keys are remembered
+        .on_conflict(0, |_| Disposition::Terminal) // stored before; the key has expired since
         .update(tables.less_stock(&order)?)
-        .on_conflict(1, |_| Disposition::Terminal) // not enough in stock
+        .on_conflict(1, |_| Disposition::Terminal) // out of stock
         .put(&tables.outbox, &message)?;
     Ok(writes)
 }
 
-/// An order under the key of another one is no duplicate: it fails, and ends in the dead-letter queue.
+/// A different order with the same key is not a duplicate: its record fails and ends in the dead-letter queue.
 fn consumer(tables: Tables) -> Consumer {
     reserve::consumer()
         .state(tables)

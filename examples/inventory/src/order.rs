@@ -1,14 +1,14 @@
-//! The message that comes in, and the one that goes out.
+//! The incoming message and the outgoing one.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// How long a message lies in the outbox: longer than whatever sends it is ever down.
+/// How long a message stays in the outbox. It must exceed the longest outage of the sender.
 const KEPT: Duration = Duration::from_secs(14 * 24 * 60 * 60);
 
-/// Some pieces of an article were ordered.
+/// A customer ordered some pieces of an article.
 #[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct OrderPlaced {
     pub(crate) order_id: String,
@@ -17,7 +17,7 @@ pub(crate) struct OrderPlaced {
     pub(crate) pieces: u32,
 }
 
-/// An order that can't be reserved.
+/// The order is invalid.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub(crate) enum InvalidOrder {
     #[error("the order names no article")]
@@ -38,15 +38,15 @@ impl OrderPlaced {
     }
 }
 
-/// A message that is to be sent, as it lies in the outbox.
+/// A message in the outbox, waiting to be sent.
 #[derive(Debug, Serialize)]
 pub(crate) struct OutboxMessage {
-    /// The same however often it is sent: its receivers know it by that.
+    /// A repeated send has the same ID, by which receivers recognise duplicates.
     id: String,
     kind: &'static str,
-    /// What is sent, in JSON.
+    /// The content, in JSON.
     body: String,
-    /// When the table forgets it, in seconds since the epoch: days after it was sent.
+    /// When the table deletes the message, in seconds since the epoch: days after it was sent.
     expires_at: u64,
 }
 

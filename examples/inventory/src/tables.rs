@@ -1,4 +1,4 @@
-//! The tables, and the writes that have a condition.
+//! The tables and the conditional writes.
 
 use sqs_once::HandlerError;
 use sqs_once::aws_sdk_dynamodb::types::{AttributeValue, Put, Update};
@@ -12,11 +12,11 @@ pub(crate) struct Tables {
     pub(crate) orders: String,
     pub(crate) stock: String,
     pub(crate) outbox: String,
-    /// The pieces of an article that the stock's table does not list.
+    /// The pieces of an article that the stock table does not list.
     pub(crate) initial_stock: u32,
 }
 
-/// A variable of the environment is missing or malformed.
+/// An environment variable is missing or malformed.
 #[derive(Debug, Error)]
 pub(crate) enum SetupError {
     #[error("{0} is not set: expected the name of a DynamoDB table")]
@@ -41,7 +41,7 @@ impl Tables {
         })
     }
 
-    /// Puts an order that is not there yet.
+    /// Puts an order that does not exist yet.
     pub(crate) fn new_order(&self, order: &OrderPlaced) -> Result<Put, HandlerError> {
         let put = Put::builder()
             .table_name(&self.orders)
@@ -50,7 +50,7 @@ impl Tables {
         Ok(put.build()?)
     }
 
-    /// Takes an order's pieces out of the stock, if there are so many.
+    /// Takes an order's pieces from the stock, if there are enough.
     pub(crate) fn less_stock(&self, order: &OrderPlaced) -> Result<Update, HandlerError> {
         let number = |pieces: u32| AttributeValue::N(pieces.to_string());
         let enough = match order.pieces <= self.initial_stock {

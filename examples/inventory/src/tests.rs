@@ -1,5 +1,4 @@
-//! The consumer as Lambda runs it, in memory. What DynamoDB makes of the writes is seen in `tests/inventory` at the top
-//! of the repository.
+//! Tests of the consumer in memory. `tests/inventory` at the top of the repository tests the writes on DynamoDB.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

@@ -1,4 +1,4 @@
-//! Charges every order of a queue, once.
+//! Charges every order in a queue, once.
 //!
 //! A message is `{"order_id": "o-1001", "customer_id": "c-7", "amount_cents": 1299, "currency": "EUR"}`.
 
@@ -20,11 +20,11 @@ async fn charge(
     token: IdempotencyToken,
     State(payments): State<Payments>,
 ) -> Result<(), HandlerError> {
-    order.check().terminal()?; // it will be as wrong the next time
+    order.check().terminal()?; // a retry would fail the same way
     payments.charge(&order, &token).await
 }
 
-/// An order under the key of another one is no duplicate: it fails, and ends in the dead-letter queue.
+/// A different order with the same key is not a duplicate: its record fails and ends in the dead-letter queue.
 fn consumer(payments: Payments) -> Consumer {
     charge::consumer()
         .state(payments)

@@ -1,19 +1,19 @@
-//! The message.
+//! The order message.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// An order was placed and is to be charged.
+/// A customer placed an order, which must be charged.
 #[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct OrderPlaced {
     pub(crate) order_id: String,
     pub(crate) customer_id: String,
     pub(crate) amount_cents: u64,
-    /// ISO 4217, such as `EUR`.
+    /// ISO 4217 code, for example `EUR`.
     pub(crate) currency: String,
 }
 
-/// An order that can't be charged.
+/// The order is invalid.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub(crate) enum InvalidOrder {
     #[error("the order has no customer")]

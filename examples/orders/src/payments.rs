@@ -16,14 +16,13 @@ use tokio::time::timeout;
 
 use crate::order::OrderPlaced;
 
-/// How long one charge may take. A charge that takes longer may have happened: the retry carries the
-/// same token.
+/// Time limit for one charge. A charge that exceeds it may have succeeded; the retry sends the same token.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Charges customers.
 #[derive(Clone)]
 pub(crate) struct Payments {
-    /// `None` without `PAYMENTS_URL`: charges are only logged, so that the example runs out of the box.
+    /// `None` without `PAYMENTS_URL`: charges are only logged, so the example runs without a service.
     service: Option<Arc<Service>>,
 }
 
@@ -32,7 +31,7 @@ struct Service {
     charges: Uri,
 }
 
-/// The payments service can't be set up.
+/// The client of the payments service cannot be created.
 #[derive(Debug, Error)]
 pub(crate) enum SetupError {
     #[error(
@@ -43,7 +42,7 @@ pub(crate) enum SetupError {
     Certificates(#[source] std::io::Error),
 }
 
-/// The payments service did not charge.
+/// The payments service did not confirm the charge.
 #[derive(Debug, Error)]
 pub(crate) enum ChargeError {
     #[error("the payments service answered {0}")]
@@ -78,7 +77,7 @@ impl Payments {
         Ok(Self { service })
     }
 
-    /// Charges an order. The token lets the service recognise a charge that it has already made.
+    /// Charges an order. The token lets the service recognise a repeated charge.
     pub(crate) async fn charge(
         &self,
         order: &OrderPlaced,
@@ -104,7 +103,7 @@ impl Payments {
     }
 }
 
-/// What an answer means for the message: done, retry later, or never again.
+/// Converts an answer to the record's outcome: done, retryable or terminal.
 fn outcome(status: StatusCode, headers: &HeaderMap) -> Result<(), HandlerError> {
     let refused = Err(ChargeError::Answered(status));
     match status.as_u16() {
@@ -122,7 +121,7 @@ fn later(refused: Result<(), ChargeError>, headers: &HeaderMap) -> Result<(), Ha
     }
 }
 
-/// The service's wish: a number of seconds, or a date.
+/// The delay that the service asks for: a number of seconds, or a date.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?;
     if let Ok(seconds) = text.parse() {

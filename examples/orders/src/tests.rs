@@ -1,5 +1,5 @@
-//! The consumer as Lambda runs it, in memory: a store on the bench, and a payments service on loopback.
-//! The end-to-end tests of the real binary are in `tests/` at the top of the repository.
+//! Tests of the consumer in memory, with a payments service on loopback. `tests/` at the top of the repository has the
+//! end-to-end tests of the real binary.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -25,7 +25,7 @@ fn order(id: &str, amount_cents: u64) -> OrderPlaced {
     }
 }
 
-/// A payments service that notes the idempotency key of every charge it makes.
+/// A payments service that records the idempotency key of every charge.
 #[derive(Clone, Default)]
 struct Service {
     charges: Arc<Mutex<Vec<String>>>,
@@ -33,7 +33,7 @@ struct Service {
 }
 
 impl Service {
-    /// A bench with the consumer, and the service that it charges through.
+    /// A bench with the consumer, and the service that it calls.
     async fn with_bench() -> (Self, Bench) {
         let service = Self::default();
         let routes = Router::new().route("/charges", post(answer));
@@ -112,7 +112,7 @@ async fn a_charge_that_is_repeated_after_a_crash_carries_the_same_idempotency_ke
     let event = Event::new([&order("o-1001", 1299)]);
     bench.run_and_crash(&event).await;
     bench.run(&event).await.assert_in_progress("m-1");
-    // The lease: the invocation's 30 s, and three more.
+    // Longer than the lease: the invocation's 30 s and a margin of 3 s.
     bench.clock().advance(Duration::from_secs(34));
     bench.run(&event).await.assert_processed("m-1");
 

@@ -1,7 +1,7 @@
-//! Ships every order of a queue, once, and sends spans and metrics to a collector over OTLP.
+//! Ships every order in a queue, once, and sends spans and metrics to a collector over OTLP.
 //!
-//! The collector is one on this machine, as the layers of OpenTelemetry and of AWS bring it:
-//! `OTEL_EXPORTER_OTLP_ENDPOINT` names another, and `OTEL_SERVICE_NAME` the service.
+//! The default collector is on the same machine, as in the layers of OpenTelemetry and AWS.
+//! `OTEL_EXPORTER_OTLP_ENDPOINT` sets another one, and `OTEL_SERVICE_NAME` sets the service's name.
 
 use opentelemetry::global;
 use opentelemetry_otlp::{MetricExporter, Protocol, SpanExporter, WithExportConfig};
@@ -28,20 +28,20 @@ async fn ship(order: OrderPlaced) -> Result<(), HandlerError> {
     Ok(())
 }
 
-/// A span of the function's own, inside of its record's.
+/// Has its own span, inside the record's span.
 #[tracing::instrument]
 async fn print_labels(parcels: u32) {
     tokio::task::yield_now().await;
 }
 
-/// What has to be flushed before Lambda freezes the process.
+/// The providers to flush before Lambda freezes the process.
 struct Telemetry {
     spans: SdkTracerProvider,
     metrics: SdkMeterProvider,
 }
 
 impl Telemetry {
-    /// Becomes the process's own: before the consumer starts, which uses it.
+    /// Sets the global providers. Call it before the consumer starts, since the consumer uses them.
     fn set_up() -> Result<Self, Error> {
         let spans = SpanExporter::builder()
             .with_http()

@@ -1,4 +1,4 @@
-//! What a collector gets over OTLP from the real function, which a Runtime API drives as Lambda does.
+//! The OTLP requests of the real function, which a Runtime API invokes as Lambda does.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -14,10 +14,10 @@ use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use serde_json::{Value, json};
 use sqs_once_local::{Function, Launch, LocalDynamoDb, TableDescription};
 
-/// Long enough for a loaded machine; no test waits for it.
+/// Enough for a loaded machine. No test waits this long.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The function, started, and what it talks to.
+/// The running function, its collector and its database.
 struct World {
     collector: Collector,
     function: Function,
@@ -45,12 +45,12 @@ impl World {
         }
     }
 
-    /// Waits until another event was taken, and so what the earlier ones have left was sent.
+    /// Waits until the function has taken another event, and so has flushed the earlier ones.
     async fn flushed(&self) {
         assert!(self.invoke(&[]).await.is_empty());
     }
 
-    /// The ids of the records that come again.
+    /// The message IDs of the batch item failures.
     async fn invoke(&self, records: &[Value]) -> Vec<String> {
         let event = json!({ "Records": records }).to_string();
         let answer = self.function.invoke(event, TIMEOUT).await.unwrap();
@@ -137,7 +137,7 @@ async fn a_collector_gets_a_batch_with_its_records_when_it_was_answered() {
         }
     }
 
-    // The function's own span, in its handler's, in its record's.
+    // The function's own span, inside the handler's and the record's.
     let own = spans_named(&spans, "print_labels");
     assert_eq!(own.len(), 1);
     let handlers = spans_named(&spans, "handler");
@@ -158,7 +158,7 @@ async fn a_collector_gets_a_batch_with_its_records_when_it_was_answered() {
         );
     }
 
-    // The start is a trace of its own.
+    // The start has its own trace.
     let init = spans_named(&spans, "init");
     assert_eq!(init.len(), 1);
     assert_ne!(init[0].trace_id, batch.trace_id);
@@ -183,7 +183,7 @@ async fn a_collector_gets_the_metrics_of_every_batch() {
 
     let metric = |name: &str| {
         let metrics = world.collector.metrics();
-        // Each is the sum since the start.
+        // Each value is the sum since the start.
         metrics
             .into_iter()
             .rfind(|metric| metric.name == name)
@@ -235,7 +235,7 @@ async fn a_collector_gets_the_metrics_of_every_batch() {
         };
         assert_eq!(histogram.data_points[0].count, count, "{name}");
     }
-    // In seconds: the messages were sent in 2023.
+    // In seconds. The messages were sent in 2023.
     let Some(Data::Histogram(ages)) = metric("sqs_once.message.age").data else {
         panic!("a histogram")
     };

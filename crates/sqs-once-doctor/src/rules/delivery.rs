@@ -176,14 +176,14 @@ pub(super) fn plain_http(deployment: &Deployment) -> Vec<Problem> {
             Problem {
                 place: queue.site.place.clone(),
                 message: format!("The queue {id} accepts requests without TLS."),
-                // A policy in the template replaces one that the queue was given elsewhere.
+                // A policy in the template would replace one that another tool set.
                 remedy: Remedy::changes(vec![change], hcl).by_hand(),
             }
         })
         .collect()
 }
 
-/// A policy for a queue that has none.
+/// A policy for a queue without a policy.
 pub(super) fn tls_policy(queue: &str) -> Change {
     let policy = json!({
         "Type": "AWS::SQS::QueuePolicy",

@@ -160,7 +160,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// A value as JSON, with texts as [`Evaluator::text`] gives them; what only the deployment knows is null.
+    /// A value as JSON, with texts as [`Evaluator::text`] returns them. A value that is unknown before the deployment is null.
     pub(crate) fn json(&self, view: &View<'a>) -> Value {
         let View::Node(node, path) = view else {
             return Value::Null;
@@ -191,7 +191,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// A text without anything that only the deployment knows.
+    /// A text without references.
     pub(crate) fn literal(&self, view: &View<'a>) -> Field<String> {
         self.field(view, literal)
     }

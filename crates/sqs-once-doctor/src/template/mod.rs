@@ -135,13 +135,13 @@ impl<'a> Template<'a> {
                 });
                 queue.has_policy(Field::Known(denies, place.clone()));
             } else if targets.iter().any(|it| is_of_queue(it).is_none()) {
-                // It may be this one's.
+                // The policy may be for this queue.
                 queue.has_policy(Field::Unknown);
             }
         }
     }
 
-    /// Whether anything but SAM rewrites the template.
+    /// Whether a transform other than SAM rewrites the template.
     fn has_macros(&self) -> bool {
         let transforms = match self.root.get("Transform") {
             Some(transform) => transform.to_json(),

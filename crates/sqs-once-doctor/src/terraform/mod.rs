@@ -58,7 +58,7 @@ pub(crate) fn read(text: &str) -> Option<Deployment> {
                 Some(queue) if queue.is(&it.site.id) => {
                     it.has_policy(of.denies_plain_http(&it.site.id));
                 }
-                // It may be this one's.
+                // The policy may be for this queue.
                 None if !is_redrive => it.has_policy(Field::Unknown),
                 None if it.dead_letter_queue.is_missing() => it.dead_letter_queue = Field::Unknown,
                 _ => {}
@@ -172,7 +172,7 @@ impl Reader<'_> {
             memory_mb: self
                 .number(&["memory_size"])
                 .and_then(|size| u32::try_from(size).ok()),
-            // -1 is none.
+            // -1 means no reservation.
             reserved_concurrency: match self
                 .field(&["reserved_concurrent_executions"], Value::as_i64)
             {
@@ -266,7 +266,7 @@ impl Reader<'_> {
         }
     }
 
-    /// By the policy of the queue at `address`, which is JSON in a text.
+    /// Whether the policy, a JSON string, denies requests without TLS to the queue at `address`.
     fn denies_plain_http(&self, address: &str) -> Field<bool> {
         let text = self.text(&["policy"]);
         if text.known().is_some_and(String::is_empty) {

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 /// Deeper than real module nesting.
 const DEEPEST: usize = 50;
 
-/// What the provider fills in where nobody gives it, and a plan then calls unknown.
+/// Attributes that the provider computes if the configuration omits them. A plan reports them as unknown.
 const FILLED_IN: [&str; 5] = [
     "policy",
     "redrive_policy",

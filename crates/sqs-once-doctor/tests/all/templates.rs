@@ -426,7 +426,7 @@ fn only_a_statement_that_denies_every_request_without_tls_does() {
             "aws:SecureTransport: false",
             "AWS:securetransport: ['false']",
         ),
-        // Only the deployment knows these.
+        // These are known only at deployment time.
         ("Effect: Deny", "Effect: !Ref Seconds"),
         ("Principal: '*'", "Principal: !ImportValue Everybody"),
         (

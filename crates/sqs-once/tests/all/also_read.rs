@@ -1,4 +1,4 @@
-//! Keys that the table knows under another id, while a consumer changes its namespace or codec.
+//! Keys stored under another ID, while a consumer changes its namespace or codec.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -19,7 +19,7 @@ fn namespace(name: &str) -> Namespace {
     Namespace::new(name).unwrap()
 }
 
-/// A version of the consumer, by its own namespace and the one it reads besides.
+/// A version of the consumer with its own namespace, which also reads another one.
 fn version(own: &str, other: Option<&str>, runs: &Runs) -> Consumer {
     let (name, runs) = (own.to_owned(), Arc::clone(runs));
     let consumer = sqs_once::consumer::<Value>()
@@ -59,11 +59,11 @@ async fn what_the_old_version_completed_is_a_duplicate_of_the_new_one_and_noted_
     assert_eq!(now.status, Status::Completed);
     assert_eq!(now.expiration, before.expiration, "and no longer");
     assert_eq!(now.data, before.data);
-    // The next one needs no second look.
+    // The next delivery needs no second read.
     let requests = new.store().requests();
     new.run(event("k")).await.assert_duplicate("m-1");
     assert_eq!(new.store().requests(), requests + 1);
-    // Back again, after the new version ran for a while.
+    // The old version runs again, after the new version ran for a while.
     new.run(event("l")).await.assert_processed("m-1");
     old.run(event("l")).await.assert_duplicate("m-1");
 }
@@ -98,7 +98,7 @@ async fn a_lapsed_lease_and_an_expired_completion_elsewhere_keep_nobody_from_run
     old.run(event("l")).await.assert_processed("m-1");
     new.clock().advance(Duration::from_secs(40));
     new.run(event("k")).await.assert_processed("m-1");
-    // Whoever lost the lease sees the new version's completion before it tries again.
+    // A worker that lost its lease sees the new version's completion before it retries.
     old.run(event("k")).await.assert_duplicate("m-1");
     new.clock().advance(Duration::from_secs(29 * 24 * 3600));
     new.run(event("l")).await.assert_processed("m-1");
@@ -125,7 +125,7 @@ async fn a_look_without_an_answer_runs_nothing_and_the_claim_lapses() {
         new.store().fail(Operation::Read, kind, usize::MAX);
         new.run(event("k")).await.assert_failed("m-1");
         assert!(runs.lock().unwrap().is_empty(), "{kind:?}");
-        // As if the process had died between its claim and the look.
+        // As if the process had died between its claim and the read.
         new.store().fail(Operation::Read, kind, 0);
         old.run(event("k")).await.assert_in_progress("m-1");
         new.run(event("k")).await.assert_in_progress("m-1");
@@ -176,7 +176,7 @@ async fn a_record_that_waits_for_the_other_version_is_its_duplicate_at_the_end()
     old.another_worker_claims("l").await;
     let (answer, ()) = tokio::join!(new.run(event("l")), async {
         tokio::time::sleep(Duration::from_secs(3)).await;
-        // Its lease lapses meanwhile.
+        // The lease expires meanwhile.
         old.clock().advance(Duration::from_secs(60));
     });
     answer.assert_processed("m-1");
@@ -219,7 +219,7 @@ async fn two_keys_that_had_one_id_before_are_looked_up_once() {
     let bodies = ["{\"id\": 42}", "{\"id\": \"42\"}"].map(crate::support::body);
     let failed = bench.invoke(&consumer, crate::support::event(bodies)).await;
     assert!(failed.is_empty());
-    // DynamoDB refuses a read that names a key twice.
+    // DynamoDB rejects a read that names a key twice.
     let calls = bench.store.take_calls();
     assert_eq!(calls[..2], [("claim", 2), ("read", 1)]);
 }

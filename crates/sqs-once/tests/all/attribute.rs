@@ -1,4 +1,4 @@
-//! What the attribute's options come to when the consumer runs.
+//! Effects of the attribute's options on the running consumer.
 
 use crate::support::{Bench, Order, Seen, body, event, order};
 use serde_json::json;
@@ -10,7 +10,7 @@ async fn unwrapped(line: String, State(seen): State<Seen>) {
     seen.lock().unwrap().push(line);
 }
 
-/// The text, published to an SNS topic that the queue subscribes to.
+/// The text, published to an SNS topic to which the queue subscribes.
 fn published(text: &str) -> serde_json::Value {
     let envelope = json!({
         "Type": "Notification",

@@ -1,5 +1,4 @@
-//! What bad input gets: an error for that record, or a normal run; never a panic, never a stall, and
-//! never a shared key.
+//! Bad input causes an error for its record, or a normal run. It never causes a panic, a stall or a shared key.
 
 use crate::support::{Bench, Order, body, event, noting, order, outcomes};
 use serde::Deserialize;

@@ -1,4 +1,4 @@
-//! What becomes of each record of a batch.
+//! The outcome of each record in a batch.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -14,8 +14,7 @@ use sqs_once::store::Status;
 use sqs_once::{Consumer, HandlerError, IdempotencyToken, ResultExt, State, consumer, testing};
 use tokio::time::sleep;
 
-/// A handler that notes the orders it sees; orders called `bad-…` fail, `lost-…` are terminal and
-/// `panic-…` panic.
+/// A handler that records its orders. Orders named `bad-…` fail, `lost-…` are terminal and `panic-…` panic.
 async fn note(order: Order, State(seen): State<Seen>) -> Result<(), HandlerError> {
     seen.0.lock().unwrap().push(order.id.clone());
     match order.id.split('-').next() {
@@ -125,7 +124,7 @@ async fn a_completed_key_is_a_duplicate_for_28_days_by_default() {
     sleep(days - Duration::from_secs(1)).await;
     bench.invoke(&consumer, event([order("a")])).await;
     assert_eq!(seen.take(), ["a"]);
-    // The item holds whole seconds.
+    // The item stores whole seconds.
     sleep(Duration::from_secs(3)).await;
     bench.invoke(&consumer, event([order("a")])).await;
     assert_eq!(seen.take(), ["a"]);
@@ -163,7 +162,7 @@ async fn a_duplicate_in_the_batch_fails_with_the_record_it_repeats() {
     }
 }
 
-/// As many as are taken up before the last of them is, and more.
+/// More records than the consumer takes up before the last one.
 const MANY: usize = 300;
 
 #[tokio::test(start_paused = true)]
@@ -242,7 +241,7 @@ async fn two_records_with_one_message_id_both_run_and_are_reported_once() {
     assert_eq!(bench.invoke(&consumer, event(records)).await, ["twin"]);
     assert_eq!(seen.take(), ["bad-1", "bad-2", "a"]);
 
-    // Whichever of them failed.
+    // Either order may fail.
     for ids in [["b", "bad-1"], ["bad-1", "c"]] {
         let records = ids.map(|id| {
             let mut record = order(id);
@@ -408,7 +407,7 @@ async fn a_handler_past_its_record_timeout_is_cancelled_alone_and_keeps_its_clai
     assert!(item.lease_until > Some(sqs_once::time::Clock::now(&bench.clock)));
 }
 
-/// Holds the key of `a` for ten seconds in one batch, while another batch that waits has it too.
+/// Another batch holds the key of `a` for ten seconds, while this batch waits for it.
 async fn beside_a_slow_worker(longest: Duration, status: Result<(), &'static str>) -> Vec<String> {
     let bench = Bench::new();
     let handled = Arc::new(AtomicUsize::new(0));
@@ -446,7 +445,7 @@ async fn beside_a_slow_worker(longest: Duration, status: Result<(), &'static str
 async fn a_record_that_waits_for_its_key_ends_as_the_other_worker_does() {
     let patient = Duration::from_secs(20);
     assert!(beside_a_slow_worker(patient, Ok(())).await.is_empty());
-    // Released by the other, it runs here.
+    // The other batch released the key, so this batch runs it.
     assert!(
         beside_a_slow_worker(patient, Err("no luck"))
             .await
@@ -481,7 +480,7 @@ async fn waiting_for_a_key_ends_with_the_deadline() {
     assert!(seen.take().is_empty());
 }
 
-/// Payloads that are decoded and not yet dropped, and the most there ever were.
+/// The number of decoded payloads in memory, and its maximum.
 static ALIVE: (AtomicUsize, AtomicUsize) = (AtomicUsize::new(0), AtomicUsize::new(0));
 
 #[derive(Deserialize)]
@@ -513,7 +512,7 @@ async fn payloads_of_a_large_batch_are_decoded_as_their_turn_comes() {
     let consumer = bench.consumer(counted).concurrency(16);
     let batch = (0..10_000).map(|at| order(&format!("o-{at}")));
     assert!(bench.invoke(&consumer, event(batch)).await.is_empty());
-    // Claims are taken two hundred records ahead of the handlers.
+    // The consumer claims up to two hundred records ahead of the handlers.
     let most = ALIVE.1.load(SeqCst);
     assert!((17..=200 + 16).contains(&most), "{most} payloads at once");
     assert_eq!(ALIVE.0.load(SeqCst), 0);

@@ -19,14 +19,14 @@ use sqs_once::{
 };
 use tokio::time::sleep;
 
-/// The orders of every call.
+/// The orders in each call.
 type Calls = Arc<Mutex<Vec<Vec<String>>>>;
 
 fn ids(orders: &Batch<Order>) -> Vec<String> {
     orders.payloads().map(|order| order.id.clone()).collect()
 }
 
-/// Orders called `bad-…` fail, `never-…` are terminal, of `unsaid-…` it says nothing; the others succeed.
+/// Orders named `bad-…` fail, `never-…` are terminal, `unsaid-…` are not reported; the others succeed.
 fn say(orders: &Batch<Order>) -> BatchOutcome {
     let mut outcome = orders.outcome();
     for record in orders {
@@ -40,7 +40,7 @@ fn say(orders: &Batch<Order>) -> BatchOutcome {
     outcome
 }
 
-/// Notes its calls, and ends each record as its id says.
+/// Records its calls, and ends each record as its ID requests.
 fn noting(bench: &Bench) -> (Consumer, Calls) {
     let calls = Calls::default();
     let noting = {
@@ -55,7 +55,7 @@ fn noting(bench: &Bench) -> (Consumer, Calls) {
     (bench.consumer(noting), calls)
 }
 
-/// A batch handler that takes `time` for its call.
+/// A batch handler whose call takes `time`.
 fn taking(bench: &Bench, time: Duration) -> Consumer {
     bench.consumer(
         consumer::<Order>()
@@ -105,7 +105,7 @@ async fn each_record_ends_as_the_handler_says_and_one_it_does_not_mention_has_fa
     let unsaid = "the batch handler did not say that it succeeded".to_owned();
     assert_eq!(reason("m-3"), ("failed", Some(unsaid)));
 
-    // What failed is free again, what succeeded is not given to the handler a second time.
+    // Failed keys are free again. The handler does not receive successful records a second time.
     bench.invoke(&consumer, batch).await;
     let again = ["bad-1", "never-1", "unsaid-1"];
     assert_eq!(calls.lock().unwrap()[1], again);
@@ -347,7 +347,7 @@ async fn half_of_the_time_is_kept_for_the_call_whatever_the_claims_wait_for() {
     assert_eq!(*calls.lock().unwrap(), [["b"]]);
 }
 
-/// Takes five seconds for every claim.
+/// A store that takes five seconds for every claim request.
 struct Slow(MemoryStore);
 
 impl Store for Slow {
@@ -374,7 +374,7 @@ async fn what_a_slow_store_could_not_claim_in_half_of_the_time_goes_back_and_the
     let consumer = consumer.store(Slow(MemoryStore::new()));
     let batch = event((0..1000).map(|at| order(&format!("k{at}"))));
     let failed = bench.invoke(&consumer, batch).await;
-    // Eight requests of 25 claims at a time, answered at 5, 10 and, too late, at 15 seconds of 29.
+    // Eight concurrent requests of 25 claims, answered at 5 s and 10 s of 29 s. The answers at 15 s are too late.
     assert_eq!(failed.len(), 600);
     assert_eq!(calls.lock().unwrap()[0].len(), 400);
 }

@@ -1,5 +1,4 @@
-//! Batch handlers on FIFO queues: which records of a message group they get, and what becomes of those
-//! that overtook another.
+//! Batch handlers on FIFO queues: the records of a message group in a call, and records that overtook another.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -17,7 +16,7 @@ const DLQ: &str = "https://sqs.eu-central-1.amazonaws.com/123456789012/orders-dl
 
 type Calls = Arc<Mutex<Vec<Vec<String>>>>;
 
-/// Notes its calls. Orders called `bad-…` fail.
+/// Records its calls. Orders named `bad-…` fail.
 fn noting(bench: &Bench) -> (Consumer, Calls) {
     let calls = Calls::default();
     let noting = {
@@ -195,7 +194,7 @@ async fn what_succeeded_behind_a_failure_is_done_and_the_log_warns_of_it() {
         2
     );
 
-    // Its effect is not repeated with the retry of the one before it.
+    // The retry of the earlier record does not repeat its effect.
     bench.invoke(&consumer, batch).await;
     assert_eq!(calls.lock().unwrap()[1], ["bad-2"]);
 }

@@ -1,5 +1,4 @@
-//! Batch handlers when something takes too long before their call: what is decided by then runs, with half
-//! of the batch's time, and the rest goes back.
+//! Batch handlers after a slow request: records that are ready run, with half of the batch's time, and the rest fail.
 
 use std::future::pending;
 use std::sync::{Arc, Mutex};
@@ -15,7 +14,7 @@ use sqs_once::time::{Clock, Timestamp};
 use sqs_once::{Batch, Consumer, consumer};
 use tokio::time::sleep;
 
-/// When each call began, and with what.
+/// The start and the orders of each call.
 type Calls = Arc<Mutex<Vec<(Duration, Vec<String>)>>>;
 
 fn noting(bench: &Bench) -> (Consumer, Calls) {
@@ -35,11 +34,11 @@ fn noting(bench: &Bench) -> (Consumer, Calls) {
     (bench.consumer(noting), calls)
 }
 
-/// A store of which one request hangs, of those that carry 25 claims each but for the last.
+/// A store in which one request hangs. All requests but the last carry 25 claims.
 struct Hanging {
     store: TestStore,
     is_last: bool,
-    /// How long it takes; for ever where it is none.
+    /// How long the request hangs: for ever if `None`.
     time: Option<Duration>,
 }
 
@@ -74,7 +73,7 @@ fn hanging(bench: &Bench, is_last: bool, time: Option<Duration>) -> Hanging {
     }
 }
 
-/// Half of 30 s, less the deadline margin of one.
+/// Half of 30 s, minus the deadline margin of 1 s.
 const HALF: Duration = Duration::from_millis(14_500);
 
 #[tokio::test(start_paused = true)]

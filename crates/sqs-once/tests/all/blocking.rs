@@ -1,4 +1,4 @@
-//! Blocking work in a thread of its own: real threads, real time.
+//! Blocking work on a separate thread, with real threads and real time.
 
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
@@ -19,11 +19,11 @@ use tokio::sync::Notify;
 use tokio::task::yield_now;
 use tower_service::Service;
 
-/// Longer than any machine needs; only a test that fails waits for it.
+/// Longer than any machine needs. Only a failing test waits this long.
 const AGES: Duration = Duration::from_secs(20);
 
-/// A consumer whose handler blocks for the order `slow` until it is told to go on, and calls `done`
-/// at the end of each order's work.
+/// A consumer whose handler blocks for the order `slow` until `go_on` arrives, and calls `done` at the end of each
+/// order's work.
 fn blocking<F>(go_on: Receiver<()>, done: F) -> Consumer
 where
     F: Fn(&str) + Send + Sync + 'static,
@@ -52,7 +52,7 @@ fn slow_and_quick() -> Event {
     Event::new([&json!({ "id": "slow" }), &json!({ "id": "quick" })])
 }
 
-/// On the one thread that there is, the quick order ends what the slow one waits for.
+/// The runtime has one thread. On it, the quick order ends the wait of the slow one.
 #[tokio::test(flavor = "current_thread")]
 async fn blocking_work_in_a_thread_of_its_own_holds_up_no_other_record() {
     let (tell, told) = channel();
@@ -70,7 +70,7 @@ async fn blocking_work_in_a_thread_of_its_own_does_not_hold_up_the_answer_and_go
     let (tell, told) = channel();
     let (end, ended) = channel();
     let bench = Bench::new(blocking(told, move |id| {
-        // The quick one's end may be nobody's concern any more.
+        // The receiver may be gone when the quick order ends.
         let _ = end.send(id.to_owned());
     }));
     let bench = bench.timeout(Duration::from_secs(2));
@@ -85,12 +85,12 @@ async fn blocking_work_in_a_thread_of_its_own_does_not_hold_up_the_answer_and_go
     while last != "slow" {
         last = ends();
     }
-    // Nobody was there to record it.
+    // No invocation was left to complete the record.
     let item = bench.item("slow").await.unwrap();
     assert_eq!(item.status, Status::InProgress);
 }
 
-/// What the batch's task would do next it has done after so many turns of the one thread that there is.
+/// Yields often enough on the only thread for the batch's task to make progress.
 async fn batch_goes_on() {
     for _ in 0..1000 {
         yield_now().await;
@@ -107,7 +107,7 @@ async fn a_handler_that_fails_keeps_its_key_until_its_blocking_work_has_ended() 
         .handler(move |_: Value| {
             let (told, leaves) = (Arc::clone(&told), Arc::clone(&leaves));
             async move {
-                // Dropped, its work goes on.
+                // Dropping the handle does not stop the work.
                 drop(spawn_blocking(move || {
                     told.lock().unwrap().recv_timeout(AGES)
                 }));
@@ -163,7 +163,7 @@ async fn blocking_work_that_blocking_work_starts_counts_too() {
     answer.assert_processed("m-1");
 }
 
-/// A runtime other than `run` asks for the next event as soon as it has the answer.
+/// A runtime other than `run` may request the next event as soon as it has the answer.
 #[tokio::test(flavor = "current_thread")]
 async fn the_service_answers_when_all_blocking_work_has_ended() {
     let (tell, told) = channel();
@@ -233,13 +233,13 @@ async fn once_returns_when_all_blocking_work_has_ended() {
     assert!(had_ended);
 }
 
-/// A transaction holds its key as a lease does: another delivery waits for its end.
+/// A transaction holds its key like a lease: another delivery waits for its end.
 #[tokio::test]
 async fn a_cancelled_handler_holds_its_transaction_until_its_blocking_work_has_ended() {
     let bench = crate::support::Bench::new();
     let database = Database::beside(&bench.store);
     let (tell, told) = channel::<()>();
-    // The first delivery waits, and others find nothing to wait for.
+    // The first delivery waits. Later ones find no channel to wait for.
     let told = Arc::new(Mutex::new(Some(told)));
     let at_work = Arc::new(AtomicUsize::new(0));
     let most = Arc::new(AtomicUsize::new(0));

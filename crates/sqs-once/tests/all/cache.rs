@@ -1,4 +1,4 @@
-//! The cache of completed keys: a warm duplicate costs no request, and nothing else is answered by it.
+//! The cache of completed keys: a cached duplicate needs no request, and the cache answers nothing else.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -22,7 +22,7 @@ fn cached(bench: &Bench) -> (Consumer, Seen) {
     (consumer.cache(cache).retention(60 * MINUTE), seen)
 }
 
-/// Handles orders, of which none may fail.
+/// Handles orders, none of which may fail.
 async fn handle<const N: usize>(bench: &Bench, consumer: &Consumer, ids: [&str; N]) {
     let failed = bench.invoke(consumer, event(ids.map(order))).await;
     assert_eq!(failed, [""; 0]);
@@ -97,7 +97,7 @@ async fn a_key_in_progress_is_asked_of_the_store_every_time() {
         assert_eq!(bench.invoke(&consumer, event([order("b")])).await, ["m-0"]);
         assert_eq!(bench.store.take_calls(), [("claim", 1)]);
     }
-    // Once the other worker is done, that is known at once.
+    // The consumer sees the other worker's completion at once.
     bench.store.inner.put({
         let mut item = completed;
         item.id = id;
@@ -213,7 +213,7 @@ async fn the_store_is_asked_again_after_the_caches_expiry() {
     sleep(MINUTE - Duration::from_millis(1)).await;
     handle(&bench, &consumer, ["a"]).await;
     assert_eq!(bench.store.take_calls(), []);
-    // Being asked for does not prolong it.
+    // A lookup does not extend an entry's time.
     sleep(Duration::from_millis(1)).await;
     handle(&bench, &consumer, ["a"]).await;
     assert_eq!(bench.store.take_calls(), [("claim", 1)]);
@@ -246,13 +246,13 @@ async fn a_key_runs_again_after_its_own_expiry_whatever_the_cache_says() {
         sleep(retention).await;
         handle(&bench, &consumer, ["a"]).await;
         assert_eq!(*seen.lock().unwrap(), ["a"]);
-        // A key is recognised for the whole of the second in which it expires.
+        // A key is recognised for the whole second in which it expires.
         sleep(Duration::from_secs(1)).await;
         bench.store.take_calls();
         handle(&bench, &consumer, ["a"]).await;
         assert_eq!(*seen.lock().unwrap(), ["a", "a"]);
         let asked: &[_] = match mode {
-            // The first claim is refused by the item, which is free.
+            // The item refuses the first claim, although it is free.
             Mode::ClaimFirst => &[("claim", 1), ("claim", 1), ("settle", 1)],
             _ => &[("read", 1), ("settle", 1)],
         };
@@ -346,7 +346,7 @@ async fn a_key_with_much_recorded_data_is_not_remembered() {
         .cache(Cache::new(100))
         .handler(async |order: Order| Recorded("x".repeat(usize::try_from(order.total).unwrap())));
     let consumer = bench.consumer(recording);
-    // Two quotes make 4096 bytes of the one, and one more of the other.
+    // With two quotes, the first value has 4096 bytes, and the second has one more.
     for (total, calls) in [(4094, vec![]), (4095, vec![("claim", 1)])] {
         let event = || {
             let order = json!({ "id": total.to_string(), "total": total });
@@ -406,7 +406,7 @@ async fn concurrent_invocations_share_it_and_do_not_mix() {
     assert_eq!(seen, once);
 }
 
-/// The switch is a variable of the process, so a process of its own looks at it.
+/// The switch is an environment variable, so the test runs another process.
 #[test]
 fn the_off_switch_bypasses_the_cache_too() {
     let this = "in_a_process_with_the_off_switch_every_delivery_runs";

@@ -1,4 +1,4 @@
-//! The correlation id: where it comes from, and where it stands.
+//! Correlation IDs: their sources, and where they appear.
 
 use std::sync::{Arc, Mutex};
 
@@ -36,7 +36,7 @@ fn traced(mut record: Value, header: &str) -> Value {
     record
 }
 
-/// The correlation ids in the records' lines, in the batch's order.
+/// The correlation IDs in the records' log lines, in the batch's order.
 fn logged(bench: &Bench) -> Vec<Option<String>> {
     let mut lines = bench.log.take("sqs_once::record");
     lines.sort_by_key(|line| line["message_id"].clone());
@@ -170,7 +170,7 @@ async fn every_line_about_a_record_has_it_whatever_becomes_of_the_record() {
     let correlated = |record, id| with_attributes(record, &[("correlation-id", id)]);
     let batch = [
         correlated(grouped("g", "a"), "c-0"),
-        // Never taken up, since the first of its group fails.
+        // Never started, since the first record of its group fails.
         correlated(grouped("g", "b"), "c-1"),
         correlated(grouped("h", "c"), "c-2"),
     ];
@@ -231,7 +231,7 @@ async fn a_handler_may_ask_for_it() {
     );
 }
 
-/// What a subscriber in Lambda's format writes, at its highest level but one.
+/// The output of a subscriber in Lambda's format at level WARN.
 #[derive(Clone, Default)]
 struct Warnings(Arc<Mutex<Vec<u8>>>);
 
@@ -257,7 +257,7 @@ impl Warnings {
         tracing::subscriber::set_default(subscriber)
     }
 
-    /// The spans around the line that says this, outermost first.
+    /// The spans around the line with this message, outermost first.
     fn spans_of(&self, message: &str) -> Vec<Value> {
         let lines = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
         let mut lines = lines
@@ -314,7 +314,7 @@ async fn whatever_is_logged_of_a_record_stands_in_its_span_at_every_level() {
         assert_eq!(record["correlation_id"], "c-1");
         assert!(record["key"].as_str().unwrap().starts_with("test#"));
     }
-    // What is in the envelope is not known yet.
+    // The consumer has not parsed the envelope yet.
     let spans = warnings.spans_of("the envelope speaks");
     assert_eq!(spans.last().unwrap()["message_id"], "m-0");
 }

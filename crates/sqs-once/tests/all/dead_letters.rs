@@ -16,7 +16,7 @@ const LIMIT: usize = 1024 * 1024;
 #[error("the card was refused")]
 struct Refused(#[source] std::io::Error);
 
-/// Every record is terminal, with `error`.
+/// A consumer for which every record is terminal, with `error`.
 fn refusing(
     bench: &Bench,
     sqs: &Sqs,
@@ -58,7 +58,7 @@ fn string(value: &str) -> Value {
     json!({ "dataType": "String", "stringValue": value })
 }
 
-/// What SQS counts of a message.
+/// The message's size as SQS counts it.
 fn size(sent: &Value) -> usize {
     let attributes = sent["MessageAttributes"].as_object().unwrap();
     let attributes = attributes.iter().map(|(name, value)| {
@@ -106,7 +106,7 @@ async fn a_terminal_record_is_moved_with_all_it_had_and_all_there_is_to_know() {
         Some("the card was refused: card expired")
     );
     assert_eq!(text(&sent, "sqs-once-message-id"), Some("m-0"));
-    // The key's item, by its id: the key itself is not to be seen.
+    // The ID of the key's item. The key itself must not appear.
     let (_, key) = text(&sent, "sqs-once-key")
         .unwrap()
         .split_once('#')
@@ -117,7 +117,7 @@ async fn a_terminal_record_is_moved_with_all_it_had_and_all_there_is_to_know() {
         text(&sent, "sqs-once-first-received"),
         Some("1790000000123")
     );
-    // A standard queue knows no deduplication id.
+    // A standard queue has no deduplication IDs.
     assert_eq!(sent["MessageDeduplicationId"], Value::Null);
 }
 
@@ -265,7 +265,7 @@ async fn a_message_with_ten_attributes_is_moved_as_it_is_and_one_with_nine_gets_
 
 #[tokio::test(start_paused = true)]
 async fn a_queue_that_takes_less_than_sqs_does_gets_the_message_without_what_is_added() {
-    // What SQS answers of a message above the queue's `MaximumMessageSize`, in both of its protocols' words.
+    // SQS's answers to a message above the queue's `MaximumMessageSize`, in both protocols.
     for code in [
         "InvalidParameterValue",
         "com.amazon.coral.service#InvalidParameterValueException",
@@ -295,7 +295,7 @@ async fn a_message_that_its_dead_letter_queue_never_takes_stays_in_its_own() {
         let names = (0..own).map(|at| (format!("own-{at}"), string("x")));
         record["messageAttributes"] = Value::Object(names.collect());
         assert_eq!(bench.invoke(&consumer, event([record])).await, ["m-0"]);
-        // Nothing was added to one with ten attributes, so that nothing can be left out.
+        // A message with ten attributes has no added attributes to omit.
         assert_eq!(sqs.asked("SendMessage").len(), requests);
     }
 }
@@ -312,7 +312,7 @@ async fn a_message_is_never_sent_to_the_queue_that_it_came_from() {
             true,
         ),
         ("http://localhost:4566/123456789012/orders", true),
-        // The SDK asks the function's own region, whatever the host says.
+        // The SDK uses the function's own region, whatever the host name contains.
         (
             "https://sqs.us-east-1.amazonaws.com/123456789012/orders",
             true,
@@ -344,7 +344,7 @@ async fn a_consumer_whose_dead_letter_queue_is_its_own_queue_does_not_start() {
     assert!(sqs.requests().is_empty());
 }
 
-/// An order whose body has just so many bytes.
+/// An order whose body has exactly this size in bytes.
 fn order_of(size: usize) -> Value {
     let empty = json!({ "id": "o-1", "note": "" }).to_string();
     let note = "n".repeat(size - empty.len());
@@ -448,7 +448,7 @@ async fn a_message_without_a_body_is_left_to_redrive() {
     assert!(sqs.requests().is_empty());
 }
 
-/// Orders called `bad…` are terminal.
+/// Orders named `bad…` are terminal.
 fn group_of_a(bench: &Bench, sqs: &Sqs) -> Consumer {
     let consumer = consumer::<Order>()
         .key(|order: &Order| order.id.clone())
@@ -521,11 +521,11 @@ async fn an_invocation_fails_when_every_record_did_only_by_request() {
         error,
         EventError::EveryRecordFailed { records: 2 }
     ));
-    // None failed of an empty batch, nor of one that is in the dead-letter queue.
+    // An empty batch has no failures, and neither does a batch whose record is in the dead-letter queue.
     assert!(bench.invoke(&raising, event([])).await.is_empty());
     let moved = failing(&Sqs::default()).raise_on_total_failure(true);
     assert!(bench.invoke(&moved, two()).await.is_empty());
-    // One that was moved is enough.
+    // One moved record is enough.
     let one = Sqs::turns([Turn::Refuse("AccessDenied")]);
     let one = failing(&one).raise_on_total_failure(true);
     assert_eq!(bench.invoke(&one, two()).await.len(), 1);

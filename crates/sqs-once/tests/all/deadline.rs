@@ -13,7 +13,7 @@ use tokio::time::sleep;
 
 type Started = Arc<Mutex<Vec<String>>>;
 
-/// Orders called `slow-…` never end.
+/// Orders named `slow-…` never end.
 fn endless(bench: &Bench) -> (Consumer, Started) {
     let started = Started::default();
     let noting = {
@@ -54,7 +54,7 @@ async fn a_cancelled_records_claim_is_left_to_lapse_and_then_runs_again() {
     bench.invoke(&consumer, event([order("slow-1")])).await;
     let item = bench.store.item("slow-1").unwrap();
     assert_eq!(item.status, Status::InProgress);
-    // The lease covers the deadline and three seconds.
+    // The lease is the deadline plus three seconds.
     assert_eq!(
         item.lease_until,
         Some(bench.clock.now() + Duration::from_secs(1 + 3))
@@ -167,7 +167,7 @@ async fn a_handler_that_panics_while_it_is_cancelled_costs_no_other_record() {
     assert_eq!(failed, ["m-1"]);
 }
 
-/// Real threads and real time: the handler blocks its thread until the answer is there.
+/// Real threads and real time: the handler blocks its thread until the answer arrives.
 #[test]
 fn a_handler_that_blocks_its_thread_does_not_hold_up_the_answer() {
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -198,8 +198,8 @@ fn a_handler_that_blocks_its_thread_does_not_hold_up_the_answer() {
     });
 }
 
-/// The same for a handler that was woken by a timer, as every handler is by an answer of a real store. The thread that it
-/// blocks is then the one that looks after the timers and the network for all of the runtime.
+/// The same for a handler that a timer has woken, as an answer of a real store would. It then blocks the thread that
+/// drives the timers and the network of the whole runtime.
 #[test]
 fn a_handler_that_blocks_the_thread_of_the_driver_does_not_hold_up_the_answer() {
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -9,7 +9,7 @@ use sqs_once::extract::Message;
 use sqs_once::key::MessageAttribute;
 use sqs_once::{Consumer, consumer_with};
 
-/// A consumer whose payload is its own key, and the payloads that its handler saw.
+/// A consumer whose payload is its own key, and the payloads that its handler received.
 fn noting<T>(bench: &Bench, decoder: impl Decode<T>) -> (Consumer, Arc<Mutex<Vec<T>>>)
 where
     T: Clone + sqs_once::key::KeyPart + Send + 'static,
@@ -83,7 +83,7 @@ async fn a_message_without_a_body_is_terminal_whatever_the_decoder() {
     assert_eq!(line(&bench, "m-0")["reason"], "the message has no body");
 }
 
-/// Numbers in hexadecimal, or in the base that an attribute names.
+/// Numbers in hexadecimal, or in the base that an attribute sets.
 struct Digits;
 
 impl Decode<u64> for Digits {

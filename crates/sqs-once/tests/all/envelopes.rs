@@ -1,4 +1,4 @@
-//! What SNS, EventBridge and S3 wrap around a payload, and what is taken out of it.
+//! The envelopes of SNS, EventBridge and S3, and the payloads and metadata in them.
 
 use serde_json::{Value, json};
 use sqs_once::body::{Auto, EventBridge, S3, Sns};
@@ -202,7 +202,7 @@ async fn what_is_no_event_of_eventbridge_is_terminal_and_says_what_is_missing() 
             format!("the EventBridge envelope can't be opened: {problem}")
         );
     }
-    // A rule's input transformer may leave only this.
+    // A rule's input transformer may send only these fields.
     let ends = opening
         .ends(event([body(r#"{"detail": {"a": 1}, "resources": 7}"#)]))
         .await;
@@ -442,7 +442,7 @@ async fn hostile_bodies_end_their_record_and_nothing_else() {
     }
 }
 
-/// A message that a forwarder has given a tenant, with one in its body as well.
+/// A message to which a forwarder added a tenant, with another tenant in its body.
 fn forwarded(tenant: &Value, inside: &str) -> Value {
     let mut notification = sns("n-1", r#"{"total": 1}"#);
     notification["MessageAttributes"] = json!({

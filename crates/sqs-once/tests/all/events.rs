@@ -1,4 +1,4 @@
-//! From Lambda's event to messages: what is read, what is not, and what a broken record costs the others.
+//! Parsing Lambda's event: the fields that are read, and the effect of a broken record on the others.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,7 +11,7 @@ use sqs_once::{Consumer, EventError};
 
 const FIFO: &str = r#""eventSourceARN": "arn:aws:sqs:eu-central-1:123456789012:orders.fifo""#;
 
-/// What can be wrong with a record without hiding which one it is.
+/// Errors in a record that do not hide its message ID.
 const BREAKAGES: [&str; 12] = [
     r#""body": "\ud800""#,
     r#""body": "\udc00 is the wrong half""#,
@@ -27,7 +27,7 @@ const BREAKAGES: [&str; 12] = [
     r#""eventSourceARN": 7"#,
 ];
 
-/// Fields that nobody asks for: nothing in them is wrong.
+/// Unused fields, whose values cannot break a record.
 const UNREAD: [&str; 5] = [
     r#""md5OfBody": 7"#,
     r#""awsRegion": "\ud800""#,
@@ -102,14 +102,14 @@ fn a_broken_record_stops_its_own_group_and_no_other() {
     answer.assert_processed("m-0").assert_processed("m-2");
     answer.assert_retried(["m-1", "m-3"]);
 
-    // Even where what is broken stands beside the group.
+    // This also holds if a field next to the group is broken.
     let attributes = r#""attributes": { "MessageGroupId": "g", "SenderId": 7 }"#;
     let broken = record(0, &format!(r#"{FIFO}, {attributes}, "body": "{{}}""#));
     run(&[broken, grouped(1, "g", r#""{\"id\": \"1\"}""#)])
         .assert_terminal("m-0")
         .assert_failed("m-1");
 
-    // Even where only broken records say that it is a FIFO queue.
+    // This also holds if only broken records show that the queue is FIFO.
     let broken = [0, 1].map(|id| grouped(id, "g", r#""\ud800""#));
     run(&broken).assert_terminal("m-0").assert_failed("m-1");
 }

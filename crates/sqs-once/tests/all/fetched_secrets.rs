@@ -16,7 +16,7 @@ const ARN: &str = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:sqs-once
 const OTHER: &str = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:sqs-once/next-GhIjKl";
 const TEST: &str = "in_a_process_that_handles_a_key";
 
-/// What an ARN has for a secret.
+/// The secret for an ARN.
 type Secrets = fn(&str) -> (u16, Value);
 
 fn secrets(arn: &str) -> (u16, Value) {
@@ -44,7 +44,7 @@ fn empty(arn: &str) -> (u16, Value) {
     (200, json!({ "ARN": arn }))
 }
 
-/// As a proxy that wraps answers would send it.
+/// An answer that a proxy has wrapped.
 fn wrapped(arn: &str) -> (u16, Value) {
     (
         200,
@@ -87,7 +87,7 @@ fn answer(stream: TcpStream, secrets: Secrets) {
     stream.write_all((head + &body).as_bytes()).unwrap();
 }
 
-/// Runs the process below with these variables, and with these secrets.
+/// Runs the process below with these variables and these secrets.
 fn run(secrets: Secrets, variables: &[(&str, &str)]) -> Output {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
@@ -110,7 +110,7 @@ fn run(secrets: Secrets, variables: &[(&str, &str)]) -> Output {
         .unwrap()
 }
 
-/// The line that the process prints of itself.
+/// The line that the process prints.
 fn said(output: &Output) -> String {
     assert!(output.status.success(), "{output:?}");
     let output = String::from_utf8_lossy(&output.stdout);
@@ -120,7 +120,8 @@ fn said(output: &Output) -> String {
     lines.next().unwrap().to_owned()
 }
 
-/// Prints under which of three ids its key is completed, and whether it knows each of them; or why it does not start.
+/// Prints the ID under which its key is completed, out of three, and whether it knows each of them. If it does not
+/// start, prints the reason.
 #[tokio::test]
 #[allow(clippy::print_stdout, reason = "what is looked at from outside")]
 async fn in_a_process_that_handles_a_key() {
@@ -239,7 +240,7 @@ fn a_secret_that_is_missing_denied_empty_or_short_keeps_the_function_from_starti
             let output = run(secrets, &[(variable, arn)]);
             let said = said(&output);
             assert!(said.starts_with(variable) && said.contains(why), "{said}");
-            // The setting itself may be told, and never the secret.
+            // The output may contain the setting, but never the secret.
             let all = format!("{output:?}").replace("hunter2-is-no-arn", "");
             assert!(!all.contains("hunter2"), "{all}");
         }

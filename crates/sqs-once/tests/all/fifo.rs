@@ -13,7 +13,7 @@ use tokio::time::sleep;
 
 type Seen = Arc<Mutex<Vec<String>>>;
 
-/// Notes when each order starts and ends; orders called `bad-…` fail.
+/// Records when each order starts and ends. Orders named `bad-…` fail.
 fn slow(bench: &Bench) -> (Consumer, Seen) {
     let seen = Seen::default();
     let noting = {
@@ -187,7 +187,7 @@ async fn a_strict_consumer_returns_the_rest_of_the_whole_batch_after_a_failure()
     let failed = bench.invoke(&consumer, event(records)).await;
     assert_eq!(failed, ["m-0", "m-2", "m-3", "m-4"]);
     assert_eq!(*seen.lock().unwrap(), ["+bad-1", "+b1", "-bad-1", "-b1"]);
-    // What was claimed ahead is free again.
+    // Keys that were claimed ahead are free again.
     let claimed = bench.store.item("c1").unwrap();
     assert_eq!(claimed.lease_until, Some(Timestamp::default()));
     assert!(bench.store.item("a2").is_none());

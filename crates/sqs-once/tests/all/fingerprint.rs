@@ -1,4 +1,4 @@
-//! What tells two messages with one key apart.
+//! Fingerprints distinguish messages with the same key.
 
 use crate::support::{Bench, body, event, outcomes};
 use serde::Deserialize;

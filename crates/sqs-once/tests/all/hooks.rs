@@ -1,4 +1,4 @@
-//! Hooks: what is called when a record ends, and what its failure means.
+//! Hooks: when they are called, and the effect of their failures.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use sqs_once::time::Clock;
 use sqs_once::{Consumer, HandlerError, IdempotencyToken, Recorded, ResultExt};
 use tokio::time::sleep;
 
-/// What a hook saw: the message id, the outcome, and what was recorded.
+/// The message ID, outcome and recorded data that a hook received.
 type Ends = Arc<Mutex<Vec<(String, Outcome, Option<String>)>>>;
 
 fn note(ends: &Ends) -> impl Fn(RecordEnd) -> std::future::Ready<Result<(), HandlerError>> + use<> {
@@ -29,7 +29,7 @@ fn taken(ends: &Ends) -> Vec<(String, Outcome, Option<String>)> {
     std::mem::take(&mut ends.lock().unwrap())
 }
 
-/// Orders called `bad-…` fail, those called `slow-…` never end, and the others leave a receipt.
+/// Orders named `bad-…` fail, `slow-…` never end, and the others record a receipt.
 fn receipts(bench: &Bench) -> Consumer {
     bench.consumer(
         sqs_once::consumer::<Order>()
@@ -171,7 +171,7 @@ async fn a_failing_success_hook_fails_its_record_alone_and_never_repeats_the_eff
         "{lines:?}"
     );
 
-    // It comes back as the duplicate that it is.
+    // The next delivery is a duplicate.
     assert!(
         bench
             .invoke(&consumer, event([order("o-1")]))
@@ -211,10 +211,10 @@ async fn a_hook_that_panics_or_never_ends_fails_its_record_alone_and_in_time() {
     let begun = bench.clock.now();
     let batch = ["o-1", "o-2", "o-3"].map(order);
     assert_eq!(bench.invoke(&consumer, event(batch)).await, ["m-0", "m-1"]);
-    // Half of the default margin is left.
+    // Half of the default margin remains.
     let took = bench.clock.now().since(begun);
     assert_eq!(took, bench.timeout - Duration::from_millis(500));
-    // All three effects are on record.
+    // All three effects are recorded.
     for id in ["o-1", "o-2", "o-3"] {
         assert_eq!(bench.store.item(id).unwrap().status, Status::Completed);
     }
@@ -383,7 +383,7 @@ async fn another_events_result_is_never_handed_to_a_hook() {
             .is_empty()
     );
     bench.log.take("sqs_once::record");
-    // The second ends as the first does, whose payload it shares: neither is what was processed.
+    // The second record has the same payload and ends like the first. Neither ran the handler.
     let copies = event([batch[1].clone(), batch[1].clone()]);
     assert!(bench.invoke(&consumer, copies).await.is_empty());
     let lines = bench.log.take("sqs_once::record");

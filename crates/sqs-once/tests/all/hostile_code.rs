@@ -1,4 +1,4 @@
-//! User code at its worst: whatever one record's code does, the others are recorded and answered.
+//! Hostile user code in one record never prevents the other records from being recorded and answered.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -115,7 +115,7 @@ async fn a_state_that_panics_when_it_is_cloned_fails_one_record() {
     assert_eq!(bench.invoke(&consumer, orders(5)).await.len(), 1);
 }
 
-/// Counts its drops, and panics in one of them.
+/// Counts its drops. One of them panics.
 struct Counted {
     panics: bool,
     drops: Arc<AtomicUsize>,
@@ -213,8 +213,8 @@ async fn a_key_extractors_error_is_not_logged() {
     assert!(!bench.log.all().contains("secret"));
 }
 
-/// Real threads and real time, since blocking a thread is what this is about. The first handler
-/// blocks until the answer is out; shutting the runtime down then waits for everything it still does.
+/// Real threads and real time, since the handlers block a thread. The first handler blocks until the answer is sent.
+/// Shutting down the runtime then waits for everything that still runs.
 #[test]
 fn handlers_that_a_blocking_one_held_up_never_start_after_the_answer() {
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -253,7 +253,7 @@ fn handlers_that_a_blocking_one_held_up_never_start_after_the_answer() {
     assert_eq!(starts.load(SeqCst), before);
 }
 
-/// Notes when settlements are sent.
+/// Records when settlements are sent.
 struct Noting {
     inner: MemoryStore,
     steps: Arc<Mutex<Vec<&'static str>>>,
@@ -292,7 +292,7 @@ async fn handlers_that_compute_do_not_keep_finished_effects_from_being_recorded(
             .handler(move |_: Order| {
                 let steps = Arc::clone(&steps);
                 async move {
-                    // Its first poll lets the time pass, and there is no second: the handler never waits.
+                    // The first poll advances the time, and there is no second poll: the handler never waits.
                     let _ = advance(Duration::from_millis(25)).now_or_never();
                     steps.lock().unwrap().push("effect");
                 }
@@ -312,7 +312,7 @@ async fn records_whose_turn_a_blocking_handler_used_up_are_given_back_untouched(
         .key(|order: &Order| order.id.clone())
         .handler(async |order: Order| {
             assert_eq!(order.id, "k0", "started after the deadline");
-            // Past the cancellation, in one poll; the answer is not due yet.
+            // Passes the time of cancellation in one poll, before the answer is due.
             let held = tokio::time::advance(Duration::from_millis(29_200));
             let _ = pin!(held).poll(&mut Context::from_waker(Waker::noop()));
         });
@@ -357,7 +357,7 @@ async fn an_error_of_one_record_that_cannot_be_shown_fails_it_alone_in_a_batch_h
     assert_eq!(bench.invoke(&consumer, orders(4)).await, ["m-1", "m-2"]);
 }
 
-/// Dropped together they would end the process.
+/// Dropping two of them together would end the process.
 #[derive(Deserialize)]
 struct Explosive {
     id: String,
@@ -413,7 +413,7 @@ async fn a_state_that_panics_when_it_is_cloned_fails_the_records_of_a_batch_hand
     );
 }
 
-/// Holds the thread for a minute, and is to be polled again at once.
+/// Holds the thread for a minute and asks to be polled again at once.
 async fn hold_the_thread() {
     let mut held = pin!(advance(Duration::from_secs(60)));
     poll_fn(|context| {
@@ -451,7 +451,7 @@ async fn work_whose_thread_was_held_until_after_the_deadline_is_not_polled_once_
     let ends_at = bench.clock.now() + bench.timeout;
     let steps = Arc::new(Mutex::new(Vec::new()));
     let noted = Arc::clone(&steps);
-    // A task of its own, which is polled again before the runtime looks at its timers.
+    // A separate task, which the runtime polls again before its timers.
     let task = tokio::spawn(async move {
         let work = || async {
             noted.lock().unwrap().push("started");
@@ -473,7 +473,7 @@ fn idempotency(bench: &Bench) -> Idempotency {
         .clock(bench.clock.clone())
 }
 
-/// A result that can be neither written nor read.
+/// A result that can be neither serialised nor deserialised.
 #[derive(Debug, Deserialize)]
 struct Unwritable;
 

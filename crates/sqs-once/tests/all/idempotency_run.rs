@@ -1,4 +1,4 @@
-//! Idempotency without SQS: what a run promises, on simulated time.
+//! Promises of idempotency without SQS, on simulated time.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -37,7 +37,7 @@ fn idempotency(bench: &Bench) -> Idempotency {
         .clock(bench.clock.clone())
 }
 
-/// An invocation that has the bench's timeout left.
+/// An invocation with the bench's timeout left.
 fn invocation<'a>(bench: &Bench, idempotency: &'a Idempotency) -> Invocation<'a> {
     idempotency.until(bench.clock.now() + bench.timeout)
 }
@@ -53,7 +53,7 @@ async fn endless() -> Result<Receipt, HandlerError> {
     Ok(receipt("never"))
 }
 
-/// Work that must not be done.
+/// Work that must not run.
 async fn never() -> Result<Receipt, HandlerError> {
     panic!("it ran")
 }
@@ -200,7 +200,7 @@ async fn a_release_that_fails_is_tried_twice_and_hides_no_error_of_the_work() {
     assert_eq!(bench.store.take_calls(), settled);
     assert_eq!(bench.log.take("sqs_once::store").len(), 1);
 
-    // Its lease lapses by itself.
+    // The lease expires by itself.
     bench.store.fail("settle", StoreErrorKind::Throttled, 0);
     let early = invocation(&bench, &idempotency).run("a", never).await;
     assert!(matches!(early, Err(RunError::InProgress { .. })));
@@ -287,7 +287,7 @@ async fn throttled_requests_are_sent_again_until_the_deadline_and_not_after() {
     let refused = idempotency.until(deadline).run("a", never).await;
     assert!(matches!(refused, Err(RunError::NotClaimed(_))));
     assert!(bench.clock.now() <= deadline);
-    // Pauses grow to a second, so that there are about as many requests as seconds.
+    // Pauses grow to a second, so there are about as many requests as seconds.
     let requests = bench.store.take_calls().len();
     assert!((25..60).contains(&requests), "{requests}");
 }
@@ -298,7 +298,7 @@ async fn a_lease_that_lapses_while_the_store_is_throttling_is_noticed() {
     let idempotency = idempotency(&bench);
     let slow = invocation(&bench, &idempotency).run("a", endless).await;
     assert!(matches!(slow, Err(RunError::Cancelled)));
-    // Its lease has four seconds to go, and twenty pauses take seven at least.
+    // The lease lasts four more seconds, and twenty pauses take at least seven.
     bench.store.fail("claim", StoreErrorKind::Throttled, 20);
     let next = invocation(&bench, &idempotency);
     assert!(next.run("a", || ok(receipt("r-1"))).await.is_ok());
@@ -407,7 +407,7 @@ async fn nothing_is_started_or_claimed_when_the_time_is_over() {
     assert_eq!(bench.store.take_calls(), []);
 }
 
-/// A store whose claims take a while.
+/// A store with slow claims.
 struct Slow(TestStore, Duration);
 
 impl Store for Slow {
@@ -439,7 +439,7 @@ async fn a_key_claimed_too_late_to_start_is_given_up_at_once() {
     assert_eq!(item.lease_until, Some(Timestamp::default()));
 }
 
-/// Puts `change`d what stands for the key `a`, as another worker does.
+/// Changes the item of the key `a`, as another worker would.
 fn overtake(bench: &Bench, change: impl FnOnce(&mut Item)) {
     let mut item = bench.store.item("a").unwrap();
     item.owner = Some(Owner::from_bits(7));
@@ -514,7 +514,7 @@ async fn another_fingerprint_under_a_completed_key_is_refused_from_the_cache_too
     assert!(matches!(other, Err(RunError::PayloadMismatch)));
     let same = paying(1).run("a", never).await.unwrap();
     assert_eq!(same, Once::Duplicate(Some(receipt("r-1"))));
-    // The cache brings the value, and none of these cost a request.
+    // The cache returns the value, so none of these needs a request.
     assert_eq!(bench.store.take_calls(), []);
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The modules that hold code, from the bottom up: each may import only from those before it.
+/// The modules with code, in order. Each imports only from the modules before it.
 const ORDER: [&str; 23] = [
     "guarded",
     "time",
@@ -31,7 +31,7 @@ const ORDER: [&str; 23] = [
     "conformance",
 ];
 
-/// The modules that only export what others define.
+/// The modules that only re-export.
 const EXPORTS: [&str; 4] = ["body", "extract", "hook", "policy"];
 
 fn files(folder: &Path) -> Vec<PathBuf> {
@@ -47,7 +47,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The modules that a file's code names after `crate::`.
+/// The modules that a file's code imports from `crate::`.
 fn imports(code: &str) -> BTreeSet<String> {
     let lines = code
         .lines()

@@ -1,4 +1,4 @@
-//! How many requests are under way at once, and how many keys each carries.
+//! The number of requests in flight, and of keys in each.
 
 use std::future::pending;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 
 const ROUND_TRIP: Duration = Duration::from_millis(10);
 
-/// The most calls of one kind that were under way at once, and the most entries of one.
+/// The most calls of one kind in flight, and the most entries in one call.
 #[derive(Default)]
 struct Peak {
     now: usize,
@@ -83,7 +83,7 @@ impl Store for Slow {
     }
 }
 
-/// How long a batch of so many keys takes, in round trips to the store.
+/// The duration of a batch with `keys` keys, in round trips to the store.
 async fn round_trips(keys: usize) -> u128 {
     let bench = Bench::new();
     let consumer = consumer::<Order>()
@@ -104,10 +104,10 @@ async fn a_group_that_nothing_more_can_join_waits_for_no_other() {
     }
 }
 
-/// The most claims and settlements under way, and how many keys each carried, of a batch of 400.
+/// For a batch of 400: the most claims and settlements in flight, and the most keys in each.
 async fn peaks(requests: Requests) -> [(usize, usize); 2] {
     let bench = Bench::new();
-    // Claims come in faster than settlements go out, so that only their own bound holds these back.
+    // Claims arrive faster than settlements finish, so only the limit on settlements delays them.
     let store = Slow::new(ROUND_TRIP, 20 * ROUND_TRIP);
     let consumer = consumer::<Order>()
         .key(|order: &Order| order.id.clone())
@@ -154,7 +154,7 @@ async fn a_request_leaves_before_the_records_of_the_next_are_read() {
     assert_eq!(*store.claims.lock().unwrap(), [25, 50, 75]);
 }
 
-/// A store that notes how many records had been read when it was asked for claims.
+/// A store that records how many records had been read at each claim request.
 #[derive(Clone)]
 struct Asked {
     inner: MemoryStore,
@@ -181,7 +181,7 @@ impl Store for Asked {
     }
 }
 
-/// Never answers a claim that is not one of 25, nor the first settlement.
+/// Never answers a claim request of fewer or more than 25 claims, nor the first settlement.
 #[derive(Clone)]
 struct Hanging {
     inner: MemoryStore,
@@ -215,7 +215,7 @@ async fn at_the_deadline_completions_wait_for_no_write_that_hangs() {
         .key(|order: &Order| order.id.clone())
         .concurrency(25)
         .handler(async |order: Order| {
-            // The first one's completion goes out alone, and the others wait for it.
+            // The first record's completion is sent alone, and the others wait for it.
             if order.id != "k0" {
                 sleep(ROUND_TRIP).await;
             }

@@ -1,4 +1,4 @@
-//! Keys by JMESPath, and what they have in common with those by JSON pointer.
+//! Keys by JMESPath, and their agreement with keys by JSON pointer.
 
 use crate::support::{Bench, body, event, handled, names};
 use serde::de::IgnoredAny;

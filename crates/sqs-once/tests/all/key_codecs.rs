@@ -1,5 +1,5 @@
-//! Keys under the ids that Powertools for AWS Lambda gives them. `.ci/powertools.py` makes the vectors anew with the real
-//! libraries, and runs both on one table.
+//! Keys under the IDs of Powertools for AWS Lambda. `.ci/powertools.py` regenerates the vectors with the real libraries
+//! and runs both libraries on one table.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -43,7 +43,7 @@ fn id<K: KeyPart + ?Sized>(codec: &KeyCodec, key: &K) -> Result<ItemId, KeyError
     codec.item_id(&BusinessKey::new(key).unwrap())
 }
 
-/// What `codec` can't write, in its own words.
+/// The reason that `codec` cannot write a key.
 fn unwritable<K: KeyPart + ?Sized>(codec: KeyCodec, key: &K) -> &'static str {
     match id(&codec, key) {
         Err(KeyError::Unwritable { found, .. }) => found,
@@ -72,7 +72,7 @@ fn what_a_library_has_no_sure_id_for_is_refused_and_never_guessed() {
         assert_eq!(unwritable(codec, &[0_u8, 255]), "bytes");
     }
     let typescript = || KeyCodec::powertools_typescript(PREFIX);
-    // JSON.parse makes one number of these two.
+    // `JSON.parse` reads these two as the same number.
     for large in [1_i128 << 53, (1 << 53) + 1, -(1 << 53)] {
         let found = unwritable(typescript(), &large);
         assert_eq!(found, "an integer beyond 2^53 - 1");
@@ -129,7 +129,7 @@ fn python() -> KeyCodec {
     KeyCodec::powertools_python(PREFIX)
 }
 
-/// What Powertools for Python leaves of a key.
+/// The item that Powertools for Python writes for a key.
 fn of_python(key: &str, status: Status, bench: &Bench) -> Item {
     let later = bench.clock().now() + Duration::from_secs(3600);
     let lease_until = (status == Status::InProgress).then_some(later);

@@ -1,4 +1,4 @@
-//! Keys and fingerprints whose hash has a secret, and the way from one secret to another.
+//! Keys and fingerprints hashed with a secret, and the rotation of secrets.
 
 use std::sync::{Arc, Mutex};
 
@@ -105,7 +105,7 @@ async fn the_table_holds_neither_the_hash_nor_the_fingerprint_that_anyone_can_co
     let guessed = namespace(None).item_id(&key);
     let found = bench.store().read(&[guessed]).await.remove(0);
     assert_eq!(found.unwrap(), None);
-    // And the one that stands there is compared.
+    // The consumer compares the fingerprint of the existing item.
     bench.run(order("o-1")).await.assert_duplicate("m-1");
     let other = Event::new([&json!({ "id": "o-1", "cents": 1 })]);
     let answer = bench.run(other).await;
@@ -131,7 +131,7 @@ async fn a_consumer_that_is_given_a_secret_knows_what_it_did_without() {
         "its payload differs"
     );
 
-    // In progress there is in progress here.
+    // A key in progress under the other ID is in progress here.
     before.another_worker_claims("o-3").await;
     now.run(order("o-3")).await.assert_in_progress("m-1");
 
@@ -228,7 +228,7 @@ fn a_line_end_behind_a_stored_secret_is_not_part_of_it() {
         let text = format!("{plain}{line_end}");
         let stored = KeySecret::from_stored(&text).unwrap();
         assert_eq!(id(stored), id(KeySecret::new(plain).unwrap()), "{text:?}");
-        // The bytes that code gives are the secret, whatever they are.
+        // The secret is exactly the bytes that the code passes.
         let exact = KeySecret::new(&text).unwrap();
         assert_ne!(id(exact), id(KeySecret::new(plain).unwrap()), "{text:?}");
     }

@@ -1,4 +1,4 @@
-//! Where a business key can come from, and which values are one key.
+//! Sources of business keys, and the values that count as one key.
 
 use crate::support::{Bench, body, event, handled, names, order};
 use serde::de::IgnoredAny;

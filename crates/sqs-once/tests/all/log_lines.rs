@@ -1,4 +1,4 @@
-//! What the lines of an invocation say, and which of them are written.
+//! The content of an invocation's log lines, and the lines that each level writes.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -64,7 +64,7 @@ async fn in_a_process_that_handles_two_batches() {
     std::process::exit(0);
 }
 
-/// The lines of a run with these variables.
+/// The log lines of a run with these variables.
 fn lines(variables: &[(&str, &str)]) -> Vec<Value> {
     let variables: Vec<_> = variables.iter().copied().chain([JSON]).collect();
     let lines = Process::with(module_path!(), RUN, &variables).rest();
@@ -88,7 +88,7 @@ fn every_line_of_an_invocation_says_service_request_trace_and_cold_start() {
         .iter()
         .filter(|line| !line["message_id"].is_null())
         .collect();
-    // Each record's own line, and what the handler said of those that it ran for.
+    // Each record's own line, and the handler's lines.
     assert_eq!(of_invocations.len(), 2 + 2 + 2 + 1, "{lines:#?}");
     for line in of_invocations {
         assert_eq!(line["service"], "payments", "{line}");
@@ -197,7 +197,7 @@ const OBSERVABILITY: &str = include_str!("../../../../docs/observability.md");
 const METRICS: &str = include_str!("../../../../docs/metrics.md");
 const OPERATIONS: &str = include_str!("../../../../docs/operations.md");
 
-/// The names in the first column of the first table of a guide that is headed so.
+/// The names in the first column of a guide's first table with this heading.
 fn documented(guide: &str, heading: &str) -> BTreeSet<String> {
     let (_, rows) = guide.split_once(&format!("| {heading} |")).unwrap();
     let rows = rows.lines().skip(2).take_while(|row| row.starts_with('|'));
@@ -221,11 +221,11 @@ fn a_records_line_has_the_fields_that_the_guide_names_and_no_others() {
 
 #[test]
 fn the_queries_ask_for_fields_and_words_that_there_are() {
-    // Of the query language.
+    // Words of the query language.
     const WORDS: &str = "as bin by count count_distinct desc fields filter h in ispresent like limit m max pct sort stats sum and";
     let mut known = documented(OBSERVABILITY, "field");
     known.extend(documented(METRICS, "metric"));
-    // Of the warning that a batch takes most of the visibility timeout.
+    // Fields of the warning about the visibility timeout.
     known.extend(["records", "visibility_timeout_ms"].map(str::to_owned));
     let mut sources = String::new();
     read_all("src".as_ref(), &mut sources);
@@ -236,7 +236,7 @@ fn the_queries_ask_for_fields_and_words_that_there_are() {
     for query in queries {
         let (query, _) = query.split_once("```").unwrap();
         let quoted = query.split('"').skip(1).step_by(2);
-        // The others are somebody's key and somebody's request.
+        // The other texts are an example key and an example request.
         for text in quoted.filter(|text| !text.contains(char::is_numeric)) {
             assert!(sources.contains(text), "nobody says {text:?}");
         }

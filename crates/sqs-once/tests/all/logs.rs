@@ -1,5 +1,5 @@
-//! The lines that a process writes to stdout once `sqs_once::run` has set up its logging. The subscriber
-//! belongs to a process and lines go to its stdout, so each test looks at a process of its own.
+//! The lines that a process writes to stdout after `sqs_once::run` has set up logging. A process has one subscriber and
+//! one stdout, so each test starts its own process.
 
 #![allow(clippy::print_stdout, reason = "what is printed beside the log")]
 
@@ -28,7 +28,7 @@ use tower_service::Service;
 use tracing::field::Empty;
 use tracing::{debug, debug_span, error_span, info, info_span, warn};
 
-/// The members of a line in their order, those too that stand in it twice.
+/// The members of a line in order, including repeated names.
 struct Line(Vec<(String, Box<RawValue>)>);
 
 impl Line {
@@ -73,7 +73,7 @@ impl<'de> Deserialize<'de> for Line {
     }
 }
 
-/// A line without its timestamp, which must be one.
+/// A line without its timestamp, which must be valid.
 fn without_timestamp(line: &str) -> Value {
     let members = Line::parse(&format!("{line}\n"));
     let timestamp = members.text("timestamp");
@@ -99,7 +99,7 @@ impl fmt::Debug for Talkative {
     }
 }
 
-/// Can't be formatted to its end.
+/// Its formatting fails.
 struct Broken;
 
 impl fmt::Debug for Broken {
@@ -274,7 +274,7 @@ fn a_line_is_one_json_object_with_all_fields_at_its_top() {
             "INFO",
             json!({ "message": "outside", "value": "talkative" }),
         ),
-        // The fields of spans are formatted for the log, and for the trace.
+        // The log and the trace each format the fields of spans.
         line("INFO", while_formatted()),
         line("INFO", while_formatted()),
         line(
@@ -299,18 +299,18 @@ fn a_line_is_one_json_object_with_all_fields_at_its_top() {
     assert_eq!(log.len(), expected.len());
 }
 
-/// What a process is told to log: an event with these values in so many spans.
+/// The event that a process logs: these values in nested spans.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Told {
     message: String,
     text: String,
-    /// Whether the spans' text is given as such, later, or as it is debugged.
+    /// Whether each span's text is a plain value, recorded later, or formatted by `Debug`.
     spans: Vec<(Given, String)>,
-    /// As bits: not every float is JSON.
+    /// As bits, since JSON cannot represent every float.
     float: u64,
     signed: i64,
     unsigned: u64,
-    /// As text: JSON's reader takes them for floats.
+    /// As text, since the JSON parser would read it as a float.
     wide: String,
     flag: bool,
 }
@@ -376,7 +376,7 @@ impl Told {
         if let Some((_, innermost)) = self.spans.last() {
             assert_eq!(line.text("innermost"), *innermost);
         }
-        // Beside these: timestamp, level, target and the event's seven.
+        // In addition to these: timestamp, level, target and the event's seven fields.
         let spans = self.spans.len() + usize::from(!self.spans.is_empty());
         assert_eq!(line.0.len(), 10 + spans);
     }
@@ -456,11 +456,11 @@ fn a_line_that_nobody_reads_harms_nobody() {
     assert!(child.wait().unwrap().success());
 }
 
-/// Would be a line of its own, if it were let.
+/// Text that would forge a log line if it were not escaped.
 const FORGED: &str =
     "\n2030-01-01T00:00:00.000000Z ERROR forged: everything is fine\r\u{1b}[2K\u{85}\u{2028}";
 
-/// A store that says what it is told to.
+/// A store whose errors have a given text.
 struct Saying;
 
 impl Store for Saying {

@@ -1,4 +1,4 @@
-//! The metrics of a batch, as they stand on stdout.
+//! The metrics of a batch on stdout.
 
 use std::time::{Duration, SystemTime};
 
@@ -29,7 +29,7 @@ async fn pay(order: Value) -> Result<(), HandlerError> {
     }
 }
 
-/// A store that answers nothing.
+/// A store that never answers.
 struct Silent;
 
 impl Store for Silent {
@@ -46,7 +46,7 @@ impl Store for Silent {
     }
 }
 
-/// A store in which another worker has each key completed as soon as it is claimed.
+/// A store in which another worker completes each key as soon as it is claimed.
 struct Overtaken;
 
 impl Store for Overtaken {
@@ -122,7 +122,7 @@ async fn in_a_process_that_handles_batches() {
     std::process::exit(0);
 }
 
-/// The documents of a run with these variables.
+/// The metric documents of a run with these variables.
 fn documents(variables: &[(&str, &str)]) -> Vec<Value> {
     let lines = Process::with(module_path!(), RUN, variables).rest();
     let documents = lines.iter().filter(|line| line.contains("\"_aws\""));
@@ -131,7 +131,7 @@ fn documents(variables: &[(&str, &str)]) -> Vec<Value> {
         .collect()
 }
 
-/// What CloudWatch's specification demands of a document.
+/// Checks a document against CloudWatch's specification.
 fn check(document: &Value) {
     let about = &document["_aws"];
     assert!(
@@ -184,7 +184,7 @@ fn a_batch_is_one_document_that_says_what_became_of_its_records() {
     ] {
         assert_eq!(first[metric], value, "{metric}: {first}");
     }
-    // A claim of three keys, and at least one request for what became of them.
+    // One claim request for three keys, and at least one request for completions.
     assert!(first["StoreRequests"].as_u64().unwrap() >= 2, "{first}");
     assert_eq!(first["HandlerDuration"].as_array().unwrap().len(), 3);
     assert_eq!(first["BatchDuration"].as_array().unwrap().len(), 1);

@@ -1,4 +1,4 @@
-//! What becomes of a record without a business key.
+//! Records without a business key.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -22,7 +22,7 @@ struct Order {
     ends: String,
 }
 
-/// An order's id and the token that the handler was given with it.
+/// An order's ID, and the token that the handler received.
 type Handled = (Option<String>, String);
 
 #[derive(Clone, Default)]
@@ -233,7 +233,7 @@ async fn ten_thousand_unprotected_records_all_run() {
     assert_eq!(seen.take().len(), 10_000);
 }
 
-/// An outcome of the user's own, whose type does not say that there are writes in it.
+/// A custom outcome whose type does not show that it contains writes.
 struct Reserved(Writes);
 
 impl IntoOutcome for Reserved {

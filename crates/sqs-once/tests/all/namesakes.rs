@@ -6,10 +6,10 @@ use sqs_once::store::Store;
 use sqs_once::store::{Claim, Claimed, Item, Settled, Settlement, StoreFuture};
 use sqs_once::{ConfigError, Consumer, MemoryStore};
 
-/// Says to a process of this program that it is a function on Lambda.
+/// The variable that makes a process of this program a function on Lambda.
 const LAMBDA: &str = "AWS_LAMBDA_FUNCTION_NAME";
 
-/// A table of this name.
+/// A table with this name.
 struct Table(&'static str, MemoryStore);
 
 impl Store for Table {
@@ -77,7 +77,7 @@ async fn on_lambda_two_handlers_of_one_table_and_namespace_refuse_to_start() {
     ] {
         assert!(refusal.contains(part), "{refusal}");
     }
-    // What ran first goes on, and starts again.
+    // The first consumer continues, and can start again.
     start(charging(), "orders").await.unwrap();
 }
 
@@ -95,7 +95,7 @@ async fn on_lambda_consumers_of_one_handler_of_two_tables_or_of_two_namespaces_s
     let store = || Table("orders", MemoryStore::new());
     let other = refunding().namespace("refunds").store(store());
     other.init().await.unwrap();
-    // A store that does not say which it is.
+    // A store without an identity.
     for consumer in [charging(), refunding()] {
         let consumer = consumer.namespace("orders").store(MemoryStore::new());
         consumer.init().await.unwrap();

@@ -1,4 +1,4 @@
-//! Envelopes of one's own, when they are opened, and what a handler may ask of them.
+//! Custom envelopes: when they are opened, and the metadata that a handler can extract.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -11,7 +11,7 @@ use sqs_once::body::{Envelope, EnvelopeError, EventBridge, Opened, Sns, Text};
 use sqs_once::extract::{FromRecord, Message, MessageMeta, RecordParts, SnsMeta};
 use sqs_once::{Batch, Consumer, HandlerError, consumer, consumer_with};
 
-/// `tenant|payload`; counts how often it is opened.
+/// The format `tenant|payload`. Counts how often it is opened.
 #[derive(Clone, Default)]
 struct Tenanted(Arc<AtomicUsize>);
 
@@ -98,7 +98,7 @@ async fn an_envelope_is_opened_when_its_record_is_taken_up_and_not_before() {
         record["body"] = json!(content);
         record
     });
-    // The rest of a group is returned as it is after its first failure.
+    // After the first failure, the consumer returns the rest of the group without opening it.
     assert_eq!(bench.invoke(&consumer, event(batch)).await, ["m-0", "m-1"]);
     assert_eq!(envelope.0.load(SeqCst), 1);
 }

@@ -1,5 +1,5 @@
-//! Items that versions of Powertools have written, and what a consumer makes of them. `.ci/powertools.py --write-items`
-//! runs the versions whose items differ and records what they write: while a function is at work, and afterwards.
+//! Items of several versions of Powertools, and how a consumer treats them. `.ci/powertools.py --write-items` runs the
+//! versions whose items differ, and records their items during and after an invocation.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
@@ -18,7 +18,7 @@ use crate::support::dynamodb::DynamoDb;
 
 const ITEMS: &str = include_str!("powertools_items.json");
 const SECOND: u64 = 1000;
-/// What the recorded functions had left of their time.
+/// The remaining time of the recorded functions.
 const REMAINING: u64 = 20 * SECOND;
 
 struct At(u64);
@@ -36,7 +36,7 @@ enum End {
     Runs,
 }
 
-/// An invocation that was recorded.
+/// A recorded invocation.
 struct Recorded {
     by: String,
     key: String,
@@ -111,7 +111,7 @@ impl Table {
         }
     }
 
-    /// What becomes of a message with the item's key at a moment, alone or in a batch with another.
+    /// The outcome at time `now` of a message with the item's key, alone or in a batch with others.
     async fn end(&self, now: u64, others: &[&str]) -> End {
         let ran = Arc::new(Mutex::new(Vec::new()));
         let note = Arc::clone(&ran);
@@ -144,7 +144,7 @@ impl Table {
         }
     }
 
-    /// Alone, and in a batch: the two take other requests.
+    /// Alone and in a batch, since the requests differ.
     async fn ends(&self, item: &Value, now: u64, expected: End) {
         for others in [&[][..], &["another", "a third"]] {
             self.with(item).await;

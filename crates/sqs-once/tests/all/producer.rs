@@ -1,4 +1,4 @@
-//! What a producer writes beside a body, through a queue to the consumer.
+//! A producer's attributes, through a queue to the consumer.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
@@ -23,7 +23,7 @@ use sqs_once_local::{EventSourceMapping, LocalSqs, QueueSettings, Queues};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 use tracing_subscriber::layer::SubscriberExt;
 
-/// What a handler saw of each record.
+/// What the handler received of each record: key, correlation ID and trace header.
 type Seen = Arc<Mutex<Vec<(BusinessKey, Option<String>, Option<String>)>>>;
 
 #[sqs_once::handler(key = ProducerKey)]
@@ -45,7 +45,7 @@ fn consumer(seen: &Seen) -> Consumer {
     note::consumer().state(Arc::clone(seen)).namespace("orders")
 }
 
-/// A real queue on loopback, the SDK's client of it, and the consumer behind it.
+/// A real queue on loopback, the SDK's client, and the queue's consumer.
 struct Way {
     sqs: LocalSqs,
     client: Client,
@@ -86,7 +86,7 @@ impl Way {
         message.send().await.unwrap();
     }
 
-    /// Hands all that is in the queue to the consumer.
+    /// Passes all messages in the queue to the consumer.
     async fn receive(&self) -> Answer {
         let mapping = EventSourceMapping::new(&self.sqs, QUEUE, 10);
         let batch = mapping.poll(SystemTime::now()).unwrap().unwrap();
@@ -102,7 +102,7 @@ impl Way {
 #[tokio::test]
 async fn two_messages_with_equal_keys_are_one_event_and_others_are_others() {
     let way = Way::new().await;
-    // Each of these is another event, though the texts of its parts, put together, may be the same.
+    // These are different events, even if their concatenated parts are equal.
     let keys = [
         BusinessKey::new(&("a", "bc")).unwrap(),
         BusinessKey::new(&("ab", "c")).unwrap(),
@@ -316,7 +316,7 @@ proptest! {
     }
 }
 
-/// The key that the consumer takes from what a producer wrote.
+/// The key that the consumer reads from a producer's message.
 async fn arrived(key: &BusinessKey) -> BusinessKey {
     let entry = SendMessageBatchRequestEntry::builder()
         .id("e-1")

@@ -1,4 +1,4 @@
-//! The protocol's decisions on every item there can be: plain functions, no store.
+//! The protocol's decisions for every possible item. They are plain functions and need no store.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ fn settled_by_me(settling: Settling) -> Settlement {
     Settlement::new(claim().id, ME, settling)
 }
 
-/// Every combination of what an item can say, around the present.
+/// Every combination of an item's values, with times around the present.
 fn items() -> Vec<Item> {
     let statuses = [
         Status::InProgress,

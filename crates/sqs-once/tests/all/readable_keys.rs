@@ -1,4 +1,4 @@
-//! Keys that the table shows as they are.
+//! Keys that the table stores in plain text.
 
 use std::sync::{Arc, Mutex};
 
@@ -16,7 +16,7 @@ fn readable_id(key: &(impl KeyPart + ?Sized)) -> String {
     id.as_str().to_owned()
 }
 
-/// A part of a key, by the kind that its id shows.
+/// A part of a key, by the kind in its ID.
 #[derive(Clone, Debug, PartialEq)]
 enum Part {
     Text(String),
@@ -39,7 +39,7 @@ impl KeyPart for Parts<'_> {
     }
 }
 
-/// Reads the parts back. That this can be done is why no two keys have one id.
+/// Parses an ID back into parts. Because this is possible, no two keys have the same ID.
 fn parts_of(id: &str) -> Vec<Part> {
     let parts = id.strip_prefix("n#").unwrap().split(',');
     let parts = parts.map(|part| match part.split_once(':').unwrap() {
@@ -68,7 +68,7 @@ fn unescaped(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// Texts that look like parts of an id, and any others.
+/// Arbitrary texts, and texts that look like parts of an ID.
 fn text() -> impl Strategy<Value = String> {
     prop_oneof!["[s:,%#2C0aé ]{1,8}", "\\PC{1,8}", "(?s).{1,8}"]
         .prop_filter("not blank", |text: &String| !text.trim().is_empty())

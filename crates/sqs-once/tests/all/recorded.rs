@@ -1,4 +1,4 @@
-//! What handlers record with their success.
+//! Data that handlers record with their success.
 
 use crate::support::{Bench, Order, event, order, outcomes};
 use serde::Serialize;
@@ -56,7 +56,7 @@ async fn a_result_that_is_too_large_is_left_out_and_the_effect_is_still_recorded
         sqs_once::consumer::<Order>()
             .key(|order: &Order| order.id.clone())
             .handler(async |order: Order| {
-                // Two quotes make 262,144 bytes of the one, and one more of the other.
+                // With two quotes, the first value has 262,144 bytes, and the second has one more.
                 Recorded("x".repeat(usize::try_from(order.total).unwrap()))
             }),
     );

@@ -1,6 +1,6 @@
-//! How many requests to DynamoDB a batch costs, counted on the real SDK client.
+//! The number of DynamoDB requests for a batch, counted at the real SDK client.
 
-// Apart from `support`: the other tests do without an embedded DynamoDB.
+// Not in `support`, since the other tests need no embedded DynamoDB.
 
 use crate::support::dynamodb::DynamoDb;
 use crate::support::{Bench, Order, event, order};
@@ -8,7 +8,7 @@ use sqs_once::policy::Requests;
 use sqs_once::{Consumer, DynamoDbStore, consumer};
 use sqs_once_local::TableDescription;
 
-/// A consumer of a real table; orders called `bad-…` fail.
+/// A consumer of a real table. Orders named `bad-…` fail.
 fn counted(bench: &Bench) -> (Consumer, DynamoDb) {
     let table = TableDescription::default();
     let name = table.name.clone();
@@ -98,7 +98,7 @@ async fn a_key_takes_two_requests_of_its_own_where_requests_are_single() {
     let consumer = consumer.requests(Requests::Single);
     assert!(bench.invoke(&consumer, orders(0..40)).await.is_empty());
     assert_eq!(dynamodb.take_operations().len(), 80);
-    // A duplicate takes one.
+    // A duplicate takes one request.
     assert!(bench.invoke(&consumer, orders(0..40)).await.is_empty());
     assert_eq!(dynamodb.take_operations(), ["UpdateItem"; 40]);
 }

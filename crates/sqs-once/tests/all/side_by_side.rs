@@ -1,6 +1,6 @@
-//! Two versions of a consumer on one table, each with a namespace or a secret of its own, while the second takes over: simulated
-//! schedules in which requests are slow, lost or late, answers are lost and processes die, over seeds. The first that fails is
-//! printed.
+//! Two versions of a consumer on one table, each with its own namespace or secret, during a deployment of the second.
+//! Runs simulated schedules from seeds, with slow, lost and late requests, lost answers and dying processes. Prints the
+//! first schedule that fails.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -26,7 +26,7 @@ const SEEDS: u64 = 800;
 const KEYS: u64 = 3;
 const TIMEOUT: Duration = Duration::from_secs(6);
 
-/// Where a version keeps its keys.
+/// The namespace and secret of a version's keys.
 #[derive(Clone, Copy, Debug)]
 struct Ids {
     namespace: &'static str,
@@ -51,14 +51,14 @@ impl Ids {
     }
 }
 
-/// What two versions differ in: the namespace, that one has a secret, or the secret.
+/// The differences between two versions: the namespace, a secret in only one of them, or the secret.
 const CHANGES: [[Ids; 2]; 3] = [
     [Ids::new("old", None), Ids::new("new", None)],
     [Ids::new("old", None), Ids::new("old", Some(7))],
     [Ids::new("old", Some(7)), Ids::new("old", Some(8))],
 ];
 
-/// Tokio's time, which passes when everybody waits.
+/// Tokio's time, which advances when all tasks wait.
 #[derive(Clone, Debug)]
 struct Watch(Instant);
 
@@ -68,7 +68,7 @@ impl Clock for Watch {
     }
 }
 
-/// What a schedule came to.
+/// The result of a schedule.
 #[derive(Default)]
 struct Told {
     at_work: HashMap<String, usize>,
@@ -83,12 +83,12 @@ struct World {
     memory: MemoryStore,
     watch: Watch,
     told: Arc<Mutex<Told>>,
-    /// A mutant: the other id is read before the claim.
+    /// A mutant that reads the other ID before the claim.
     looks_first: bool,
     troubled: Arc<Mutex<bool>>,
 }
 
-/// The table, at the far end of a slow and lossy network.
+/// The table, behind a slow and lossy network.
 struct Remote {
     world: World,
     seen_first: Mutex<HashMap<ItemId, Option<Item>>>,
@@ -129,7 +129,7 @@ impl Store for Remote {
                 self.seen_first.lock().unwrap().extend(items);
             }
             if self.world.is_troubled() && self.world.dice.below(10) == 0 {
-                // A copy of the request stays behind in the network.
+                // A copy of the request stays in the network.
                 let (world, claims) = (self.world.clone(), claims.to_vec());
                 tokio::spawn(async move {
                     sleep(world.dice.millis(0..4000)).await;
@@ -143,8 +143,8 @@ impl Store for Remote {
     fn settle<'a>(&'a self, settlements: &'a [Settlement]) -> StoreFuture<'a, Settled> {
         Box::pin(async move {
             sleep(self.world.dice.millis(0..200)).await;
-            // An effect whose record is lost may be repeated, which is not what is looked for here. A release that is
-            // lost, or comes late, repeats nothing.
+            // Releases may be lost or late, since that repeats no effect. Completions may not: without its record an
+            // effect may be repeated, which this test does not look for.
             let is_release = |one: &Settlement| one.settling == Settling::Release;
             let is_lossy = self.world.is_troubled() && settlements.iter().all(is_release);
             if is_lossy && self.world.dice.below(2) == 0 {
@@ -175,7 +175,7 @@ impl Store for Remote {
     }
 }
 
-/// Every id that is in the table.
+/// All IDs in the table.
 fn ids(versions: [Ids; 2]) -> impl Iterator<Item = ItemId> {
     versions.into_iter().flat_map(|version| {
         (0..KEYS).map(move |key| {
@@ -245,7 +245,7 @@ impl World {
             })
     }
 
-    /// One delivery of messages to one version, in a process that may die before its handlers start.
+    /// Delivers messages to one version, in a process that may die before its handlers start.
     async fn deliver(&self, version: usize, keys: Vec<u64>, dies_after: Option<Duration>) {
         let mut consumer = self.consumer(version);
         let mut event = SqsEvent::default();
@@ -270,7 +270,7 @@ impl World {
                 _ = &mut call => return,
                 () = sleep(time) => {}
             }
-            // Whose handler has begun may have had its effect: that window is not looked for here.
+            // A handler that has started may have had its effect. This test does not look for repeats in that window.
             if runs() == before {
                 return;
             }
@@ -278,7 +278,7 @@ impl World {
         call.await.unwrap();
     }
 
-    /// Deliveries to both versions at once, and in the end one more of everything in fair weather.
+    /// Concurrent deliveries to both versions, and at the end one delivery of everything without faults.
     async fn run(self) -> Result<(), String> {
         let deliveries = (0..2 + self.dice.below(8)).map(|_| {
             let world = self.clone();
@@ -314,7 +314,7 @@ impl World {
     }
 }
 
-/// The first seed that breaks a promise, and which.
+/// The first seed that breaks a promise, with that promise.
 fn campaign(looks_first: bool) -> Option<String> {
     (0..SEEDS).find_map(|seed| {
         let runtime = tokio::runtime::Builder::new_current_thread()

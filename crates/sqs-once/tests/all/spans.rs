@@ -1,4 +1,4 @@
-//! What OpenTelemetry gets to see of a batch.
+//! The OpenTelemetry spans of a batch.
 
 use std::time::{Duration, SystemTime};
 
@@ -22,7 +22,7 @@ const UNSAMPLED: &str =
     "Root=1-5759e988-aaaaaaaaaaaaaaaaaaaaaaaa;Parent=bbbbbbbbbbbbbbbb;Sampled=0";
 const LAMBDA: &str = "Root=1-66666666-cccccccccccccccccccccccc;Parent=dddddddddddddddd;Sampled=1";
 
-/// A user's own subscriber, for this thread.
+/// A user's own subscriber for this thread.
 struct Traces {
     exporter: InMemorySpanExporter,
     provider: SdkTracerProvider,
@@ -179,7 +179,7 @@ async fn a_batch_has_the_span_that_the_conventions_ask_for() {
             KeyValue::new("sqs_once.batch_item_failures", 1),
         ],
     );
-    // Without a word that spans go to X-Ray, a parent there would be nobody's.
+    // Without the setting that sends spans to X-Ray, the parent span would not exist.
     assert_eq!(batch.parent_span_id, SpanId::INVALID);
 }
 
@@ -348,7 +348,7 @@ async fn records_that_the_deadline_cut_off_or_kept_from_starting_have_spans_too(
     );
     let behind = record(&spans, "behind");
     assert_attributes(behind, &[KeyValue::new("sqs_once.outcome", "failed")]);
-    // Nothing of it was tried.
+    // The record was not started.
     assert_eq!(behind.status, Status::Unset);
     assert_eq!(attribute(behind, "error.type"), None);
     assert_eq!(behind.parent_span_id, batch(&spans).span_context.span_id());

@@ -1,7 +1,6 @@
-//! The store's first request, made at the start: what it brings, and that its failure keeps nothing from
-//! starting.
+//! The store's first request at the start: its benefits, and that its failure does not prevent the start.
 
-// Apart from `support`: the other tests do without an embedded DynamoDB.
+// Not in `support`, since the other tests need no embedded DynamoDB.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -26,7 +25,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Instant;
 use tower_service::Service;
 
-/// A batch is handled as ever.
+/// The consumer handles a batch normally.
 async fn assert_works(bench: &Bench, consumer: &Consumer) {
     let retried = bench.invoke(consumer, event([order("a")])).await;
     assert!(retried.is_empty(), "{}", bench.log.all());
@@ -88,7 +87,7 @@ async fn a_start_that_the_store_refuses_says_what_to_do_and_succeeds() {
     }
 }
 
-/// A store with reads of its own.
+/// A store with its own `read`.
 struct Reading {
     inner: TestStore,
     read: fn() -> StoreFuture<'static, Option<Item>>,
@@ -180,7 +179,7 @@ async fn a_start_survives_a_store_that_panics() {
     assert_works(&bench, &consumer).await;
 }
 
-/// A way to `endpoint` that counts the connections made.
+/// A proxy to `endpoint` that counts its connections.
 async fn counted(endpoint: &str) -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

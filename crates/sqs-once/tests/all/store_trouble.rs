@@ -1,4 +1,4 @@
-//! What becomes of records when the store fails: unknown is never taken for done.
+//! Store failures: a record with an unknown state is never treated as done.
 
 use std::time::Duration;
 
@@ -69,7 +69,7 @@ impl Random for Fixed {
 
 #[tokio::test(start_paused = true)]
 async fn a_request_is_sent_again_after_between_half_of_its_pause_and_all_of_it() {
-    // The first pause is 25 ms.
+    // The first pause is at most 25 ms.
     for (random, expected) in [(0, 12..=14), (12_499_999, 24..=26)] {
         let bench = Bench::new();
         let (consumer, _) = noting(&bench);
@@ -116,7 +116,7 @@ async fn an_effect_that_could_not_be_recorded_is_not_acknowledged() {
         .fail("settle", StoreErrorKind::Other, usize::MAX);
     assert_eq!(bench.invoke(&consumer, event([order("a")])).await, ["m-0"]);
     assert_eq!(bench.outcomes(), outcomes([("m-0", "failed")]));
-    // Its claim stands, so that the effect is not repeated before the lease has lapsed.
+    // The claim remains, so the effect is not repeated before the lease expires.
     assert_eq!(bench.invoke(&consumer, event([order("a")])).await, ["m-0"]);
     assert_eq!(bench.outcomes(), outcomes([("m-0", "in_progress")]));
     assert_eq!(*seen.lock().unwrap(), ["a"]);
@@ -171,7 +171,7 @@ async fn a_store_that_never_answers_does_not_hold_up_the_answer() {
     );
 }
 
-/// Puts an item of another worker in place of the record's claim while its handler runs.
+/// Replaces the record's claim with another worker's item while the handler runs.
 fn taken_over(bench: &Bench, status: Status) -> Consumer {
     let store = bench.store.clone();
     let usurped = consumer::<Order>()
@@ -268,7 +268,7 @@ async fn a_status_that_nobody_knows_is_named_and_not_acknowledged() {
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_answers_too_few_entries_leaves_the_others_unknown_and_stalls_nothing() {
-    /// Forgets the last entry of every slice.
+    /// A store that omits the last answer of every slice.
     struct Forgetful(sqs_once::MemoryStore);
     impl sqs_once::store::Store for Forgetful {
         fn claim<'a>(
@@ -302,7 +302,7 @@ async fn a_store_that_answers_too_few_entries_leaves_the_others_unknown_and_stal
     assert_eq!(bench.clock.now(), begun);
 }
 
-/// Throttles every request for one key, as a hot partition does.
+/// A store that throttles every request for one key, as a hot partition does.
 struct Hot {
     inner: sqs_once::MemoryStore,
     claim: Option<sqs_once::key::ItemId>,

@@ -1,4 +1,4 @@
-//! What stands in tables: another value for the same key or body would forget every event on record.
+//! Values stored in tables. If a key or body produced another value, the consumer would not recognise recorded events.
 
 use sqs_once::BusinessKey;
 use sqs_once::key::{Fingerprint, KeyPart, Namespace};
@@ -45,7 +45,7 @@ fn fingerprints_stay_what_they_are() {
             r#"{"b": [1, {"z": null, "a": "x"}, "y", []], "a": {}}"#,
             "c99901a815024e8b9dd2ef8064e5dc4e8f17907973e8936a55077f3d555d44b3",
         ),
-        // Of fields with one name the last counts, however the name is written.
+        // The last of several fields with one name counts, regardless of escapes in the name.
         (
             r#"{"a": 1, "b": {"x": 1}, "\u0061": 2, "b": 3, "a": [true]}"#,
             "02ecd8adf1163a182a32c8b5f31fb668f80ef39d615f9fc2f262e25435b798da",
@@ -66,7 +66,7 @@ fn fingerprints_stay_what_they_are() {
             " 18446744073709551617\n",
             "f0868e2d512e90a2294a2b1730ea72b6a3c34defec82f77d2884d143c7845014",
         ),
-        // Half a character: as a value it stands as it is, in a name the whole object does.
+        // Half a surrogate pair: as a value it is kept as written; in a name, the whole object is.
         (
             r#"{"a": "\ud800", "b": 1}"#,
             "438e886a913224281f76c4563d0b6698bdc8a463eecfc824d1cab53c40a89138",
@@ -75,7 +75,7 @@ fn fingerprints_stay_what_they_are() {
             r#"{"\ud800": 1, "b": 2}"#,
             "a1eb424bb4d2871d9da352cf7992f9f5f64cce0660a876dd5c4b0b2226309b91",
         ),
-        // From the sixteenth level on white space counts.
+        // From the sixteenth level on, white space counts.
         (
             "[[[[[[[[[[[[[[[ 1 ]]]]]]]]]]]]]]]",
             "d4ae537e71dac7d465ea2e072a8e3c636cdeddf6cd3f8ef4adb5063690b0842c",
@@ -84,7 +84,7 @@ fn fingerprints_stay_what_they_are() {
             "[[[[[[[[[[[[[[[[[[ 1 ]]]]]]]]]]]]]]]]]]",
             "4016a37958e3b0018bf767811e789664f9df1275d5e3d7a0545ebc301bd6f628",
         ),
-        // No JSON.
+        // Not JSON.
         (
             "plain text",
             "c9ecf5e54c7b3f2640ecca21f96d4c3625a2b7935104f41c5ede29935a9e52c9",

@@ -1,4 +1,4 @@
-//! The kit that users test their consumers with.
+//! The test kit for users' consumers.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -17,7 +17,7 @@ use sqs_once::{
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
-/// Does what an order asks for in its field `do`.
+/// Does what an order's field `do` requests.
 async fn obey(order: Value) -> Result<(), HandlerError> {
     match order["do"].as_str() {
         Some("fail") => Err("no luck")?,
@@ -242,7 +242,7 @@ async fn a_dead_process_reaches_the_store_no_more() {
     }
 }
 
-/// A consumer whose handler waits, and what tells it to go on after it has begun.
+/// A consumer whose handler signals its start and waits for a signal to continue.
 fn held() -> (Bench, Arc<Notify>, Arc<Notify>) {
     let (begun, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let holding = {
@@ -311,7 +311,7 @@ async fn faults_hit_the_operation_they_are_for_and_end_by_themselves() {
         .fail(Operation::Complete, StoreErrorKind::Other, 1);
     let answer = bench.run(event("a")).await;
     answer.assert_reason("m-1", "could not be recorded");
-    // The release that travelled with it arrived.
+    // The release in the same request arrived.
     let released = bench.item("failing").await.unwrap();
     assert_eq!(released.lease_until, Some(Timestamp::default()));
 
@@ -402,7 +402,7 @@ async fn a_batch_handler_runs_on_the_bench_as_any_other() {
         .assert_reason("m-2", "no luck");
 }
 
-/// Without the stand-in this would look for a queue of that name in AWS.
+/// Without the stand-in, this would send requests to a queue in AWS.
 #[tokio::test(start_paused = true)]
 async fn dead_letters_and_pauses_stay_on_the_bench() {
     let (floor, ceiling) = (Duration::from_secs(5), Duration::from_secs(600));
@@ -419,7 +419,7 @@ async fn dead_letters_and_pauses_stay_on_the_bench() {
     assert_eq!(bench.clock().now(), begun);
 }
 
-/// Real time, real threads.
+/// Real time and real threads.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_kit_needs_no_paused_time() {
     let bench = Bench::new(obedient());

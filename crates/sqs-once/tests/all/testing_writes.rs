@@ -1,4 +1,4 @@
-//! The testing kit on handlers that return `Writes`.
+//! The test kit with handlers that return `Writes`.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ struct Order {
     id: String,
 }
 
-/// Puts the order, and takes it from the stock: not before tomorrow, if there is none.
+/// Stores the order and takes it from the stock. If the stock is empty, retries no earlier than tomorrow.
 #[sqs_once::handler(key = order.id)]
 async fn reserve(order: Order) -> Result<Writes, HandlerError> {
     let id = || AttributeValue::S(order.id.clone());
@@ -72,7 +72,7 @@ async fn a_condition_that_is_not_met_writes_nothing_and_its_rule_decides() {
     bench.store().fail_condition(1, 1);
     bench.run(&event).await.assert_terminal("m-1");
 
-    // Both had their one time.
+    // Each fault occurred once.
     bench.run(&event).await.assert_processed("m-1");
 }
 
@@ -121,7 +121,7 @@ async fn another_workers_key_is_not_written_for() {
     assert_eq!(item.status, Status::Completed);
 }
 
-/// What another store's transaction is to a handler.
+/// Another store's transaction, as a handler's argument.
 struct Transaction;
 
 impl<S: Sync> FromRecord<S> for Transaction {

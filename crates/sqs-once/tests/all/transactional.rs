@@ -1,4 +1,4 @@
-//! Handlers that return `Writes`: these and the record of their key are committed together, or nothing is.
+//! Handlers that return `Writes`: the writes commit with the record of their key, or not at all.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -16,7 +16,7 @@ use tokio::time::sleep;
 const SECOND: Duration = Duration::from_secs(1);
 const DLQ: &str = "https://sqs.eu-central-1.amazonaws.com/123456789012/orders-dlq";
 
-/// An update of a table that is called as the order is.
+/// An update of a table with the order's name.
 fn update(id: &str) -> Update {
     Update::builder()
         .table_name(id)
@@ -27,9 +27,8 @@ fn update(id: &str) -> Update {
         .unwrap()
 }
 
-/// A consumer whose handler returns an update, and the orders that it was called for. Those called `bad…` fail,
-/// `hopeless…` are terminal, `panics…` do that, `slow…` never end. A conflict is terminal for those called
-/// `sold-out…`.
+/// A consumer whose handler returns an update, and the orders of its calls. Orders named `bad…` fail, `hopeless…` are
+/// terminal, `panics…` panic, `slow…` never end. A conflict is terminal for orders named `sold-out…`.
 fn reserving(bench: &Bench) -> (Consumer, Seen) {
     let seen = Seen::default();
     let called = Arc::clone(&seen);
@@ -66,7 +65,7 @@ fn setup() -> (Bench, Consumer, Seen) {
     (bench, consumer, seen)
 }
 
-/// Puts another worker's item in the place of whatever stands there.
+/// Replaces the key's item with another worker's.
 fn foreign(bench: &Bench, id: &str, status: Status, lease: Duration) {
     let key = sqs_once::BusinessKey::new(id).unwrap();
     bench.store.inner.put({
@@ -78,7 +77,7 @@ fn foreign(bench: &Bench, id: &str, status: Status, lease: Duration) {
     });
 }
 
-/// Handles one order, and gives its outcome.
+/// Handles one order and returns its outcome.
 async fn outcome(bench: &Bench, consumer: &Consumer, id: &str) -> String {
     let failed = bench.invoke(consumer, event([order(id)])).await;
     let [(_, outcome)] = bench.outcomes().try_into().unwrap();
@@ -107,10 +106,10 @@ async fn a_duplicates_writes_are_not_made_and_it_is_acknowledged() {
     assert_eq!(outcome(&bench, &consumer, "a").await, "processed");
     assert_eq!(outcome(&bench, &consumer, "a").await, "duplicate");
     assert_eq!(bench.store.written(), ["a"]);
-    // Nothing is claimed before: what it computes is computed again.
+    // Without a claim before it, the handler runs again.
     assert_eq!(*seen.lock().unwrap(), ["a", "a"]);
 
-    // Its own condition may well fail the second time.
+    // The handler's own condition may fail the second time.
     bench.store.fail_condition(0, usize::MAX);
     assert_eq!(outcome(&bench, &consumer, "a").await, "duplicate");
 }
@@ -404,7 +403,7 @@ async fn a_key_that_is_known_to_be_completed_costs_neither_a_request_nor_a_call(
     assert_eq!(bench.store.take_calls(), []);
     assert_eq!(*seen.lock().unwrap(), ["a"]);
 
-    // One that another process has committed is known once the store has told of it.
+    // The store's answer tells this process that another process has committed the key.
     let (other, _) = reserving(&bench);
     assert_eq!(outcome(&bench, &other, "b").await, "processed");
     for calls in [&[("commit", 1)][..], &[]] {
@@ -413,7 +412,7 @@ async fn a_key_that_is_known_to_be_completed_costs_neither_a_request_nor_a_call(
         assert_eq!(bench.store.take_calls(), calls);
     }
 
-    // A conflict is no completion.
+    // A conflict does not count as a completion.
     bench.store.fail_condition(0, 1);
     assert_eq!(outcome(&bench, &consumer, "c").await, "failed");
     assert_eq!(outcome(&bench, &consumer, "c").await, "processed");

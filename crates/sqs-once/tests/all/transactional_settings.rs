@@ -1,4 +1,4 @@
-//! Settings that a handler's effect can't commit with: the function refuses to start, and says what to change.
+//! Settings that do not work with transactional handlers: the consumer does not start and names the setting to change.
 
 use crate::support::database::{Database, Ledger};
 use crate::support::process::this_program;
@@ -26,7 +26,7 @@ fn plain() -> Consumer {
     consumer.handler(async |_: Order| {})
 }
 
-/// On a store that does both.
+/// Sets a store that supports both.
 fn on_all(bench: &Bench, consumer: Consumer) -> Consumer {
     bench
         .consumer(consumer)

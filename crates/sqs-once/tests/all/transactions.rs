@@ -1,5 +1,4 @@
-//! Handlers that work inside a transaction of their store: the claim, the effect and the completion happen
-//! together, or nothing of them does.
+//! Handlers in a transaction of their store: the claim, the effect and the completion commit together or not at all.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -17,9 +16,8 @@ use tokio::time::{Instant, sleep};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A consumer whose handler writes its order's id, and the orders that it was called for. Those called `bad…`
-/// fail, `hopeless…` are terminal, `panics…` do that, `slow…` never end, `brief…` take a second, and
-/// `ends…` end their transaction.
+/// A consumer whose handler writes its order's ID, and the orders of its calls. Orders named `bad…` fail, `hopeless…`
+/// are terminal, `panics…` panic, `slow…` never end, `brief…` take a second, and `ends…` end their transaction.
 fn booking(bench: &Bench, database: &Database) -> (Consumer, Seen) {
     let seen = Seen::default();
     let called = Arc::clone(&seen);
@@ -55,7 +53,7 @@ fn setup() -> (Bench, Database, Consumer, Seen) {
     (bench, database, consumer, seen)
 }
 
-/// Another worker's item, made without a transaction.
+/// Another worker's item, written without a transaction.
 fn foreign(bench: &Bench, id: &str, status: Status, lease: Duration) {
     let key = sqs_once::BusinessKey::new(id).unwrap();
     bench.store.inner.put({
@@ -261,7 +259,7 @@ async fn no_more_transactions_are_open_than_handlers_may_run_commits_included() 
     assert_eq!(bench.invoke(&consumer, event(batch)).await, [""; 0]);
     assert_eq!(database.effects().len(), 20);
     assert_eq!(database.most_open(), 3);
-    // Seven rounds of three: none of them was left unused either.
+    // Seven rounds of three, in which no connection was idle.
     assert!(begun.elapsed() < 7 * Duration::from_millis(1750));
 }
 
@@ -317,7 +315,7 @@ async fn a_database_that_never_answers_does_not_hold_up_the_answer() {
         let batch = event(["a", "b"].map(order));
         assert_eq!(bench.invoke(&consumer, batch).await, ["m-0", "m-1"]);
         assert!(bench.clock.now().since(begun) < bench.timeout);
-        // The batch ends behind its answer.
+        // The batch's task ends after the answer.
         tokio::task::yield_now().await;
         assert_eq!(database.open(), 0);
         assert_eq!(database.effects(), [""; 0]);
@@ -330,7 +328,7 @@ async fn a_commit_whose_answer_was_lost_fails_its_record_which_comes_back_as_a_d
     database.commits([Turn::LoseAnswer]);
     let begun = bench.clock.now();
     assert_eq!(bench.invoke(&consumer, event([order("a")])).await, ["m-0"]);
-    // It is not sent again: there is no transaction any more.
+    // The consumer does not repeat the commit, since the transaction is gone.
     assert_eq!(bench.clock.now(), begun);
     let reasons = reasons(&bench);
     assert!(
@@ -422,7 +420,7 @@ async fn a_key_that_is_known_to_be_completed_opens_no_transaction() {
     assert_eq!(bench.invoke(&consumer, event([order("a")])).await, [""; 0]);
     assert_eq!(bench.store.take_calls(), []);
 
-    // What nobody has confirmed is not known.
+    // An unconfirmed commit is not cached.
     database.commits([Turn::LoseAnswer]);
     bench.invoke(&consumer, event([order("b")])).await;
     bench.store.take_calls();
@@ -500,7 +498,7 @@ async fn the_handlers_fence_is_that_of_its_claim() {
     let item = bench.store.item("a").unwrap();
     assert_eq!(fences.lock().unwrap().last(), item.fence.as_ref());
 
-    // A later claim's is larger than that of the claim before, whatever the clock says.
+    // A later claim's fence is larger than the earlier one's, whatever the clock shows.
     let large = Some(Fence::from_stored(u64::MAX - 7));
     let lapsed = Some(Timestamp::default());
     bench.store.inner.put({

@@ -1,4 +1,4 @@
-//! How long messages that go back to their queue stay away.
+//! Visibility timeouts of failed messages.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use tokio::time::sleep;
 
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: u64 = 60 * 60;
-/// The moment that the tests' clocks start at.
+/// The start time of the tests' clocks.
 const START_MILLIS: u64 = 1_790_000_000_000;
 
-/// The least that chance can do.
+/// Always the smallest random number.
 struct Least;
 
 impl Random for Least {
@@ -26,8 +26,7 @@ impl Random for Least {
     }
 }
 
-/// Orders called `after-N` ask for N seconds, `bad…` fail, `hopeless…` are terminal, `slow…` run for a
-/// minute.
+/// Orders named `after-N` request N seconds, `bad…` fail, `hopeless…` are terminal, `slow…` run for a minute.
 fn client(bench: &Bench, sqs: &Sqs) -> Consumer {
     let consumer = consumer::<Order>()
         .key(|order: &Order| order.id.clone())
@@ -55,7 +54,7 @@ fn backing_off(bench: &Bench, sqs: &Sqs) -> Consumer {
     client(bench, sqs).backoff(backoff).random(Least)
 }
 
-/// A record with a receipt handle of its own, delivered for the nth time.
+/// A record with this receipt handle, on its nth delivery.
 fn delivered(mut record: Value, handle: &str, receive_count: u32) -> Value {
     record["receiptHandle"] = json!(handle);
     record["attributes"]["ApproximateReceiveCount"] = json!(receive_count.to_string());
@@ -63,7 +62,7 @@ fn delivered(mut record: Value, handle: &str, receive_count: u32) -> Value {
     record
 }
 
-/// The visibility timeouts asked for, by receipt handle.
+/// The requested visibility timeouts, by receipt handle.
 fn asked(sqs: &Sqs) -> BTreeMap<String, u64> {
     let requests = sqs.asked("ChangeMessageVisibilityBatch");
     let entries = requests
@@ -153,7 +152,7 @@ async fn nothing_is_asked_for_beyond_twelve_hours_from_the_receipt() {
     let records = [
         delivered(order("after-99999"), "now", 1),
         earlier,
-        // When it was received this time is not known.
+        // SQS does not report when it redelivered the message.
         delivered(order("after-80000"), "again", 2),
         delivered(order("after-1e30"), "never", 1),
     ];
@@ -180,11 +179,11 @@ async fn a_record_in_progress_elsewhere_stays_away_until_that_lease_has_lapsed()
             sleep(10 * SECOND).await;
             let again = event([delivered(order("slow"), "second", 1)]);
             assert_eq!(bench.invoke(&consumer, again).await, ["m-0"]);
-            // The first one's deadline is 30 s from the start, its lease 3 s longer.
+            // The first deadline is 30 s after the start, and the lease ends 3 s later.
             assert_eq!(asked(&sqs), expected([("second", 23)]));
         };
         let (_, ()) = tokio::join!(bench.invoke(&consumer, slow), second);
-        // It was cancelled a second before its deadline, and its claim is left to lapse.
+        // The handler was cancelled a second before its deadline, and its claim expires.
         assert_eq!(asked(&sqs).get("first"), with_backoff.then_some(&5));
     }
 }

@@ -1,4 +1,4 @@
-//! The warning of a batch that is still at work when SQS is about to deliver its messages again.
+//! The warning about a batch that still runs shortly before SQS delivers its messages again.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use sqs_once::{Consumer, consumer};
 use tokio::time::sleep;
 
 const SECOND: Duration = Duration::from_secs(1);
-/// The visibility timeout of the queue that is asked.
+/// The visibility timeout that the queue reports.
 const ASKED: &str = "60000";
 
-/// Orders called `50` take fifty seconds.
+/// Orders named `50` take fifty seconds.
 fn taking_its_time(bench: &Bench) -> Consumer {
     let consumer = consumer::<Order>()
         .key(|order: &Order| order.id.clone())
@@ -28,7 +28,7 @@ fn bench() -> Bench {
     }
 }
 
-/// A record that SQS first delivered so long ago.
+/// A record that SQS first delivered this long ago.
 fn delivered(bench: &Bench, id: &str, ago: Duration, receive_count: u32) -> Value {
     let received = bench.clock.now().as_millis() - ago.as_millis() as u64;
     let mut record = order(id);

@@ -1,4 +1,4 @@
-//! The example `receipts`, end to end: real process, real Runtime API, real HTTP to DynamoDB.
+//! The example `receipts`, end to end: a real process, a real Runtime API, and real HTTP to DynamoDB.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use sqs_once_local::{Function, InvokeError, Launch, LocalDynamoDb, TableDescription};
 
-/// Long enough for a loaded machine; no test waits for it.
+/// Enough for a loaded machine. No test waits this long.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 struct Bench {
@@ -28,7 +28,7 @@ impl Bench {
         }
     }
 
-    /// The example, which cargo builds along with the tests.
+    /// Starts the example, which Cargo builds with the tests.
     fn launch(&self) -> Launch {
         let test = std::env::current_exe().unwrap();
         let profile: PathBuf = test.ancestors().nth(2).unwrap().to_owned();
@@ -94,7 +94,7 @@ async fn an_order_has_one_receipt_however_often_and_wherever_its_event_arrives()
 async fn the_off_switch_bypasses_the_store_and_says_so() {
     let bench = Bench::new().await;
     let off = bench.launch().env("SQS_ONCE_DISABLED", "true");
-    // With a table, which is not asked.
+    // The table is set, but the function sends it no request.
     let off = off.env("SQS_ONCE_TABLE", &bench.table.name);
     let function = off.start().await.unwrap();
     let first = invoke(&function, &event("o-1")).await.unwrap();

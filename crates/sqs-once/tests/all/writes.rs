@@ -1,6 +1,6 @@
-//! `Writes`: what is checked before anything is sent, and what a consumer makes of them.
+//! `Writes`: the checks before the request, and the consumer's use of them.
 
-// Apart from `support`: the other tests do without an embedded DynamoDB.
+// Not in `support`, since the other tests need no embedded DynamoDB.
 
 use std::collections::HashMap;
 
@@ -18,7 +18,7 @@ use sqs_once::store::{Conflict, WritesError};
 use sqs_once::{Consumer, DynamoDbStore, HandlerError, Writes, consumer};
 use sqs_once_local::TableDescription;
 
-/// 4 MB, without 4 KiB.
+/// 4 MB minus 4 KiB.
 const MOST_BYTES: usize = 4_190_208;
 
 type Attributes = HashMap<String, AttributeValue>;
@@ -58,7 +58,7 @@ fn check<const N: usize>(table: &str, key: [(&str, AttributeValue); N]) -> Condi
     check.condition_expression("a = b").build().unwrap()
 }
 
-/// What the check says of writes that can't be sent.
+/// The error for writes that cannot be sent.
 fn refused(writes: Writes) -> String {
     let error = writes.into_outcome().unwrap_err();
     assert!(error.is_terminal(), "{error}");
@@ -99,7 +99,7 @@ fn a_transaction_takes_four_megabytes_with_what_is_recorded() {
     assert_eq!(refused(filled(most - 1).recording(&10)), said);
 }
 
-/// How many bytes an item counts.
+/// The size of an item in bytes, as DynamoDB counts it.
 fn size(item: Attributes) -> usize {
     let too_large = [("id", text(&"x".repeat(MOST_BYTES)))];
     let update = Update::builder()
@@ -172,7 +172,7 @@ fn two_writes_to_one_item_are_named() {
             "write 1 (update of table `orders`)",
         ),
         (
-            // Another write of that table shows what its key is.
+            // Another write to that table shows its key.
             writes()
                 .put_item(put("orders", item()))
                 .update(update("orders", [("id", text("o-2"))]))
@@ -292,7 +292,7 @@ fn writes_show_nothing_of_what_is_in_them() {
     }
 }
 
-/// A consumer that takes each order's total out of stock, and its DynamoDB.
+/// A consumer that takes each order's total from the stock, with its DynamoDB.
 struct Warehouse {
     bench: Bench,
     dynamodb: DynamoDb,
@@ -349,7 +349,7 @@ impl Warehouse {
         self.bench.consumer(taking).store(store)
     }
 
-    /// Handles an order of so many pieces. Gives its outcome, the reason, and the requests.
+    /// Handles an order of `total` pieces. Returns the outcome, the reason, and the requests.
     async fn order(&self, consumer: &Consumer, id: &str, total: u64) -> (String, String, String) {
         let body = serde_json::json!({ "id": id, "total": total });
         let record = crate::support::body(&body.to_string());
@@ -491,7 +491,7 @@ async fn a_key_that_is_claimed_first_is_given_back_after_a_conflict() {
     assert_eq!(conflict, told("failed", NOT_MET, requests));
     warehouse.put_stock("5").await;
     let second = warehouse.order(&consumer, "o-1", 2).await;
-    // The first claim is refused by the item, which is free.
+    // The item refuses the first claim, although it is free.
     let requests = "UpdateItem UpdateItem TransactWriteItems";
     assert_eq!(second, told("processed", "", requests));
     assert_eq!(warehouse.stock().await, "3");

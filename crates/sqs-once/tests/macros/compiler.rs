@@ -1,4 +1,4 @@
-//! The compiler, with the libraries that `cargo test --workspace` has built: nothing is built again.
+//! Runs the compiler with the libraries that `cargo test --workspace` has built, without another build.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -6,11 +6,12 @@ use std::sync::LazyLock;
 
 use serde_json::Value;
 
-/// The crates that a program here may use, as `--extern` names them, each with its file.
+/// The crates that a program may use, with the file for `--extern`.
 static LIBRARIES: LazyLock<Vec<(&str, PathBuf)>> = LazyLock::new(|| {
-    // `--workspace` chooses the features of its build, and this target's name, which no other member has, nothing else.
+    // `--workspace` selects the features of that build. This target's name, which is unique in the workspace, selects
+    // only it.
     let mut cargo = Command::new(env!("CARGO"));
-    // What cargo tells a test of its package. Build scripts that read it would run again.
+    // Cargo sets these variables for a test of its package. Build scripts that read them would run again.
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
         if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
@@ -34,7 +35,7 @@ static LIBRARIES: LazyLock<Vec<(&str, PathBuf)>> = LazyLock::new(|| {
         .to_vec()
 });
 
-/// The one file of a library among what cargo says it has built.
+/// The only file of a library in Cargo's build messages.
 fn library(messages: &[Value], name: &str) -> PathBuf {
     let built = messages.iter().filter(|message| {
         message["reason"] == "compiler-artifact" && message["target"]["name"] == name
@@ -50,7 +51,7 @@ fn library(messages: &[Value], name: &str) -> PathBuf {
     library.into()
 }
 
-/// Checks a program as a part of this package. Its path is relative to the workspace's folder, as cargo passes paths.
+/// Checks a program as a part of this package. The path is relative to the workspace's folder, as in Cargo's own calls.
 pub(crate) fn check(program: &Path) -> Output {
     let mut rustc = Command::new("rustc");
     for (name, file) in LIBRARIES.iter() {

@@ -1,4 +1,4 @@
-//! What the attribute's consumer does when it runs.
+//! Runs consumers that the attribute creates.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -26,7 +26,7 @@ struct OrderPlaced {
     id: String,
 }
 
-/// Where the handlers note what they see.
+/// Where the handlers record their arguments.
 #[derive(Clone, Default)]
 struct App {
     store: MemoryStore,
@@ -42,7 +42,7 @@ impl App {
         self.notes.lock().unwrap().clone()
     }
 
-    /// Sends the bodies in one batch, and gives the places of those to retry.
+    /// Sends the bodies in one batch and returns the indexes of the batch item failures.
     async fn invoke(
         &self,
         consumer: Consumer,
@@ -189,7 +189,7 @@ async fn a_fingerprint_over_the_payload_decides_which_messages_differ() {
     assert_eq!(app.notes(), ["1"]);
 }
 
-/// A payload that is its own key.
+/// A payload as its own key.
 #[derive(Deserialize, BusinessKey)]
 struct Shipment {
     #[key]

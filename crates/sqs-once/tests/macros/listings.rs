@@ -7,10 +7,10 @@ use crate::compiler::check;
 
 const README: &str = include_str!("../../../../README.md");
 
-/// Where the macros are documented.
+/// The macros' documentation.
 const MACROS: &str = include_str!("../../../sqs-once-macros/src/lib.rs");
 
-/// What the README leaves to the reader.
+/// Definitions that the README omits.
 const PRELUDE: &str = "
 use sqs_once::extract::{FromRecord, RecordParts};
 use sqs_once::policy::Disposition;
@@ -75,7 +75,7 @@ fn stock_decrement(_: &OrderPlaced) -> Update {
     unimplemented!()
 }
 
-/// As those of `sqs-once-postgres`, which this crate does without.
+/// Like the types of `sqs-once-postgres`, on which this crate does not depend.
 struct Transaction;
 
 impl Transaction {
@@ -103,12 +103,12 @@ impl PostgresStore {
 
 #[test]
 fn the_readmes_rust_compiles() {
-    // In a module, since its `main` would wait for events.
+    // In a module, since the README's `main` would wait for events.
     let mut program = format!("#![allow(dead_code)]\n\nfn main() {{}}\n\nmod readme {{\n{PRELUDE}");
     let listings: Vec<_> = listings(README).collect();
     assert_eq!(listings.len(), README.matches("```rust").count());
     for (at, listing) in listings.into_iter().enumerate() {
-        // One that shows functions only ends in nothing.
+        // A listing that contains only functions has no final value.
         let end = if listing.ends_with("}\n") {
             "Ok(())\n"
         } else {
@@ -149,7 +149,7 @@ fn compiles(name: &str, program: &str) {
     assert!(output.status.success(), "{said}");
 }
 
-/// The blocks of Rust, in their order.
+/// The Rust code blocks of a page, in order.
 fn listings(page: &str) -> impl Iterator<Item = &str> {
     let blocks = page.split("\n```rust\n").skip(1);
     blocks.filter_map(|block| Some(block.split_once("```")?.0))

@@ -1,4 +1,4 @@
-//! The macros: what they accept, what their consumers do, and what they say about mistakes.
+//! The macros: accepted input, the consumers they create, and their error messages.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -6,6 +6,6 @@ mod accepted;
 mod compiler;
 mod consumers;
 mod listings;
-// Public, as the lints look at what a crate exports.
+// Public, since the lints check a crate's exports.
 pub mod strict_lints;
 mod ui;

@@ -1,4 +1,4 @@
-//! What the attribute writes is clean under the strictest lints a crate can have.
+//! The attribute's output passes the strictest lints.
 
 #![deny(
     warnings,
@@ -33,10 +33,10 @@ use sqs_once::{
 /// An order.
 #[derive(BusinessKey, Clone, Debug, Deserialize)]
 pub struct OrderPlaced {
-    /// Who ordered.
+    /// The customer.
     #[key]
     pub tenant: String,
-    /// What was ordered.
+    /// The order's ID.
     #[key]
     pub order_id: String,
 }
@@ -108,7 +108,7 @@ async fn insert(
     Ok(orders.all_succeeded())
 }
 
-/// Uses what is imported above, so that every long path in what the attribute writes could be short.
+/// Uses the imports above, so that the lints would report any path in the attribute's output that could be shorter.
 fn imported<T: FromRecord<()>>(
     _: Option<T>,
     _: &impl KeyExtractor<OrderPlaced>,

@@ -1,4 +1,4 @@
-//! The compiler explains each mistake: `tests/ui/NAME.stderr` holds its output for `NAME.rs`.
+//! The compiler explains each error: `tests/ui/NAME.stderr` contains its output for `NAME.rs`.
 //!
 //! `UI=overwrite` writes these files.
 
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::compiler::check;
 
-/// This package's folder, as the compiler names it.
+/// This package's folder in the compiler's output.
 const PACKAGE: &str = "crates/sqs-once/";
 
 #[test]
@@ -42,8 +42,8 @@ fn every_mistake_is_explained_where_it_stands() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The compiler's output without the parts that depend on other code: line numbers in other files, counts of other types,
-/// and the number of errors.
+/// The compiler's output without the parts that depend on other code: line numbers in other files, counts of other
+/// types, and the number of errors.
 fn explanation(stderr: &str) -> String {
     let errors = stderr.split("\n\nerror: aborting due to ").next().unwrap();
     let errors: Vec<_> = errors.trim_end().split("\n\n").map(one_error).collect();
@@ -52,14 +52,14 @@ fn explanation(stderr: &str) -> String {
 
 fn one_error(text: &str) -> String {
     let (mut lines, mut is_elsewhere) = (Vec::new(), false);
-    // The digits of the largest line number: among all lines, and among the program's own.
+    // The digits of the largest line number: in all lines, and in the program's own lines.
     let (mut digits_said, mut digits_kept) = (0, 0);
     for line in text.lines() {
         let start = line.trim_start();
         let indent = &line[..line.len() - start.len()];
         let number = start.bytes().take_while(u8::is_ascii_digit).count();
         digits_said = digits_said.max(number);
-        // It may begin with lines of the program, without their place.
+        // This part may begin with lines of the program without their position.
         is_elsewhere &= !line.starts_with("help: ");
         lines.push(if let Some(place) = start.strip_prefix("--> ") {
             let own = place.strip_prefix(PACKAGE);

@@ -1,4 +1,4 @@
-//! A collector that keeps what it gets.
+//! A collector that stores the requests that it receives.
 
 use std::sync::{Arc, Mutex};
 
@@ -21,7 +21,7 @@ struct Received {
     metrics: Arc<Mutex<Vec<ExportMetricsServiceRequest>>>,
 }
 
-/// OTLP over HTTP with protocol buffers, on a port of its own.
+/// An OTLP server over HTTP with Protocol Buffers, on its own port.
 pub(crate) struct Collector {
     received: Received,
     address: String,
@@ -49,7 +49,7 @@ impl Collector {
         format!("http://{}", self.address)
     }
 
-    /// From here on nobody listens.
+    /// Stops listening.
     pub(crate) fn stop(self) {
         self.server.abort();
     }
@@ -72,7 +72,7 @@ impl Collector {
         scopes.flat_map(|scope| scope.metrics).collect()
     }
 
-    /// Whose spans they are.
+    /// The services of the received spans.
     pub(crate) fn services(&self) -> Vec<String> {
         let requests = self.received.traces.lock().unwrap().clone();
         let resources = requests
@@ -104,7 +104,7 @@ fn find<'a>(attributes: &'a [KeyValue], name: &str) -> Option<&'a any_value::Val
     value.as_ref()
 }
 
-/// A text among attributes.
+/// The value of a string attribute.
 pub(crate) fn value(attributes: &[KeyValue], name: &str) -> Option<String> {
     match find(attributes, name)? {
         any_value::Value::StringValue(text) => Some(text.clone()),
@@ -134,7 +134,7 @@ pub(crate) fn count(point: &NumberDataPoint) -> i64 {
     }
 }
 
-/// The one span of a batch of so many messages.
+/// The only span of a batch of `messages` messages.
 pub(crate) fn batch(spans: &[Span], messages: i64) -> &Span {
     let is_it = |span: &&Span| match attribute(span, "messaging.batch.message_count") {
         Some(any_value::Value::IntValue(count)) => *count == messages,
@@ -146,7 +146,7 @@ pub(crate) fn batch(spans: &[Span], messages: i64) -> &Span {
     batch
 }
 
-/// The one span of a record.
+/// The only span of a record.
 pub(crate) fn record<'a>(spans: &'a [Span], id: &str) -> &'a Span {
     let is_its =
         |span: &&Span| value(&span.attributes, "messaging.message.id").as_deref() == Some(id);

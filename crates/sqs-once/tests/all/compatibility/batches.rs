@@ -1,4 +1,4 @@
-//! Batches: which records go back to the queue, and what one record means for the others.
+//! Batches: the records that fail, and the effect of one record on the others.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use tokio::time::sleep;
 
 use crate::compatibility::{bench, grouped, one, order, orders, told};
 
-/// All succeed: the answer is an empty list.
+/// All records succeed: the answer is an empty list.
 #[tokio::test(start_paused = true)]
 async fn a_batch_that_succeeds_is_answered_with_an_empty_list() {
     let (bench, effects) = bench();
@@ -22,7 +22,7 @@ async fn a_batch_that_succeeds_is_answered_with_an_empty_list() {
     assert_eq!(effects.take(), ["a", "b"]);
 }
 
-/// Some fail: exactly those are named, in the batch's order.
+/// Some records fail: the answer lists exactly these, in the batch's order.
 #[tokio::test(start_paused = true)]
 async fn exactly_the_failed_records_are_named_in_the_batchs_order() {
     let (bench, _) = bench();
@@ -37,7 +37,7 @@ async fn exactly_the_failed_records_are_named_in_the_batchs_order() {
     answer.assert_retried(["m-2", "m-4", "m-5"]);
 }
 
-/// All fail: all are named. Powertools raises then, unless told otherwise; here it is the other way round,
+/// All records fail: the answer lists all of them. By default, Powertools raises in this case. Here that is an option,
 /// since Lambda polls a queue more slowly while its function's invocations fail.
 #[tokio::test(start_paused = true)]
 async fn when_all_fail_all_are_named_or_by_option_the_invocation_fails() {
@@ -63,8 +63,8 @@ fn two_groups() -> Event {
     ])
 }
 
-/// FIFO, by option: after a failure everything that was not started is returned, whatever its group.
-/// Powertools does that by default.
+/// FIFO, by option: after a failure, the answer returns every record that has not started, in any group. Powertools
+/// does this by default.
 #[tokio::test(start_paused = true)]
 async fn a_strict_fifo_consumer_returns_the_rest_of_the_batch() {
     let (orders, effects) = orders();
@@ -76,8 +76,8 @@ async fn a_strict_fifo_consumer_returns_the_rest_of_the_batch() {
     assert_eq!(effects.take(), ["a1"]);
 }
 
-/// FIFO, by default: the rest of the failed record's group is returned, and other groups go on, also when
-/// it was the first of its group that failed. Order is kept where SQS promises it, inside of a group.
+/// FIFO, by default: after a failure, the answer returns the rest of the failed record's group, and other groups
+/// continue. This also holds if the first record of the group failed. SQS promises order only within a group.
 #[tokio::test(start_paused = true)]
 async fn a_fifo_failure_returns_the_rest_of_its_group_and_other_groups_go_on() {
     let (bench, effects) = bench();
@@ -89,7 +89,7 @@ async fn a_fifo_failure_returns_the_rest_of_its_group_and_other_groups_go_on() {
     assert_eq!(effects.take(), ["a1", "b1", "b2"]);
 }
 
-/// The same when the failure is a body that does not parse.
+/// A body that does not parse has the same effect.
 #[tokio::test(start_paused = true)]
 async fn a_fifo_body_that_does_not_parse_returns_the_rest_of_its_group() {
     let (bench, effects) = bench();
@@ -106,7 +106,6 @@ async fn a_fifo_body_that_does_not_parse_returns_the_rest_of_its_group() {
     assert_eq!(effects.take(), ["b1"]);
 }
 
-/// A body that does not parse fails its own record only.
 #[tokio::test(start_paused = true)]
 async fn a_body_that_does_not_parse_fails_its_own_record_only() {
     let (bench, _) = bench();
@@ -124,7 +123,6 @@ async fn a_body_that_does_not_parse_fails_its_own_record_only() {
         .assert_retried(["m-1", "m-3"]);
 }
 
-/// Records that run at the same time fail for themselves.
 #[tokio::test(start_paused = true)]
 async fn records_that_run_at_the_same_time_fail_for_themselves() {
     let running = Arc::new(AtomicUsize::new(0));
@@ -155,8 +153,8 @@ async fn records_that_run_at_the_same_time_fail_for_themselves() {
     assert_eq!(most.load(Ordering::SeqCst), 5);
 }
 
-/// An event with a record that can't be named is refused as a whole, before anything runs: what can't be
-/// named can't be reported, and would be deleted.
+/// The consumer rejects an event that contains a record without a message ID, before any handler runs. It could not
+/// report that record, so Lambda would delete it.
 #[tokio::test(start_paused = true)]
 async fn a_malformed_event_is_refused_before_anything_runs() {
     let (bench, effects) = bench();
@@ -169,10 +167,10 @@ async fn a_malformed_event_is_refused_before_anything_runs() {
     assert!(effects.take().is_empty());
 }
 
-/// Lambda's context reaches the handler as what a handler needs of it: how long it may still run.
+/// The handler can read how long it may still run.
 ///
-/// Peers hand the context itself on. Its deadline would be too late: the handler is cancelled before, so
-/// that the answer goes out in time.
+/// Peers pass Lambda's context to the handler. Its deadline would be too late: the consumer cancels the handler
+/// earlier, so that the answer is in time.
 #[tokio::test(start_paused = true)]
 async fn the_invocations_deadline_reaches_the_handler() {
     let told = consumer::<Value>()
@@ -191,7 +189,6 @@ async fn refuse(_: RecordEnd) -> Result<(), HandlerError> {
     Err("the mail server is away".into())
 }
 
-/// A failure hook that fails changes nothing.
 #[tokio::test(start_paused = true)]
 async fn a_failure_hook_that_fails_changes_nothing() {
     let (orders, _) = orders();
@@ -205,8 +202,8 @@ async fn a_failure_hook_that_fails_changes_nothing() {
         .assert_retried(["m-1"]);
 }
 
-/// A success hook that fails makes its record fail, and no other. The effect is on record, so that the next
-/// delivery calls the hook for duplicates and not the handler.
+/// A success hook that fails makes its record fail, and no other. The effect is recorded, so the next delivery calls
+/// the hook for duplicates and not the handler.
 #[tokio::test(start_paused = true)]
 async fn a_success_hook_that_fails_fails_that_record() {
     let (orders, effects) = orders();
@@ -228,7 +225,7 @@ async fn a_success_hook_that_fails_fails_that_record() {
     assert_eq!(effects.take(), ["a", "b"]);
 }
 
-/// Invocations at the same time in one process do not mix, even where their message ids are the same.
+/// Concurrent invocations in one process stay separate, even if their message IDs are equal.
 #[tokio::test(start_paused = true)]
 async fn invocations_at_the_same_time_do_not_mix() {
     let (bench, _) = bench();
@@ -239,7 +236,7 @@ async fn invocations_at_the_same_time_do_not_mix() {
     fine.assert_all_acknowledged();
 }
 
-/// A result that never came counts as a failure, and holds up no other record.
+/// A result that never arrives counts as a failure and delays no other record.
 #[tokio::test(start_paused = true)]
 async fn a_result_that_never_came_counts_as_a_failure() {
     let (bench, _) = bench();
@@ -251,7 +248,6 @@ async fn a_result_that_never_came_counts_as_a_failure() {
         .assert_retried(["m-1"]);
 }
 
-/// A panic in the handler fails its own record only.
 #[tokio::test(start_paused = true)]
 async fn a_panic_in_the_handler_fails_its_own_record_only() {
     let (bench, _) = bench();
@@ -263,7 +259,7 @@ async fn a_panic_in_the_handler_fails_its_own_record_only() {
         .assert_processed("m-2");
 }
 
-/// Work that was cancelled counts as a failure.
+/// Cancelled work counts as a failure.
 #[tokio::test(start_paused = true)]
 async fn cancelled_work_counts_as_a_failure() {
     let (orders, _) = orders();
@@ -276,7 +272,7 @@ async fn cancelled_work_counts_as_a_failure() {
         .assert_processed("m-2");
 }
 
-/// Nothing leaks from one invocation into the next one of a warm process: no failure, no work.
+/// A warm process carries neither failures nor work into the next invocation.
 #[tokio::test(start_paused = true)]
 async fn nothing_leaks_into_the_next_invocation() {
     let late = Arc::new(AtomicUsize::new(0));

@@ -1,4 +1,4 @@
-//! Deduplication: what runs, what does not, and what the store's troubles mean.
+//! Deduplication: which deliveries run, and the effects of store errors.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -20,7 +20,6 @@ use crate::compatibility::{bench, one, order, orders, told};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// The first delivery claims the key, runs the handler once, and completes the key.
 #[tokio::test(start_paused = true)]
 async fn the_first_delivery_claims_runs_once_and_completes() {
     let (begun, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
@@ -47,7 +46,6 @@ async fn the_first_delivery_claims_runs_once_and_completes() {
     assert_eq!(bench.store().requests(), 2);
 }
 
-/// A duplicate of a completed key: the handler is skipped, the record acknowledged.
 #[tokio::test(start_paused = true)]
 async fn a_duplicate_of_a_completed_key_is_skipped_and_acknowledged() {
     let (bench, effects) = bench();
@@ -60,7 +58,6 @@ async fn a_duplicate_of_a_completed_key_is_skipped_and_acknowledged() {
     assert_eq!(effects.take(), ["a"]);
 }
 
-/// A duplicate of a key in progress: the handler is skipped, and the record is not acknowledged.
 #[tokio::test(start_paused = true)]
 async fn a_duplicate_of_a_key_in_progress_is_skipped_and_not_acknowledged() {
     let (bench, effects) = bench();
@@ -73,7 +70,7 @@ async fn a_duplicate_of_a_key_in_progress_is_skipped_and_not_acknowledged() {
     assert!(effects.take().is_empty());
 }
 
-/// That a key is in progress is never answered by the local cache.
+/// The local cache never reports a key as in progress.
 #[tokio::test(start_paused = true)]
 async fn a_key_in_progress_is_never_served_from_the_cache() {
     let (orders, _) = orders();
@@ -87,7 +84,7 @@ async fn a_key_in_progress_is_never_served_from_the_cache() {
     bench.run(one("a")).await.assert_duplicate("m-1");
 }
 
-/// A key past its expiry runs again, whether the table has deleted the item or not.
+/// A key runs again after its expiry, whether or not the table has deleted the item.
 #[tokio::test(start_paused = true)]
 async fn a_key_past_its_expiry_runs_again_also_while_its_item_still_stands() {
     let (orders, effects) = orders();
@@ -103,7 +100,6 @@ async fn a_key_past_its_expiry_runs_again_also_while_its_item_still_stands() {
     assert_eq!(effects.take().len(), 3);
 }
 
-/// With the cache on, a completed key costs no request.
 #[tokio::test(start_paused = true)]
 async fn a_completed_key_in_the_cache_costs_no_request() {
     let (orders, _) = orders();
@@ -114,7 +110,7 @@ async fn a_completed_key_in_the_cache_costs_no_request() {
     assert_eq!(bench.store().requests(), requests);
 }
 
-/// A handler that changes its payload does not change the key: it was taken before.
+/// A handler that changes its payload does not change the key, which was extracted before.
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_changes_its_payload_does_not_change_the_key() {
     let changing = consumer::<Value>()
@@ -129,10 +125,10 @@ async fn a_handler_that_changes_its_payload_does_not_change_the_key() {
     bench.run(one("a")).await.assert_duplicate("m-1");
 }
 
-/// When the handler fails, its claim is released, and its own error is what is reported.
+/// When the handler fails, the consumer releases the claim and reports the handler's error.
 ///
-/// The item stays, with a lease that is over: deleting it would let a late copy of the claim come back
-/// to life, and lose count of the fence.
+/// The item stays with an expired lease. Deleting it would let a late copy of the claim succeed and would reset the
+/// fence.
 #[tokio::test(start_paused = true)]
 async fn a_handlers_error_releases_the_claim_and_is_what_is_reported() {
     let (bench, effects) = bench();
@@ -149,11 +145,10 @@ async fn a_handlers_error_releases_the_claim_and_is_what_is_reported() {
     assert_eq!(effects.take(), ["a", "a"]);
 }
 
-/// The same key with another payload is noticed by the fingerprint in the store, also when only a nested
-/// field differs.
+/// The fingerprint in the store detects another payload with the same key, even if only a nested field differs.
 ///
-/// By default it is a duplicate with a warning: a key says which messages are one event. Peers raise,
-/// which is `PayloadMismatch::Reject` here.
+/// By default, such a message is a duplicate with a warning, since the key identifies the event. Peers raise, which is
+/// `PayloadMismatch::Reject` here.
 #[tokio::test(start_paused = true)]
 async fn the_same_key_with_another_payload_is_noticed_from_the_store() {
     let (orders, effects) = orders();
@@ -175,7 +170,7 @@ async fn the_same_key_with_another_payload_is_noticed_from_the_store() {
     assert_eq!(effects.take(), ["a"]);
 }
 
-/// The same from the cache.
+/// The cache detects it too.
 #[tokio::test(start_paused = true)]
 async fn the_same_key_with_another_payload_is_noticed_from_the_cache() {
     let (orders, _) = orders();
@@ -191,17 +186,17 @@ async fn the_same_key_with_another_payload_is_noticed_from_the_cache() {
     assert_eq!(bench.store().requests(), requests);
 }
 
-/// A claim that lapses while a record waits for it is taken over, and waiting has its end.
+/// A waiting record takes over a claim whose lease expires, and the wait is bounded.
 ///
-/// Peers read an item after it has refused them, and start over when it expired in between. Here the
-/// refusal brings the item with it, so the only waiting is the one that was asked for.
+/// Peers read the item after a refusal, and start again if it expired in between. Here the refusal contains the item,
+/// so a record waits only if the policy requests it.
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_ends_while_a_record_waits_is_taken_over_and_waiting_is_bounded() {
     let (orders, effects) = orders();
     let bench = Bench::new(orders.in_progress(InProgress::Wait(MINUTE)));
     bench.another_worker_claims("a").await;
     bench.another_worker_claims("b").await;
-    // Both leases end in 13 s; then somebody takes b once more, for longer than the invocation has.
+    // Both leases end in 13 s. Then another worker claims b for longer than the invocation lasts.
     bench.clock().advance(Duration::from_secs(20));
     let meanwhile = async {
         sleep(Duration::from_secs(5)).await;
@@ -213,7 +208,7 @@ async fn a_lease_that_ends_while_a_record_waits_is_taken_over_and_waiting_is_bou
     assert_eq!(effects.take(), ["a"]);
 }
 
-/// A release that fails changes nothing: the record failed by its handler's error, and its lease lapses.
+/// A failed release changes nothing: the record reports its handler's error, and the lease expires.
 #[tokio::test(start_paused = true)]
 async fn a_release_that_fails_leaves_the_handlers_error_and_the_lease() {
     let (bench, _) = bench();
@@ -230,7 +225,7 @@ async fn a_release_that_fails_leaves_the_handlers_error_and_the_lease() {
     bench.run(one("a")).await.assert_processed("m-1");
 }
 
-/// A completion that fails is reported as the store's error, and the record is not acknowledged.
+/// A failed completion is reported as the store's error, and the record is not acknowledged.
 #[tokio::test(start_paused = true)]
 async fn a_completion_that_fails_is_the_stores_error_and_is_not_acknowledged() {
     let (bench, _) = bench();
@@ -244,7 +239,7 @@ async fn a_completion_that_fails_is_the_stores_error_and_is_not_acknowledged() {
         .assert_retried(["m-1"]);
 }
 
-/// A read that fails is reported as the store's error, and the record is neither run nor acknowledged.
+/// A failed read is reported as the store's error. The record does not run and is not acknowledged.
 #[tokio::test(start_paused = true)]
 async fn a_read_that_fails_is_the_stores_error_and_is_not_acknowledged() {
     let (orders, effects) = orders();
@@ -260,7 +255,7 @@ async fn a_read_that_fails_is_the_stores_error_and_is_not_acknowledged() {
     assert!(effects.take().is_empty());
 }
 
-/// A claim that fails is reported as the store's error, and the record is neither run nor acknowledged.
+/// A failed claim is reported as the store's error. The record does not run and is not acknowledged.
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_fails_is_the_stores_error_and_is_not_acknowledged() {
     let (bench, effects) = bench();
@@ -275,7 +270,7 @@ async fn a_claim_that_fails_is_the_stores_error_and_is_not_acknowledged() {
     assert!(effects.take().is_empty());
 }
 
-/// A key with a live lease is refused to its last millisecond; with a lapsed one it runs again.
+/// A live lease holds the key until its last millisecond. After that, the key runs again.
 #[tokio::test(start_paused = true)]
 async fn a_live_lease_is_respected_and_a_lapsed_one_is_not() {
     let (bench, effects) = bench();
@@ -289,7 +284,7 @@ async fn a_live_lease_is_respected_and_a_lapsed_one_is_not() {
     assert_eq!(effects.take(), ["a"]);
 }
 
-/// Without a known deadline nothing starts: a claim would have no end.
+/// Without a known deadline nothing starts, since a claim would have no end.
 ///
 /// Peers warn, and lock the key until its expiry.
 #[tokio::test(start_paused = true)]
@@ -306,7 +301,7 @@ async fn an_invocation_without_a_deadline_is_refused() {
 
 /// An item with an unknown status fails its record, with an error that names the status.
 ///
-/// No exception as with peers, but an outcome with its reason; the rest of the batch is none the worse.
+/// Peers raise an exception. Here it is an outcome with a reason, and the rest of the batch is not affected.
 #[tokio::test(start_paused = true)]
 async fn an_unknown_status_fails_its_record_with_an_error_that_names_it() {
     let (bench, effects) = bench();
@@ -326,12 +321,12 @@ async fn an_unknown_status_fails_its_record_with_an_error_that_names_it() {
     assert_eq!(effects.take(), ["b"]);
 }
 
-/// The off switch bypasses the store entirely, and says so.
+/// The off switch bypasses the store completely and logs that.
 #[test]
 fn the_off_switch_bypasses_the_store_and_says_so() {
     const SWITCH: &str = "SQS_ONCE_DISABLED";
     if std::env::var_os(SWITCH).is_none() {
-        // The environment of a running process can't be changed safely.
+        // Changing the environment of a running process is not safe.
         let name = "the_off_switch_bypasses_the_store_and_says_so";
         let again = this_program(module_path!(), name)
             .arg("--nocapture")
@@ -358,7 +353,7 @@ fn the_off_switch_bypasses_the_store_and_says_so() {
     });
 }
 
-/// `on_duplicate` is called on a replay only, and also where nothing was recorded.
+/// The consumer calls `on_duplicate` only for duplicates, with or without recorded data.
 #[tokio::test(start_paused = true)]
 async fn the_duplicate_hook_runs_on_replay_only_and_without_recorded_data_too() {
     let replayed = Arc::new(Mutex::new(Vec::new()));
@@ -389,7 +384,7 @@ async fn the_duplicate_hook_runs_on_replay_only_and_without_recorded_data_too() 
     assert_eq!(*replayed.lock().unwrap(), expected);
 }
 
-/// After a timeout the next delivery recovers: the handler was cancelled, and its lease lapses.
+/// The next delivery recovers from a timeout: the handler was cancelled, and its lease expires.
 #[tokio::test(start_paused = true)]
 async fn after_a_timeout_the_next_delivery_recovers() {
     let (bench, effects) = bench();
@@ -403,7 +398,7 @@ async fn after_a_timeout_the_next_delivery_recovers() {
     assert_eq!(effects.take(), ["a", "a"]);
 }
 
-/// The same when the whole process was killed.
+/// The next delivery recovers from a killed process too.
 #[tokio::test(start_paused = true)]
 async fn after_a_crash_the_next_delivery_recovers() {
     let (bench, effects) = bench();
@@ -414,7 +409,7 @@ async fn after_a_crash_the_next_delivery_recovers() {
     assert_eq!(effects.take(), ["a", "a"]);
 }
 
-/// Of deliveries at the same time one wins.
+/// One of several concurrent deliveries wins.
 #[tokio::test(start_paused = true)]
 async fn of_parallel_deliveries_one_wins() {
     let (bench, effects) = bench();
@@ -426,7 +421,6 @@ async fn of_parallel_deliveries_one_wins() {
     assert_eq!(effects.take(), ["a"]);
 }
 
-/// One consumer, used by many tasks at once, handles each key once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_consumer_used_by_many_tasks_at_once_stays_correct() {
     let (bench, effects) = bench();
@@ -449,7 +443,7 @@ async fn one_consumer_used_by_many_tasks_at_once_stays_correct() {
     assert_eq!(effects.len(), 60);
 }
 
-/// Two consumers that share one store never touch each other's records.
+/// Two consumers that share a store never change each other's records.
 #[tokio::test(start_paused = true)]
 async fn consumers_that_share_a_store_never_touch_each_others_records() {
     let (payments, paid) = orders();

@@ -1,4 +1,4 @@
-//! Deduplication: which messages are one event, and what the table may look like.
+//! Deduplication: the identity of events, and the layout of the table.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -21,8 +21,8 @@ use tower_service::Service;
 use crate::compatibility::{bench, one, orders};
 use crate::support::wire::{Turn, Wire};
 
-/// A record without a key is an error, by default one that no retry can help: peers warn, and run it
-/// unprotected, unless they are told to raise.
+/// A record without a key is an error, and terminal by default. Peers warn and run it without protection, unless they
+/// are configured to raise.
 #[tokio::test(start_paused = true)]
 async fn a_missing_key_is_an_error_by_default() {
     let (bench, effects) = bench();
@@ -34,7 +34,7 @@ async fn a_missing_key_is_an_error_by_default() {
     assert!(effects.take().is_empty());
 }
 
-/// The other policies for a missing key: retry it, or run it unprotected as peers do, with a warning.
+/// The other policies for a missing key retry the record, or run it without protection and with a warning, as peers do.
 #[tokio::test(start_paused = true)]
 async fn a_missing_key_is_retried_or_runs_unprotected_by_policy() {
     let event = Event::new([&json!({ "name": "no id" })]);
@@ -54,7 +54,7 @@ async fn a_missing_key_is_retried_or_runs_unprotected_by_policy() {
     assert_eq!(effects.take().len(), 2);
 }
 
-/// Whatever the policy, without a key the store is not asked.
+/// Without a key, no policy sends a request to the store.
 #[tokio::test(start_paused = true)]
 async fn without_a_key_there_is_no_request() {
     let policies = [
@@ -70,8 +70,8 @@ async fn without_a_key_there_is_no_request() {
     }
 }
 
-/// Falsy values: `0` and `false` are keys, each of its own kind; empty text, null, arrays, objects and
-/// fractions are none; nothing collapses into one key.
+/// Falsy values: `0` and `false` are keys of different kinds. Empty text, null, arrays, objects and fractions are not
+/// keys. Different values never become one key.
 #[tokio::test(start_paused = true)]
 async fn zero_and_false_are_keys_and_empty_values_are_none() {
     let by_any_value = consumer::<Value>()
@@ -101,7 +101,6 @@ async fn zero_and_false_are_keys_and_empty_values_are_none() {
     }
 }
 
-/// The order of JSON fields changes neither the key nor the fingerprint.
 #[tokio::test(start_paused = true)]
 async fn the_order_of_fields_changes_neither_key_nor_fingerprint() {
     let (orders, _) = orders();
@@ -127,10 +126,10 @@ async fn confirm(order: Value, State(done): State<Done>) {
     done.lock().unwrap().push("confirmed");
 }
 
-/// Two functions with one payload keep separate records.
+/// Two functions with the same payload keep separate records.
 ///
-/// Peers tell functions apart by their Lambda names too. Here it is the namespace alone. Two functions that are given
-/// one namespace on purpose share their keys.
+/// Peers also separate functions by their Lambda names. Here only the namespace does, so two functions with the same
+/// namespace share their keys.
 #[tokio::test(start_paused = true)]
 async fn two_functions_keep_separate_records_unless_they_share_a_namespace() {
     let done = Done::default();
@@ -148,7 +147,7 @@ async fn two_functions_keep_separate_records_unless_they_share_a_namespace() {
     confirming.run(one("a")).await.assert_duplicate("m-1");
 }
 
-/// A DynamoDB, and a client that finds it at an endpoint.
+/// A DynamoDB, and a client with its endpoint.
 async fn dynamodb(table: &TableDescription) -> LocalDynamoDb {
     let dynamodb = LocalDynamoDb::memory().await.unwrap();
     dynamodb.create_table(table).unwrap();
@@ -171,7 +170,7 @@ fn store(endpoint: &str, layout: TableLayout) -> Result<DynamoDbStore, LayoutErr
     DynamoDbStore::new(Client::from_conf(config), table).layout(layout)
 }
 
-/// Invokes a consumer as Lambda does, in real time; gives the message ids to retry.
+/// Invokes a consumer as Lambda does, in real time. Returns the message IDs of the batch item failures.
 async fn invoke(consumer: &Consumer, event: &Event) -> Vec<String> {
     let event = serde_json::from_str(event.as_json()).unwrap();
     let mut context = lambda_runtime::Context::default();
@@ -182,7 +181,7 @@ async fn invoke(consumer: &Consumer, event: &Event) -> Vec<String> {
     failures.map(|failure| failure.item_identifier).collect()
 }
 
-/// A table with a sort key and names of its own, and how a store is told of it.
+/// A table with a sort key and custom names, and the matching layout.
 fn single_table() -> (TableDescription, TableLayout) {
     let table = TableDescription {
         partition_key: KeyAttribute::string("pk"),
@@ -204,8 +203,7 @@ fn single_table() -> (TableDescription, TableLayout) {
     (table, layout)
 }
 
-/// A table with a sort key: every item lies under one partition value, and custom attribute names are
-/// used everywhere.
+/// A table with a sort key: all items have the same partition value, and every request uses the custom attribute names.
 #[tokio::test]
 async fn a_sort_key_a_static_partition_value_and_custom_names_are_used_everywhere() {
     let (table, layout) = single_table();
@@ -239,7 +237,7 @@ async fn a_sort_key_a_static_partition_value_and_custom_names_are_used_everywher
     assert_eq!(names, expected);
 }
 
-/// A partition key and a sort key of one name are refused.
+/// A layout in which the partition key and the sort key have the same name is rejected.
 #[test]
 fn a_partition_key_that_is_called_like_the_sort_key_is_refused() {
     let layout = TableLayout::default()
@@ -250,8 +248,7 @@ fn a_partition_key_that_is_called_like_the_sort_key_is_refused() {
     assert!(refused.to_string().contains("both \"pk\""), "{refused}");
 }
 
-/// A conditional write that is refused without the item that refused it is followed by a consistent
-/// read.
+/// If a refused conditional write does not return its item, a consistent read follows.
 #[tokio::test]
 async fn a_refusal_without_its_item_is_followed_by_a_consistent_read() {
     let dynamodb = dynamodb(&TableDescription::default()).await;

@@ -1,5 +1,5 @@
-//! What people rely on who come from Powertools for AWS Lambda, Middy or Spring Cloud AWS, one behaviour
-//! a test. Where this library differs on purpose, the test says so, and why.
+//! Behaviour that users of Powertools for AWS Lambda, Middy or Spring Cloud AWS rely on, one for each test. If this
+//! library differs on purpose, the test's comment explains why.
 
 mod batches;
 mod deduplication;
@@ -14,18 +14,18 @@ use sqs_once::testing::{Bench, Event, Record};
 use sqs_once::{Consumer, HandlerError, ResultExt, State, consumer};
 use tokio::time::sleep;
 
-/// The effects that the handler had: the ids of the orders, each as often as it was handled.
+/// The handler's effects: the IDs of the orders, once for each call.
 #[derive(Clone, Default)]
 pub(crate) struct Effects(Arc<Mutex<Vec<String>>>);
 
 impl Effects {
-    /// The effects since the last time.
+    /// The effects since the previous call.
     pub(crate) fn take(&self) -> Vec<String> {
         std::mem::take(&mut self.0.lock().unwrap())
     }
 }
 
-/// Has its effect, and then does what the order asks for in its field `do`.
+/// Records its effect, and then does what the order's field `do` requests.
 async fn obey(order: Value, State(effects): State<Effects>) -> Result<(), HandlerError> {
     let id = order["id"].as_str().unwrap_or("(none)").to_owned();
     effects.0.lock().unwrap().push(id);
@@ -52,7 +52,7 @@ pub(crate) fn orders() -> (Consumer, Effects) {
     (orders, effects)
 }
 
-/// The same on a bench.
+/// The same consumer on a bench.
 pub(crate) fn bench() -> (Bench, Effects) {
     let (orders, effects) = orders();
     (Bench::new(orders), effects)
@@ -62,7 +62,7 @@ pub(crate) fn order(id: &str) -> Value {
     json!({ "id": id })
 }
 
-/// An order that asks for something.
+/// An order that requests an action.
 pub(crate) fn told(id: &str, what: &str) -> Value {
     json!({ "id": id, "do": what })
 }

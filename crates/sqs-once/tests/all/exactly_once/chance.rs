@@ -1,4 +1,4 @@
-//! Chance from a seed: the same in every run.
+//! Random choices from a seed, which are equal in every run.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sqs_once::random::Random;
 
-/// Clones draw from one sequence.
+/// Clones share one sequence.
 #[derive(Clone, Debug)]
 pub(crate) struct Chance(Arc<Mutex<fastrand::Rng>>);
 
@@ -23,7 +23,7 @@ impl Chance {
         self.0.lock().unwrap().usize(..len)
     }
 
-    /// Once in `n` times.
+    /// Returns `true` once in `n` times on average.
     pub(crate) fn once_in(&self, n: u64) -> bool {
         self.below(n) == 0
     }

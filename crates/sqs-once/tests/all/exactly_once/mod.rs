@@ -1,9 +1,8 @@
-//! Effects on DynamoDB that commit with the record of their key happen exactly once, whatever dies or is
-//! lost at whichever step; and the same effects written apart from it don't, which shows that these tests
-//! would notice.
+//! Effects on DynamoDB that commit with the record of their key happen exactly once, for every fault at every step. A
+//! control writes the same effects outside the transaction and must fail, which proves that these tests detect errors.
 //!
-//! `SQS_ONCE_SEEDS` sets how many random stories each test tells, `SQS_ONCE_FIRST_SEED` where they begin. `.ci/long storms`
-//! tells the thousands that the documentation speaks of.
+//! `SQS_ONCE_SEEDS` sets the number of random scenarios in each test, `SQS_ONCE_FIRST_SEED` the first seed.
+//! `.ci/long storms` runs the thousands of scenarios in the documentation.
 
 pub(crate) mod chance;
 mod network;
@@ -21,10 +20,10 @@ use network::{EFFECTS, Fault, TABLE, Weather};
 use world::{Told, Way, tell};
 
 const SEEDS: u64 = 100;
-/// Each of these requests meets each fault, where a story makes so many.
+/// Every fault occurs at each of these requests, if the scenario sends that many.
 const STEPS: usize = 10;
 
-/// On simulated time, in one thread.
+/// Runs on one thread in simulated time.
 fn simulated<T>(story: impl Future<Output = T>) -> T {
     let mut builder = Builder::new_current_thread();
     let runtime = builder.enable_all().start_paused(true).build().unwrap();
@@ -55,7 +54,7 @@ fn seeds() -> u64 {
     number("SQS_ONCE_SEEDS", SEEDS)
 }
 
-/// Every fault at every step, each in a story of its own.
+/// Every fault at every step, each in its own scenario.
 fn one_fault_each(way: Way) -> Vec<(String, Told)> {
     let database = database();
     let mut all = Vec::new();

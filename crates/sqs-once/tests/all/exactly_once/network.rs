@@ -1,4 +1,4 @@
-//! DynamoDB inside this process, behind a network that loses, delays and repeats, for processes that die.
+//! An in-process DynamoDB behind a network that loses, delays and repeats requests of processes that may die.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -25,26 +25,26 @@ use crate::exactly_once::chance::Chance;
 pub(crate) const TABLE: &str = "idempotency";
 pub(crate) const EFFECTS: &str = "effects";
 
-/// What happens to one request.
+/// A fault of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// It never arrives, and nobody says so.
+    /// The request is lost, and the client gets no error.
     LoseRequest,
-    /// Its process has no network any more: neither it nor what is sent after it arrives.
+    /// The process loses its network: neither this request nor any later one arrives.
     CutOff,
-    /// It is carried out, and its answer never arrives.
+    /// DynamoDB executes the request, but the answer is lost.
     LoseAnswer,
-    /// The connection breaks before it is carried out, which happens much later all the same.
+    /// The connection breaks before the execution, but DynamoDB executes the request much later.
     Delay,
-    /// The process dies before it is sent.
+    /// The process dies before it sends the request.
     DieBefore,
-    /// The process dies once it is carried out.
+    /// The process dies after the execution.
     DieAfter,
-    /// It is refused for a moment.
+    /// DynamoDB throttles the request.
     Throttle,
-    /// Another transaction is under way on one of its items.
+    /// Another transaction is in flight on one of the request's items.
     Collide,
-    /// The server fails after it is carried out.
+    /// The server fails after the execution.
     Fail,
 }
 
@@ -62,12 +62,12 @@ impl Fault {
     ];
 }
 
-/// When faults come.
+/// When faults occur.
 #[derive(Debug)]
 pub(crate) enum Weather {
-    /// This one, at this request, counted from 0.
+    /// This fault at this request, counted from 0.
     Once(usize, Fault),
-    /// Any of them, once in so many requests, for so many requests.
+    /// A random fault at one in `once_in` requests, during the first `requests` requests.
     Storm { once_in: u64, requests: usize },
 }
 
@@ -95,12 +95,12 @@ impl Network {
         }))
     }
 
-    /// How many requests met a fault so far.
+    /// The number of requests with a fault so far.
     pub(crate) fn faults(&self) -> usize {
         self.0.faults.load(Ordering::Relaxed)
     }
 
-    /// What happened, for the message of a test that failed.
+    /// The faults that occurred, for a failure message.
     pub(crate) fn story(&self) -> String {
         self.0.log.lock().unwrap().join("\n")
     }
@@ -121,7 +121,7 @@ impl Network {
             .credentials_provider(Credentials::new("local", "local", None, None, "tests"))
             .endpoint_url("http://127.0.0.1:1")
             .http_client(http_client_fn(move |_, _| connector.clone()))
-            // Its own jitter is not from the seed; the engine sends again as well.
+            // The SDK's jitter does not come from the seed, and the library retries too.
             .retry_config(RetryConfig::disabled())
             .timeout_config(
                 TimeoutConfig::builder()
@@ -164,7 +164,7 @@ impl Network {
         let answer = match operation {
             "TransactWriteItems" => {
                 let mut request: Value = serde_json::from_slice(body).unwrap();
-                // DynamoDB forgets it after ten minutes; the key's item has to be enough.
+                // DynamoDB forgets the token after ten minutes. The key's item must be enough.
                 if self.0.chance.once_in(2) {
                     request
                         .as_object_mut()
@@ -207,7 +207,7 @@ fn broken() -> ConnectorError {
     ConnectorError::io("the connection broke".into())
 }
 
-/// A process: what it does ends when it dies, but not what it has sent.
+/// A process. Its work ends when it dies, but its requests may still arrive.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Process {
     dead: Arc<AtomicBool>,
@@ -223,7 +223,7 @@ impl Process {
         self.dead.load(Ordering::Relaxed)
     }
 
-    /// Where a process that is dead does not get past.
+    /// Never returns in a dead process.
     pub(crate) async fn goes_on(&self) {
         if self.is_dead() {
             std::future::pending().await
@@ -289,7 +289,7 @@ impl HttpConnector for Wire {
                 }
                 _ => {}
             }
-            // What was sent arrives, whatever becomes of the one who sent it.
+            // A request arrives even if its sender has died.
             let on_its_way = tokio::spawn({
                 let network = network.clone();
                 let late = (fault == Some(Fault::Delay)).then(|| chance.millis(1000..100_000));

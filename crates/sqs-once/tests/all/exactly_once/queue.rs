@@ -1,4 +1,4 @@
-//! Messages, and what SQS makes of an answer.
+//! Messages, and SQS's reaction to an answer.
 
 use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
 use lambda_runtime::{Context, LambdaEvent};
@@ -36,7 +36,7 @@ pub(crate) fn event(batch: &[Message], ends_at: Timestamp) -> LambdaEvent<SqsEve
     LambdaEvent::new(event, context)
 }
 
-/// The messages that SQS may delete: none of an invocation that dies or fails.
+/// The messages that SQS may delete. An invocation that dies or fails acknowledges none.
 pub(crate) fn acknowledged(
     answer: Option<Result<SqsBatchResponse, EventError>>,
     mut batch: Vec<Message>,

@@ -1,4 +1,4 @@
-//! A queue that delivers at least once, and processes that come and go.
+//! A queue that delivers at least once, and processes that start and die.
 
 use std::time::Duration;
 
@@ -17,10 +17,10 @@ use crate::exactly_once::chance::Chance;
 use crate::exactly_once::network::{EFFECTS, Network, Process, TABLE, Weather};
 use crate::exactly_once::queue::{Message, Order, acknowledged, event};
 
-/// How long an invocation may take, and how long a message is away that nobody has answered for.
+/// The time limit of an invocation, and the visibility timeout of a message.
 const INVOCATION: Duration = Duration::from_secs(10);
 const VISIBILITY: Duration = Duration::from_secs(60);
-/// No message of these tests needs more deliveries, once the weather is fair.
+/// More deliveries than any message of these tests needs after the last fault.
 const MOST_ROUNDS: usize = 60;
 
 /// How the effect and the record of its key are written.
@@ -28,11 +28,11 @@ const MOST_ROUNDS: usize = 60;
 pub(crate) enum Way {
     /// In one transaction.
     Together(Mode),
-    /// The effect by the handler itself, and the record after it.
+    /// The handler writes the effect itself, and the store writes the record afterwards.
     Apart,
 }
 
-/// The time of a process, which differs from that of others.
+/// A process's clock, with an offset.
 struct SkewedClock {
     started: Instant,
     skew: Duration,
@@ -44,13 +44,13 @@ impl Clock for SkewedClock {
     }
 }
 
-/// What one story of messages and processes came to.
+/// The result of one scenario.
 pub(crate) struct Told {
-    /// How often the effect of each key happened, once nothing is under way any more.
+    /// How often the effect of each key happened, after all requests have arrived.
     pub(crate) effects: Vec<u64>,
-    /// The messages that were acknowledged while their effect had not happened.
+    /// Acknowledged messages without their effect.
     pub(crate) lost: Vec<String>,
-    /// How many requests met a fault.
+    /// The number of requests with a fault.
     pub(crate) faults: usize,
     pub(crate) story: String,
 }
@@ -61,7 +61,7 @@ impl Told {
     }
 }
 
-/// Tells one story: every message is delivered until it is acknowledged.
+/// Runs one scenario: delivers every message until it is acknowledged.
 pub(crate) async fn tell(
     database: &Database,
     way: Way,
@@ -93,7 +93,7 @@ pub(crate) async fn tell(
         if queue.is_empty() {
             break;
         }
-        // Two processes at a time; a message may be delivered to both.
+        // Two processes at a time. Both may receive a message.
         let mut processes = JoinSet::new();
         for _ in 0..2 {
             let batch: Vec<_> = queue
@@ -121,7 +121,7 @@ pub(crate) async fn tell(
         }
         sleep(chance.millis(1..2) + VISIBILITY / 4).await;
     }
-    // Whatever is under way arrives.
+    // All requests in flight arrive.
     sleep(Duration::from_secs(600)).await;
     Told {
         effects: keys.iter().map(|key| network.effects(key)).collect(),
@@ -131,7 +131,7 @@ pub(crate) async fn tell(
     }
 }
 
-/// One process handles one batch. Gives the messages that SQS may delete.
+/// Runs one process on one batch. Returns the messages that SQS may delete.
 async fn invoke(
     network: &Network,
     way: Way,
@@ -149,7 +149,7 @@ async fn invoke(
     let answer = consumer.call(event(&batch, ends_at));
     let answer = timeout(INVOCATION, async {
         let answer = answer.await;
-        // It may also die while it answers.
+        // The process may also die while it answers.
         if chance.once_in(20) {
             process.die();
         }
@@ -165,7 +165,7 @@ fn consumer(way: Way, client: Client, process: &Process, chance: Chance) -> Cons
     let process = process.clone();
     let pause = move |chance: Chance, process: Process| async move {
         sleep(chance.millis(0..50)).await;
-        // A handler may be the death of its process.
+        // The process may die in a handler.
         if chance.once_in(50) {
             process.die();
         }
@@ -204,7 +204,7 @@ fn consumer(way: Way, client: Client, process: &Process, chance: Chance) -> Cons
     }
 }
 
-/// Counts the effect.
+/// Increments the count of the effect.
 fn one_more(key: &str) -> Update {
     Update::builder()
         .table_name(EFFECTS)

@@ -1,4 +1,4 @@
-//! What the guides say of other files: tests, the templates, prices, messages.
+//! Checks the facts in the guides against tests, templates, prices and messages.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::guides::{files, name, read, root};
 
-/// Every file of ours below a folder that ends so, one after the other.
+/// The concatenated text of our files with this extension below a folder.
 fn sources(folder: &Path, extension: &str, all: &mut String) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -21,7 +21,7 @@ fn sources(folder: &Path, extension: &str, all: &mut String) {
     }
 }
 
-/// What stands between back quotes.
+/// The texts between back quotes.
 fn quoted(line: &str) -> Vec<&str> {
     line.split('`').skip(1).step_by(2).collect()
 }
@@ -53,14 +53,14 @@ fn every_test_that_a_guide_names_exists() {
     assert!(missing.is_empty(), "{}", missing.join("\n"));
 }
 
-/// The lines of a template that are no comments.
+/// A template's lines without comments.
 fn template(path: &str) -> Vec<String> {
     let text = read(&root().join(path));
     let is_told = |line: &&str| !line.trim().is_empty() && !line.trim().starts_with('#');
     text.lines().filter(is_told).map(str::to_owned).collect()
 }
 
-/// The code blocks of a guide that are in this language.
+/// A guide's code blocks in this language.
 fn blocks(guide: &str, language: &str) -> Vec<String> {
     let text = read(&root().join("docs").join(guide));
     let opening = format!("```{language}\n");
@@ -89,7 +89,7 @@ fn the_template_is_quoted_as_it_is_and_nothing_of_it_goes_unexplained() {
     }
 }
 
-/// The actions that stand in a text, such as `sqs:SendMessage`.
+/// The IAM actions in a text, for example `sqs:SendMessage`.
 fn actions(text: &str) -> BTreeSet<String> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != ':');
     let services = ["dynamodb:", "sqs:", "logs:", "xray:", "kms:"];
@@ -138,7 +138,7 @@ fn the_permissions_are_those_of_the_templates() {
     assert_eq!(tables, of_tables.collect());
 }
 
-/// A whole number of the template, by the name that it alone has there.
+/// An integer of the template. Its name must be unique there.
 fn number(template: &[String], name: &str) -> u32 {
     let named = format!("{name}: ");
     let mut values = template
@@ -223,7 +223,7 @@ fn the_prices_are_those_of_the_performance_page() {
             "{price}"
         );
     }
-    // CloudWatch's: what is measured, and what the alarms look at.
+    // CloudWatch's names: the metrics, and the metrics that the alarms watch.
     let measured = read(&root().join("docs/metrics.md"));
     let units = ["| count |", "| milliseconds |"];
     let rows = measured.lines().filter_map(|line| {
@@ -267,7 +267,7 @@ fn thousands(number: u32) -> String {
     }
 }
 
-/// A text in one line, and without what only Rust's literals have.
+/// A text in one line, without the escapes of Rust literals.
 fn plain(text: &str) -> String {
     let text = text.replace("\\\n", " ").replace("\\\"", "\"");
     text.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -301,7 +301,7 @@ fn every_message_is_one_that_the_sources_say() {
     assert!(unknown.is_empty(), "no source has:\n{}", unknown.join("\n"));
 }
 
-/// The entries of a page's lists, each in one line.
+/// The list entries of a page, each in one line.
 fn entries(page: &str) -> Vec<String> {
     let mut entries: Vec<String> = Vec::new();
     let mut is_open = false;
@@ -321,7 +321,7 @@ fn entries(page: &str) -> Vec<String> {
     entries
 }
 
-/// The messages that an entry quotes: the code before the colon that starts its explanation.
+/// The messages in an entry: the code before the colon that starts its explanation.
 fn messages(entry: &str) -> Vec<&str> {
     let mut messages = Vec::new();
     let mut rest = entry;
@@ -361,7 +361,7 @@ fn every_error_of_the_library_is_in_troubleshooting() {
                 .min()
                 .unwrap()],
         );
-        // The longest part that is the same in all cases, and has no back quotes to be quoted in. Its start is enough.
+        // Uses the longest constant part without back quotes. The start of it is enough.
         let parts = text
             .split('{')
             .flat_map(|part| part.rsplit('}').next())

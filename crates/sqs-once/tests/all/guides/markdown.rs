@@ -1,13 +1,13 @@
-//! As much of Markdown as links need.
+//! Parses the parts of Markdown that links need.
 
-/// A page, without its code.
+/// A page without its code blocks.
 pub(crate) struct Page {
     lines: Vec<String>,
-    /// The lines as one: a link may go over several.
+    /// All lines joined, since a link may span several.
     text: String,
 }
 
-/// A reference's label and where it leads.
+/// A reference's label and its destination.
 pub(crate) struct Definition<'a> {
     pub(crate) label: &'a str,
     pub(crate) to: &'a str,
@@ -29,7 +29,7 @@ impl Page {
         Self { lines, text }
     }
 
-    /// The anchors of its headings, as GitHub and rustdoc make them.
+    /// The anchors of its headings, as GitHub and rustdoc generate them.
     pub(crate) fn anchors(&self) -> Vec<String> {
         let mut anchors: Vec<String> = Vec::new();
         for line in self.lines.iter().filter(|line| line.starts_with('#')) {
@@ -51,7 +51,7 @@ impl Page {
         anchors
     }
 
-    /// `[label]: where`, each on a line of its own.
+    /// Definitions `[label]: destination`, each on its own line.
     pub(crate) fn definitions(&self) -> Vec<Definition<'_>> {
         let definition = |line: &'_ String| -> Option<(usize, usize)> {
             let end = line.strip_prefix('[')?.find("]: ")? + 1;
@@ -69,17 +69,17 @@ impl Page {
             .collect()
     }
 
-    /// Where links and images in the text lead: `[words](where)`.
+    /// The destinations of inline links and images: `[words](destination)`.
     pub(crate) fn inline(&self) -> Vec<&str> {
         self.between("](", ")")
     }
 
-    /// The labels that links and images name: `[words][label]`.
+    /// The labels in links and images: `[words][label]`.
     pub(crate) fn references(&self) -> Vec<&str> {
         self.between("][", "]")
     }
 
-    /// Whether something stands in brackets, as words or as a label.
+    /// Whether a label appears in brackets, as words or as a label.
     pub(crate) fn mentions(&self, label: &str) -> bool {
         let (label, definition) = (format!("[{label}]"), format!("[{label}]: "));
         self.text.matches(&label).count() > self.text.matches(&definition).count()
@@ -93,7 +93,7 @@ impl Page {
     }
 }
 
-/// Between back quotes, what looks like a link is none.
+/// Removes link syntax between back quotes, where it is not a link.
 fn without_links_in_code(text: &str) -> String {
     let is_code = |at: usize| at % 2 == 1;
     let shown = text.split('`').enumerate().map(|(at, part)| match part {

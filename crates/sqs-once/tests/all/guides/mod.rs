@@ -21,7 +21,7 @@ fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The files of a folder that end so, in order.
+/// The files of a folder with this extension, in order.
 fn files(folder: &str, extension: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(root().join(folder)).unwrap();
     let paths = entries.map(|entry| entry.unwrap().path());
@@ -36,7 +36,7 @@ fn name(path: &Path) -> &str {
     path.file_name().unwrap().to_str().unwrap()
 }
 
-/// Holds a generated file to what it is generated from.
+/// Compares a generated file with its source, or writes it.
 fn hold(path: &Path, generated: &str) {
     if std::env::var("GUIDES").is_ok_and(|word| word == "overwrite") {
         fs::write(path, generated).unwrap();
@@ -49,12 +49,12 @@ fn hold(path: &Path, generated: &str) {
     );
 }
 
-/// Whether a link leads to a file of the repository, or into one.
+/// Whether a link's destination is in the repository.
 fn is_relative(to: &str) -> bool {
     !to.contains("://") && !to.starts_with("mailto:")
 }
 
-/// What is wrong with a relative link of the page at `path`, if anything is.
+/// The error in a relative link of the page at `path`, if there is one.
 fn wrong(path: &Path, to: &str) -> Option<String> {
     let (file, anchor) = to.split_once('#').unwrap_or((to, ""));
     let target = match file {
@@ -109,8 +109,8 @@ fn every_link_leads_to_a_file_and_a_heading_that_exist() {
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
-/// In rustdoc a path means something else than on GitHub. A label's first definition counts, so the guides link by label,
-/// and in rustdoc these definitions stand before theirs.
+/// In rustdoc, relative paths differ from GitHub's. The first definition of a label counts. Guides link by label, so
+/// rustdoc puts its own definitions before the guide's.
 #[test]
 fn links_and_images_have_a_destination_in_rustdoc() {
     let mut problems = Vec::new();
@@ -140,7 +140,7 @@ fn links_and_images_have_a_destination_in_rustdoc() {
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
-/// What stands for a path relative to `docs/`.
+/// The destination in rustdoc of a path relative to `docs/`.
 fn in_rustdoc(to: &str) -> Result<String, String> {
     let (file, anchor) = to
         .split_once('#')
@@ -180,7 +180,7 @@ fn in_rustdoc(to: &str) -> Result<String, String> {
     }
 }
 
-/// Where docs.rs shows a package's files.
+/// The page on docs.rs that shows a package's file.
 fn packaged(package: &str, file: &str) -> String {
     format!("https://docs.rs/crate/{package}/latest/source/{file}")
 }

@@ -1,4 +1,4 @@
-//! A function that Lambda runs, and what Lambda does to it.
+//! A function that a Runtime API drives, including invalid events and signals.
 
 use std::process::{Output, Stdio};
 use std::sync::mpsc;
@@ -11,16 +11,16 @@ use tokio::process::{Child, Command};
 
 use crate::no_secrets::world::{Order, id, order, record};
 
-/// Long enough for a loaded machine; no test waits for it.
+/// Enough for a loaded machine. No test waits this long.
 const TIMEOUT: Duration = Duration::from_secs(30);
 const AT_WORK: &str = "the handler is at work";
 
-/// Runs a consumer whose handler holds its thread for ever.
+/// Runs a consumer whose handler blocks its thread for ever.
 pub(crate) async fn serve() {
     let blocking = |_: Order| async {
         println!("{AT_WORK}");
         let (_never, holding) = mpsc::channel::<()>();
-        // For good: `_never` is dropped after it.
+        // Blocks for ever, since `_never` is dropped later.
         let _ = holding.recv();
     };
     let consumer = sqs_once::consumer::<Order>()
@@ -31,8 +31,8 @@ pub(crate) async fn serve() {
     sqs_once::run(consumer).await.unwrap();
 }
 
-/// Invokes the function with what is no event, with one whose handler does not end in time, and with one that it must not
-/// take meanwhile; and asks it to end, twice.
+/// Sends the function an invalid event, an event whose handler does not end in time, and an event that it must not take
+/// meanwhile. Then asks it to end, twice.
 pub(crate) async fn drive(process: std::process::Command) -> Output {
     let lambda = RuntimeApi::start("orders").await.unwrap();
     let function = Command::from(process)
@@ -41,7 +41,7 @@ pub(crate) async fn drive(process: std::process::Command) -> Output {
         .env("AWS_LAMBDA_FUNCTION_NAME", "orders")
         .env("AWS_LAMBDA_FUNCTION_VERSION", "1")
         .env("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "128")
-        // It warns of it.
+        // The function logs a warning about this.
         .env("SQS_ONCE_DISABLED", "true")
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -72,7 +72,7 @@ pub(crate) async fn drive(process: std::process::Command) -> Output {
         .unwrap();
     assert!(String::from_utf8_lossy(&answer).contains("m-0"));
 
-    // The handler still runs: Lambda would end the process at the function's timeout.
+    // The handler still runs. Lambda would end the process at the function's timeout.
     let lambda = lambda.init_limit(Duration::from_secs(1));
     let taken = lambda.invoke(event, TIMEOUT).await;
     assert!(
@@ -91,13 +91,13 @@ pub(crate) async fn drive(process: std::process::Command) -> Output {
     output
 }
 
-/// What follows a line of the process.
+/// The next action after a line of the process.
 enum Then {
     Wait,
     Ask,
 }
 
-/// Asks a process to end while it has an event at hand, and again.
+/// Asks a process to end while it handles an event, and again.
 async fn asked_to_end(mut function: Child, answers: String) -> Output {
     let mut stdout = BufReader::new(function.stdout.take().unwrap());
     let mut said = answers.into_bytes();

@@ -1,7 +1,7 @@
-//! What a message holds is nowhere in what the process says, on whatever way the message goes: its body, its key,
-//! its receipt handle, its attributes and its group, what a handler recorded, and what AWS quotes of all that.
+//! The output of the process contains no part of a message, on any path of the message: no body, key, receipt handle,
+//! attribute or group, no recorded data, and no quotation of these by AWS.
 //!
-//! The ways are a table, in `paths`. A line of the log that no way comes to fails the test: add the way.
+//! The table in `paths` lists all paths. The test fails if no path reaches a line of the log: add a path then.
 
 #![allow(
     clippy::print_stdout,
@@ -23,12 +23,12 @@ use std::process::{Command, Output, Stdio};
 use crate::support::process::this_program;
 use sites::Site;
 
-/// Says to a process of this program which part it plays.
+/// The variable that selects the part that a process of this program plays.
 const PART: &str = "SQS_ONCE_TEST_PART";
-/// Stands before what one path says.
+/// The prefix of the line that starts a path's output.
 const PATH: &str = "==== ";
 
-/// Stands in everything that must not be said: as it is, in base64, in hexadecimal digits, and as bytes are debugged.
+/// Every secret contains one of these: as text, in base64, in hexadecimal digits, and as formatted bytes.
 const SECRETS: [&str; 4] = [
     "canary",
     "y2fuyxj5",
@@ -36,21 +36,21 @@ const SECRETS: [&str; 4] = [
     "99, 97, 110, 97, 114, 121",
 ];
 
-/// Lines of the log that no test can come to, and why.
+/// Log lines that no test can reach, with the reason.
 const UNREACHED: [(&str, &str); 2] = [
     // No signal handler can be installed.
     ("lambda/shutdown.rs", "no signal can be received"),
-    // Every panic of the user's code is caught before: it takes a fault of this crate.
+    // The library catches every panic of user code earlier, so this needs a bug in this crate.
     ("batch/answer.rs", "a batch ended early"),
 ];
 
-/// This program again, in one of its tests, playing a part.
+/// Starts this program again in one of its tests, with a part to play.
 fn process(test: &str) -> Command {
     let mut process = this_program(module_path!(), test);
     process
         .args(["--nocapture", "--test-threads=1"])
         .env(PART, test)
-        // Sampled invocations have a span more.
+        // Sampled invocations have one more span.
         .env("SQS_ONCE_LOG_SAMPLE_RATE", "1")
         .env("AWS_ACCESS_KEY_ID", "local")
         .env("AWS_SECRET_ACCESS_KEY", "local")
@@ -64,13 +64,13 @@ fn plays(test: &str) -> bool {
     std::env::var_os(PART).is_some_and(|part| part == test)
 }
 
-/// All that a process has said.
+/// The complete output of a process.
 fn said(output: &Output) -> String {
     let both = [&output.stdout[..], &output.stderr].concat();
     String::from_utf8_lossy(&both).into_owned()
 }
 
-/// The lines in which a secret stands, each with the path that said it.
+/// The lines that contain a secret, each with its path.
 fn secrets_in(said: &str) -> Vec<(&str, &str)> {
     let mut path = "run by Lambda";
     let mut found = Vec::new();
@@ -92,7 +92,7 @@ async fn in_a_process_that_goes_every_way() {
     }
 }
 
-// Enough threads for those that its handler keeps.
+// Enough threads for those that the handler blocks.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn in_a_process_that_lambda_runs() {
     if plays("in_a_process_that_lambda_runs") {

@@ -1,4 +1,4 @@
-//! The ways of a message through a consumer. To add one, write a function and name it in the table.
+//! Paths of a message through a consumer. To add one, write a function and list it in the table.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub(crate) type Walk = Pin<Box<dyn Future<Output = ()>>>;
 
 macro_rules! table {
     ($($path:path: $words:literal,)*) => {
-        /// The paths, each with words that it must say.
+        /// The paths, each with text that its output must contain.
         pub(crate) fn expected() -> Vec<(&'static str, &'static str)> {
             vec![$((stringify!($path), $words)),*]
         }
@@ -86,9 +86,9 @@ table! {
     once::dynamodb_errors: "NotClaimed",
 }
 
-/// Goes every way.
+/// Runs every path.
 pub(crate) async fn go() {
-    // Rust's own hook prints what a panic says, which is the user's to answer for. Here the panics quote.
+    // Rust's own hook prints the panic's message, for which the user is responsible. The panics here quote the message.
     std::panic::set_hook(Box::new(|panic| {
         println!("a panic at {:?}", panic.location())
     }));

@@ -1,4 +1,4 @@
-//! The ways through DynamoDB's answers, which quote what they were asked.
+//! Paths through DynamoDB's answers, which quote the request.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use sqs_once::{Consumer, DynamoDbStore, Recorded, Writes, consumer};
 use crate::no_secrets::paths_store::update;
 use crate::no_secrets::world::{Order, World, id, order};
 
-/// What DynamoDB says when it refuses a whole request.
+/// DynamoDB's errors for a whole request.
 pub(crate) const ERRORS: [(u16, &str); 9] = [
     (400, "AccessDeniedException"),
     (400, "ResourceNotFoundException"),
@@ -30,7 +30,7 @@ pub(crate) const ERRORS: [(u16, &str); 9] = [
     (500, "InternalServerError"),
 ];
 
-/// A DynamoDB that answers every request alike.
+/// A DynamoDB with the same kind of answer to every request.
 #[derive(Clone, Debug)]
 pub(crate) struct Quoting {
     status: u16,
@@ -39,7 +39,7 @@ pub(crate) struct Quoting {
 }
 
 impl Quoting {
-    /// One that refuses, and quotes each value of the request in its message.
+    /// Returns an error that quotes each value of the request in its message.
     pub(crate) fn error(status: u16, code: &'static str) -> Self {
         let answer = |_: &str, request: &Value, code: &str| {
             let type_of = format!("com.amazonaws.dynamodb.v20120810#{code}");
@@ -76,7 +76,7 @@ impl HttpConnector for Quoting {
     }
 }
 
-/// What DynamoDB says of values that it does not like: `Input collection [a, b] contains duplicates`.
+/// DynamoDB's message about invalid values: `Input collection [a, b] contains duplicates`.
 fn quoting(request: &Value) -> String {
     let mut values = Vec::new();
     texts(request, &mut values);
@@ -86,7 +86,7 @@ fn quoting(request: &Value) -> String {
     )
 }
 
-/// The values of the texts, the keys of items among them.
+/// Collects the string values, including the keys of items.
 fn texts(json: &Value, into: &mut Vec<String>) {
     match json {
         Value::Object(fields) => {
@@ -104,7 +104,7 @@ fn texts(json: &Value, into: &mut Vec<String>) {
     }
 }
 
-/// One for each way into the store, the keys to be read in the table.
+/// A consumer for each mode of the store. The table has readable keys.
 fn consumers(world: &World, store: &Quoting) -> [Consumer; 4] {
     let keyed = || consumer::<Order>().key(id);
     let recording = || keyed().handler(async |_: Order| Recorded("canary-data"));
@@ -133,7 +133,7 @@ async fn all_ways(store: &Quoting) {
             let records: Vec<_> = records
                 .map(|(at, name)| crate::no_secrets::world::record(at, &order(name)))
                 .collect();
-            // Enough for what is tried again.
+            // Enough time for the retries.
             world
                 .invoke_with(
                     &consumer,
@@ -149,7 +149,7 @@ pub(crate) async fn errors() {
     for (status, code) in ERRORS {
         all_ways(&Quoting::error(status, code)).await;
     }
-    // Of one statement in a batch, of one write in a transaction.
+    // Errors for one statement of a batch, and for one write of a transaction.
     for code in [
         "ValidationError",
         "AccessDenied",
@@ -166,7 +166,7 @@ pub(crate) async fn errors() {
     }
 }
 
-/// An answer that refuses each part of its request for itself.
+/// An answer that refuses each part of its request.
 fn each(operation: &str, request: &Value, code: &str) -> String {
     let refusal = |part: &Value| json!({ "Code": code, "Message": quoting(part) });
     match operation {
@@ -183,7 +183,7 @@ fn quoted_error(request: &Value, code: &str) -> String {
     json!({ "__type": code, "message": quoting(request) }).to_string()
 }
 
-/// An item as it stands in the table.
+/// An item in the table.
 fn item(status: &str) -> Value {
     json!({
         "id": { "S": "test#s:canary-key-a" },
@@ -195,7 +195,7 @@ fn item(status: &str) -> Value {
     })
 }
 
-/// An answer that shows the item that refuses.
+/// An answer that contains the item that refused.
 fn shown(operation: &str, request: &Value, status: &str) -> String {
     let refused = |kind: &str| json!({ "Code": kind, "Message": "The conditional request failed", "Item": item(status) });
     match operation {
@@ -220,7 +220,7 @@ fn shown(operation: &str, request: &Value, status: &str) -> String {
     }
 }
 
-/// The status of a refusal depends on the operation, and the SDK goes by it.
+/// The HTTP status of a refusal depends on the operation, and the SDK depends on the status.
 async fn refusing(status: &'static str) {
     for http in [200, 400] {
         all_ways(&Quoting {
@@ -253,7 +253,7 @@ pub(crate) async fn unreadable_items() {
     }
 }
 
-/// Answers that are none of DynamoDB's, and quote.
+/// Answers that DynamoDB never sends, and that quote the request.
 pub(crate) async fn garbage() {
     for answer in [
         |_: &str, request: &Value, _: &str| request.to_string(),

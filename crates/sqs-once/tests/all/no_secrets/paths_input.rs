@@ -1,4 +1,4 @@
-//! The ways of what can be wrong with a message.
+//! Paths of invalid messages.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub(crate) async fn not_json() {
         .await;
 }
 
-/// A payload that quotes what it refuses.
+/// A payload whose error quotes the rejected value.
 #[derive(Deserialize)]
 #[serde(try_from = "String")]
 struct Picky;

@@ -1,4 +1,4 @@
-//! The ways through `Idempotency`.
+//! Paths through `Idempotency`.
 
 use std::future::ready;
 use std::time::Duration;
@@ -35,7 +35,7 @@ async fn work<T, W: Future<Output = Result<T, HandlerError>>>(
     }
 }
 
-/// Printed as `lambda_runtime` logs it, too, when a function returns it.
+/// Also prints the error as `lambda_runtime` logs it when a function returns it.
 fn told(error: &RunError) {
     show(error);
 }
@@ -46,7 +46,7 @@ pub(crate) async fn done() {
     for _ in 0..2 {
         work(&world, &idempotency, || ready(Ok("canary-data".to_owned()))).await;
     }
-    // What is recorded is another type.
+    // The recorded value has another type.
     work(&world, &idempotency, || ready(Ok(7))).await;
 }
 

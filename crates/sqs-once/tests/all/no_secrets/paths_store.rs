@@ -1,4 +1,4 @@
-//! The ways through the store, by what it holds and how it fails.
+//! Paths through the store, for its items and its errors.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -13,7 +13,6 @@ use crate::no_secrets::world::{Order, World, id, order, own_words};
 use crate::support::database::{Database, Ledger};
 use crate::support::item_id;
 
-/// An item of somebody else's.
 /// Puts another worker's item under the key `canary-key-a`.
 pub(crate) fn foreign(world: &World, status: Status) {
     let key = sqs_once::BusinessKey::new("canary-key-a").unwrap();
@@ -94,7 +93,7 @@ pub(crate) async fn store_at_the_start() {
     }
 }
 
-/// A write that holds secrets.
+/// A write that contains secrets.
 pub(crate) fn update() -> Update {
     let update = Update::builder()
         .table_name("stock")

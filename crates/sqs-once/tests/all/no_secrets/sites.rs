@@ -1,4 +1,4 @@
-//! The places in the source that log, and what they say.
+//! The places in the source that log, with their text.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -15,13 +15,14 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 
-/// A file under `src`, and a line of it.
+/// A file under `src` and a line number.
 pub(crate) type Site = (String, u32);
 
 const SAID_AT: &str = "said at ";
 const SOURCE: &str = "sqs-once/src/";
 
-/// Prints everything that is logged from now on: all of this crate's, and of the others what its own logging lets through.
+/// Prints all log events from now on: every event of this crate, and the events of other crates that its logging
+/// allows.
 pub(crate) fn watch() {
     let quiet = ["lambda_runtime", "aws_", "hyper", "rustls"];
     let levels = Targets::new()
@@ -58,7 +59,7 @@ fn print(metadata: &Metadata<'_>, record: impl FnOnce(&mut Fields)) {
         metadata.file().unwrap_or_default(),
         metadata.line().unwrap_or_default(),
     );
-    // Elsewhere it is one of another crate, whose place does not matter.
+    // Events of other crates have other paths, which do not matter.
     if let Some((_, file)) = file.replace('\\', "/").split_once(SOURCE) {
         println!("{SAID_AT}{file}:{line}");
     }
@@ -83,7 +84,7 @@ impl Visit for Fields {
     }
 }
 
-/// The places that have said something.
+/// The places that logged.
 pub(crate) fn said(output: &str) -> impl Iterator<Item = Site> {
     let sites = output.lines().filter_map(|line| line.split_once(SAID_AT));
     sites.map(|(_, site)| {
@@ -92,7 +93,7 @@ pub(crate) fn said(output: &str) -> impl Iterator<Item = Site> {
     })
 }
 
-/// The places in the source, each with its text.
+/// The logging calls in the source, each with its text.
 pub(crate) fn in_source() -> BTreeMap<Site, String> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut sites = BTreeMap::new();
@@ -117,7 +118,7 @@ pub(crate) fn in_source() -> BTreeMap<Site, String> {
     sites
 }
 
-/// Whether one of tracing's macros is called in a line, or one of those that this crate makes of them.
+/// Whether a line calls one of tracing's macros, or one of this crate's macros on top of them.
 fn logs(line: &str) -> bool {
     const MACROS: [&str; 14] = [
         "error",
@@ -144,7 +145,7 @@ fn logs(line: &str) -> bool {
             !before.is_some_and(|before| before.is_alphanumeric() || "_$".contains(before))
         })
     };
-    // A function in a span of its own.
+    // A function with its own span.
     MACROS.iter().any(|name| calls(name))
         || line.contains("#[instrument")
         || line.contains("::instrument]")

@@ -1,4 +1,4 @@
-//! Messages full of secrets, and what surrounds a consumer that gets them.
+//! Messages full of secrets, and the surroundings of a consumer that receives them.
 
 use std::error::Error;
 use std::time::Duration;
@@ -34,7 +34,7 @@ pub(crate) fn order(name: &str) -> String {
     json!({ "id": format!("canary-key-{name}"), "card": "canary-card" }).to_string()
 }
 
-/// A record with a secret wherever it may have one.
+/// A record with a secret in every field that can contain one.
 pub(crate) fn record(at: usize, body: &str) -> Value {
     json!({
         "messageId": format!("m-{at}"),
@@ -57,7 +57,7 @@ pub(crate) fn own_words() -> HandlerError {
     std::io::Error::other("the handler's own words").into()
 }
 
-/// Its own words about why it is no JSON hold what it is.
+/// A value whose serialisation error quotes its content.
 #[derive(Deserialize)]
 pub(crate) struct Unkept;
 
@@ -88,7 +88,7 @@ impl World {
         }
     }
 
-    /// A consumer of this world, with a dead-letter queue, and hooks that print what they are given.
+    /// A consumer with a dead-letter queue, and with hooks that print their arguments.
     pub(crate) fn consumer(&self, consumer: Consumer) -> Consumer {
         consumer
             .namespace("test")
@@ -101,7 +101,7 @@ impl World {
             .on_failure(shown)
     }
 
-    /// The same, whose handler succeeds and has something recorded.
+    /// A consumer whose handler succeeds and records data.
     pub(crate) fn recording(&self) -> Consumer {
         self.consumer(
             sqs_once::consumer::<Order>()
@@ -110,7 +110,7 @@ impl World {
         )
     }
 
-    /// The same, whose handler fails so.
+    /// A consumer whose handler returns this error.
     pub(crate) fn failing(&self, error: fn() -> HandlerError) -> Consumer {
         self.consumer(
             sqs_once::consumer::<Order>()
@@ -119,7 +119,7 @@ impl World {
         )
     }
 
-    /// Invokes a consumer with a record for each body, and prints what it answers.
+    /// Invokes a consumer with a record for each body, and prints the answer.
     pub(crate) async fn invoke<B: AsRef<str>>(
         &self,
         consumer: &Consumer,
@@ -164,13 +164,13 @@ impl World {
     }
 }
 
-/// Prints what a hook can see of a record's end without asking for what was recorded.
+/// Prints everything that a hook can see of a record's end, except the recorded data.
 async fn shown(end: RecordEnd) -> Result<(), HandlerError> {
     println!("hook: {end:?} {:?} {:?}", end.message(), end.reason());
     Ok(())
 }
 
-/// Prints an error in every form that others may log it in.
+/// Prints an error in every format that a logger may use.
 pub(crate) fn show(error: &(impl Error + 'static)) {
     println!("error: {error} {error:?} {error:#?}");
     let mut cause = error.source();

@@ -16,7 +16,7 @@ use crate::store_suite::support::{
 };
 use crate::support::wire::Wire;
 
-/// A table of the idempotency store, and two of the handler's, in the same DynamoDB.
+/// The store's table and two tables of the handler, in the same DynamoDB.
 pub(crate) struct Shop {
     pub(crate) table: OnDynamoDb,
     pub(crate) wire: Wire,
@@ -27,7 +27,7 @@ pub(crate) async fn shop() -> Shop {
     on(OnDynamoDb::start().await).await
 }
 
-/// On a table with the default layout, and on one with another.
+/// A shop with the default layout and one with another.
 async fn shops() -> [Shop; 2] {
     [
         shop().await,
@@ -56,7 +56,7 @@ impl Shop {
         atomic.commit(settlement, writes).await.unwrap()
     }
 
-    /// How many pieces of `article` are in stock.
+    /// The pieces of `article` in stock.
     pub(crate) async fn stock(&self, article: &str) -> Option<u32> {
         let item = self.get("stock", article).await?;
         Some(item["pieces"].as_n().unwrap().parse().unwrap())
@@ -87,14 +87,14 @@ pub(crate) fn number(value: u32) -> AttributeValue {
     AttributeValue::N(value.to_string())
 }
 
-/// A new order: refused where there is one of that name.
+/// A new order. Fails if the order exists.
 pub(crate) fn order(id: &str) -> Put {
     let put = Put::builder().table_name("orders").item("id", text(id));
     let put = put.condition_expression("attribute_not_exists(id)");
     put.build().unwrap()
 }
 
-/// Takes a piece out of stock: refused where there is none.
+/// Takes one piece from the stock. Fails if the stock is empty.
 pub(crate) fn taken(article: &str) -> Update {
     Update::builder()
         .table_name("stock")
@@ -284,7 +284,7 @@ async fn of_several_conditions_that_are_not_met_the_first_with_a_rule_decides() 
     }
 }
 
-/// Wants an order that there is not.
+/// Requires that an order does not exist.
 fn absent(id: &str) -> ConditionCheck {
     let check = ConditionCheck::builder().table_name("orders");
     let check = check

@@ -1,4 +1,4 @@
-//! Transactions that DynamoDB cancels: its reasons told apart.
+//! Transactions that DynamoDB cancels, and the reasons that the store distinguishes.
 
 use std::error::Error as _;
 
@@ -20,12 +20,12 @@ fn settlement() -> Settlement {
     settlements(&new_claims(1), &commit()).remove(0)
 }
 
-/// Two writes of the handler's.
+/// Two writes of the handler.
 fn writes() -> Writes {
     Writes::new().put_item(order("o-1")).update(taken("a-7"))
 }
 
-/// The transaction of these and the record of the key is cancelled, each for its reason.
+/// DynamoDB cancels the transaction of these writes and the record of the key, with a reason for each.
 fn cancelled(reasons: [&str; 3]) -> Turn {
     let reasons = reasons.map(|code| match code {
         "None" => json!({"Code": code}),
@@ -54,7 +54,7 @@ impl Shop {
         atomic.commit(settlement, writes).await.unwrap_err()
     }
 
-    /// The key, completed by another.
+    /// The key's item after another worker completed it.
     async fn completed(&self, settlement: &Settlement) -> Box<Item> {
         let mut other = settlements(&new_claims(1), &commit()).remove(0);
         other.id = settlement.id.clone();
@@ -172,7 +172,7 @@ async fn a_write_that_is_wrong_is_named_and_holds_up_no_other_message() {
         assert_eq!(error.kind(), StoreErrorKind::Other, "{error}");
         assert!(!error.is_permanent());
         assert!(error.to_string().contains(named), "{error}");
-        // A duplicate's writes may be wrong because they were made before.
+        // A duplicate's writes may fail because the first delivery made them.
         let item = shop.completed(&settlement).await;
         shop.wire.next([cancelled(reasons)]);
         let committed = shop.commit(&settlement, &writes()).await;
@@ -180,7 +180,7 @@ async fn a_write_that_is_wrong_is_named_and_holds_up_no_other_message() {
     }
 }
 
-/// DynamoDB does not promise to show every reason.
+/// DynamoDB does not promise to report every reason.
 #[tokio::test]
 async fn a_duplicate_of_which_only_its_own_condition_is_told_is_a_duplicate() {
     let shop = shop().await;
@@ -248,7 +248,7 @@ async fn reasons_that_do_not_fit_the_writes_are_an_error() {
         assert_eq!(error.kind(), StoreErrorKind::Other);
         assert!(error.to_string().contains("3 writes"), "{error}");
     }
-    // Cancelled for nothing at all.
+    // Cancelled without any reason.
     shop.wire.next([cancelled(["None"; 3])]);
     let error = shop.fails(&settlement(), &writes()).await;
     assert_eq!(error.kind(), StoreErrorKind::Other);
@@ -345,7 +345,7 @@ async fn the_item_of_the_key_is_not_for_handlers_to_write() {
         assert!(!error.to_string().contains(id), "{error}");
         assert!(shop.wire.seen().is_empty());
     }
-    // Another item of that table is the handler's affair.
+    // Other items in that table belong to the handler.
     let other = Put::builder().table_name(TABLE).item("id", text("order#1"));
     let other = other.item("total", number(7)).build().unwrap();
     let committed = shop

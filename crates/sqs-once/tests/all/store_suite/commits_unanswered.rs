@@ -1,4 +1,4 @@
-//! Commits that DynamoDB carried out, or not, or is still at, and that nobody answered.
+//! Commits without an answer: executed, not executed, or still in flight.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn settlement() -> Settlement {
     settlements(&new_claims(1), &commit()).remove(0)
 }
 
-/// Three pieces, of which the writes take one.
+/// Three pieces, and writes that take one of them.
 async fn three_in_stock() -> (Shop, Writes) {
     let shop = shop().await;
     shop.put_stock("a-7", 3).await;
@@ -28,7 +28,7 @@ async fn three_in_stock() -> (Shop, Writes) {
     (shop, writes)
 }
 
-/// The token by which DynamoDB recognises each of the transactions that were sent.
+/// The client request token of each transaction sent.
 fn tokens(shop: &Shop) -> Vec<String> {
     let bodies = shop.wire.bodies().into_iter();
     let tokens = bodies.map(|body| body["ClientRequestToken"].as_str().unwrap().to_owned());
@@ -81,7 +81,7 @@ async fn a_commit_that_dynamodb_is_still_at_may_be_sent_again() {
     assert!(error.is_transient());
 }
 
-/// It knows a token for ten minutes. Written without one, its own record is all there is to know it by.
+/// DynamoDB knows a token for ten minutes. After that, only the commit's own record identifies it.
 #[tokio::test]
 async fn a_commit_that_dynamodb_has_forgotten_is_known_by_its_owner_and_happens_once() {
     let (shop, writes) = three_in_stock().await;

@@ -1,4 +1,4 @@
-//! What a commit costs in write units, as DynamoDB counts them.
+//! The write units of a commit, as DynamoDB counts them.
 
 use sqs_once::store::{Committed, Store, Writes};
 

@@ -1,4 +1,4 @@
-//! The public suite on both stores, and what it can't see: the attributes' own form.
+//! The public conformance suite on both stores, and a property that it cannot observe: the attributes' format.
 
 use std::collections::HashMap;
 
@@ -76,7 +76,7 @@ async fn an_item_that_powertools_completed_is_a_duplicate() {
                     "in_progress_expiration".to_owned(),
                     number(4_102_444_860_000),
                 ),
-                // What it writes when it validates no payload.
+                // The value that Powertools writes if it validates no payload.
                 ("validation".to_owned(), text("")),
                 ("data".to_owned(), data),
             ]))

@@ -1,4 +1,4 @@
-//! What a store that can't answer says: the kind of trouble, and what to do about it.
+//! Store errors: their kind, and the suggested fix.
 
 use std::error::Error as _;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::support::wire::{Turn, Wire};
 
 const TYPE: &str = "com.amazonaws.dynamodb.v20120810#";
 
-/// The errors of every way into the store; each must have one.
+/// The error of every method of the store. Each must fail.
 async fn errors_of(store: &DynamoDbStore) -> Vec<StoreError> {
     let claims = new_claims(3);
     let mut errors = Vec::new();
@@ -39,7 +39,7 @@ async fn errors_of(store: &DynamoDbStore) -> Vec<StoreError> {
     errors
 }
 
-/// Every way into the store must end in this kind of error, whose text names the fix.
+/// Every method of the store must fail with this kind of error, whose text names the fix.
 async fn all_are(store: &DynamoDbStore, kind: StoreErrorKind, fix: &str) {
     for error in errors_of(store).await {
         assert_eq!(error.kind(), kind, "{error}");

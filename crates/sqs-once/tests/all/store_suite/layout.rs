@@ -1,4 +1,4 @@
-//! Tables with other keys and other names: which are refused, and that the environment's table can be one.
+//! Tables with other keys and names: rejected layouts, and a layout for the table in the environment.
 
 use crate::support::process::this_program;
 use serde_json::json;
@@ -26,7 +26,7 @@ const NAMES: [Setting; 9] = [
     ("fence", |layout, name| layout.fence(name)),
 ];
 
-/// What becomes of a layout; nobody listens where the store would send its requests.
+/// The error for a layout. No server listens at the store's endpoint.
 fn refusal(layout: TableLayout) -> Option<LayoutError> {
     store_at("http://127.0.0.1:9").layout(layout).err()
 }
@@ -138,7 +138,7 @@ async fn the_longest_readable_key_fits_into_a_partition_key_and_into_a_sort_key(
     }
 }
 
-/// Runs this test once more in a process with the environment of a function.
+/// Runs this test again in a process with a function's environment.
 #[tokio::test]
 async fn the_table_of_the_environment_is_laid_out_by_the_code() {
     if std::env::var_os("SQS_ONCE_TABLE").is_some() {

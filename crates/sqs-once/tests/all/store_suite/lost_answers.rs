@@ -1,4 +1,4 @@
-//! Requests that DynamoDB carried out, or not, and that nobody answered.
+//! Requests without an answer, executed or not.
 
 use sqs_once::conformance::Fixture;
 use sqs_once::idempotency::{Admission, Completion, claim, on_claimed, on_completed};
@@ -34,7 +34,7 @@ impl Unreliable {
     }
 }
 
-/// The ways in which a write's answer is lost, though DynamoDB did as it was asked.
+/// The ways to lose a write's answer after DynamoDB executed the write.
 fn losses() -> [Turn; 3] {
     let failure = r#"{"__type":"com.amazonaws.dynamodb.v20120810#InternalServerError"}"#;
     [

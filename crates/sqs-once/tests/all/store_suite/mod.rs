@@ -1,5 +1,5 @@
-//! What every store promises, held against the store in memory and the store on DynamoDB: through
-//! the real SDK, over HTTP, against an embedded DynamoDB.
+//! The promises of every store, tested on the in-memory store and on the DynamoDB store. The latter uses the real SDK
+//! over HTTP against an embedded DynamoDB.
 
 mod commits;
 mod commits_refused;

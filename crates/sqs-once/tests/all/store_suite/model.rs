@@ -1,4 +1,4 @@
-//! Random histories: a store and the reference, side by side, never tell them apart.
+//! Runs random histories on a store and on the reference, and compares them.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use sqs_once::time::Timestamp;
 
 use crate::store_suite::support::{InMemory, NOW, OnDynamoDb};
 
-/// One step of a history; keys and owners are numbers, times are milliseconds after `NOW`.
+/// A step of a history. Keys and owners are numbers; times are milliseconds after `NOW`.
 #[derive(Clone, Debug)]
 enum Step {
     Claim(Vec<(u8, ClaimOf)>),
@@ -43,7 +43,7 @@ struct ClaimOf {
 #[derive(Clone, Copy, Debug)]
 enum SeenOf {
     Nothing,
-    /// What stands there.
+    /// The current item.
     It,
     Another(Option<u64>),
 }
@@ -78,7 +78,7 @@ struct ItemOf {
 const KEYS: u8 = 4;
 const OWNERS: u8 = 3;
 
-/// Few different times, close together and often equal: the boundaries are where stores differ.
+/// A few times that are close together or equal, since stores differ at boundaries.
 fn time() -> impl Strategy<Value = u64> {
     prop_oneof![0_u64..5, 995_u64..1005, 0_u64..4000]
 }
@@ -160,7 +160,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Makes keys, owners and times out of a history's numbers.
+/// Converts a history's numbers to keys, owners and times.
 struct History {
     nonce: u128,
 }
@@ -244,7 +244,7 @@ fn fingerprint(number: u8) -> Fingerprint {
     Fingerprint::of_body(&number.to_string())
 }
 
-/// What a store is, in a few lines.
+/// The reference: a minimal store.
 #[derive(Default)]
 struct Reference(HashMap<ItemId, Item>);
 
@@ -273,8 +273,7 @@ impl Reference {
     }
 }
 
-/// Takes the store and the reference through the same history, and compares every answer and, after
-/// every step, every item.
+/// Runs the same history on the store and the reference. Compares every answer, and after each step every item.
 async fn compare<F: Fixture>(fixture: &F, steps: Vec<Step>) {
     let nonce = OsRandom.bits();
     let history = History { nonce };
@@ -336,7 +335,7 @@ async fn compare<F: Fixture>(fixture: &F, steps: Vec<Step>) {
     }
 }
 
-/// Runs random histories. A failure is shrunk, and reported with the seed that brings it back
+/// Runs random histories. Reports a failure in its shortest form with the seed that reproduces it
 /// (`PROPTEST_RNG_SEED`).
 fn check(cases: u32, steps: usize, compared: impl Fn(Vec<Step>)) {
     let mut config = Config {

@@ -1,4 +1,4 @@
-//! The suite's own test: stores that break one promise each, and must be found out.
+//! Tests the suite itself: each mutant store breaks one promise, and the suite must detect it.
 
 mod commits;
 
@@ -20,25 +20,25 @@ type Claims = fn(&Claim, Option<&Item>, &mut Item);
 type Settles = fn(&Settlement, Option<&Item>) -> bool;
 type Leaves = fn(&Settlement, Option<&Item>, Item) -> Option<Item>;
 
-/// A store by the reference, with one mistake.
+/// The reference store with one error.
 #[derive(Default)]
 struct Mutant {
     items: Mutex<Items>,
-    /// Answers a claim instead of the reference; `None` leaves it to the reference.
+    /// Decides a claim instead of the reference. `None` leaves the decision to the reference.
     admits: Option<Admits>,
-    /// Changes what a claim leaves.
+    /// Changes the item that a claim writes.
     claims: Option<Claims>,
-    /// Answers a settlement instead of the reference.
+    /// Decides a settlement instead of the reference.
     settles: Option<Settles>,
-    /// Changes what a settlement leaves; `None` deletes the item.
+    /// Changes the item that a settlement writes. `None` deletes the item.
     leaves: Option<Leaves>,
-    /// Refuses settlements without showing why.
+    /// Refuses settlements without returning the item.
     shows_nothing: bool,
-    /// Answers in another order than asked.
+    /// Returns answers in the wrong order.
     disorder: bool,
-    /// Looks first and writes later.
+    /// Reads first and writes later, without a condition.
     racy: bool,
-    /// Leaves out the answers for absent items.
+    /// Omits the answers for absent items.
     skips_absent: bool,
 }
 
@@ -213,7 +213,7 @@ async fn a_store_that_admits_the_wrong_claims_is_found_out() {
         "up to the last millisecond of its lease",
     )
     .await;
-    // A lease kept in seconds.
+    // Stores leases in seconds.
     admitting(
         |claim, item| match item.lease_until {
             Some(lease) if item.status == Status::InProgress => {
@@ -336,7 +336,7 @@ async fn a_store_that_writes_claims_wrongly_is_found_out() {
 
 #[tokio::test]
 async fn a_store_that_admits_the_wrong_settlements_is_found_out() {
-    // As if there were no owners: complete and delete whatever is there.
+    // Ignores owners: settles any existing item.
     settling(
         |_, existing| existing.is_some(),
         "a completion that comes after a new claim",

@@ -1,4 +1,4 @@
-//! Refused writes whose answer does not show the item that refused them.
+//! Refused writes whose answer does not contain the item that refused.
 
 use serde_json::json;
 use sqs_once::conformance::Fixture;
@@ -32,7 +32,7 @@ async fn on(table: OnDynamoDb) -> Terse {
 }
 
 impl Terse {
-    /// Claims made past the wire. Returns the item of each.
+    /// Writes claims without the proxy and returns their items.
     async fn taken(&self, claims: &[Claim]) -> Vec<Item> {
         self.table.store().claim(claims).await;
         let mut items = Vec::new();
@@ -43,7 +43,7 @@ impl Terse {
     }
 }
 
-/// An update is refused, and nothing shown.
+/// An update is refused without its item.
 fn refused() -> Turn {
     Turn::Answer(
         400,
@@ -52,7 +52,7 @@ fn refused() -> Turn {
     )
 }
 
-/// The statements of a batch are refused, or not, and nothing shown.
+/// Each statement of a batch succeeds or is refused without its item.
 fn statements<const N: usize>(refused: [bool; N]) -> Turn {
     let failed = json!({"Error": {"Code": "ConditionalCheckFailed", "Message": "Refused"}});
     let responses = refused.map(|refused| if refused { failed.clone() } else { json!({}) });
@@ -187,7 +187,7 @@ async fn a_refused_lone_settlement_is_decided_by_the_item_that_is_read() {
             let expected = ["UpdateItem", "BatchGetItem"];
             assert_eq!(terse.wire.seen(), expected, "{settling:?}");
         }
-        // Without a claim there is nothing to show, and nothing is made.
+        // Without a claim there is no item to return, and none is created.
         let never_claimed = new_claims(1);
         let unclaimed = settlements(&never_claimed, &completion());
         let settled = terse.store.settle(&unclaimed).await.remove(0).unwrap();

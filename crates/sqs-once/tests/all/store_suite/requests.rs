@@ -1,4 +1,4 @@
-//! What a slice costs in requests.
+//! The number of requests for a slice.
 
 use sqs_once::idempotency::claim;
 use sqs_once::store::{Claimed, DynamoDbStore, Settled, Settling, Store};
@@ -186,7 +186,7 @@ async fn keys_that_have_an_item_take_one_request_more_and_each_that_may_be_claim
             ["BatchExecuteStatement", "UpdateItem", "UpdateItem"]
         );
 
-        // A single one among new keys is read as well: that costs less than a write that is refused.
+        // The store also reads a single known key among new keys, which costs less than a refused write.
         let claims = [rivals(&taken[2..]), new_claims(2)].concat();
         metered.store.claim(&claims).await;
         assert_eq!(

@@ -24,7 +24,7 @@ type Attributes = HashMap<String, AttributeValue>;
 pub(crate) const TABLE: &str = "sqs-once";
 pub(crate) const NOW: Timestamp = Timestamp::from_secs(4_102_444_800);
 
-/// The SDK's client, with so little patience that a retry costs a test nothing.
+/// The SDK's client, with pauses so short that a retry does not slow a test.
 pub(crate) fn client(endpoint: &str, attempt_timeout: Duration) -> Client {
     let config = Config::builder()
         .behavior_version(BehaviorVersion::v2026_01_12())
@@ -42,7 +42,7 @@ pub(crate) fn client(endpoint: &str, attempt_timeout: Duration) -> Client {
                 .with_max_attempts(3)
                 .with_initial_backoff(Duration::from_millis(1)),
         )
-        // Tests that fail on purpose must not spend the others' retries.
+        // Tests that fail on purpose must not use up the retries of other tests.
         .retry_partition(RetryPartition::new(endpoint.to_owned()))
         .build();
     Client::from_conf(config)
@@ -78,17 +78,17 @@ impl Fixture for InMemory {
     }
 }
 
-/// The store on DynamoDB. Its items are planted and read by their documented attributes.
+/// The DynamoDB store. Tests write and read its items by their documented attribute names.
 pub(crate) struct OnDynamoDb {
     pub(crate) local: LocalDynamoDb,
     pub(crate) client: Client,
     store: DynamoDbStore,
-    /// Whether the table is laid out as [`other_layout`] says.
+    /// Whether the table has the layout of [`other_layout`].
     other: bool,
 }
 
-/// What the documented attributes are called in [`other_layout`]: a name of the default layout each,
-/// so that one which is used by mistake is there, and holds something else.
+/// The attributes' names in [`other_layout`]. Each is another attribute's default name, so a name used by mistake
+/// exists and has the wrong content.
 const OTHER_NAMES: [(&str, &str); 8] = [
     ("id", "owner"),
     ("status", "fence"),
@@ -102,7 +102,7 @@ const OTHER_NAMES: [(&str, &str); 8] = [
 const PARTITION_KEY: &str = "1-p.K_";
 const PARTITION_VALUE: &str = "all \"of\" 'them'";
 
-/// A table with a sort key, in which every attribute has another name.
+/// A table with a sort key in which every attribute has another name.
 pub(crate) fn other_layout() -> TableLayout {
     let name = |documented| {
         let found = OTHER_NAMES.iter().find(|(name, _)| *name == documented);
@@ -161,7 +161,7 @@ impl OnDynamoDb {
         }
     }
 
-    /// Takes attributes from their documented names to those of the table.
+    /// Renames attributes from their documented names to the table's names.
     fn laid_out(&self, mut attributes: Attributes) -> Attributes {
         if !self.other {
             return attributes;
@@ -175,7 +175,7 @@ impl OnDynamoDb {
         renamed
     }
 
-    /// And back.
+    /// Renames attributes back to their documented names.
     fn documented(&self, mut attributes: Attributes) -> Attributes {
         if !self.other {
             return attributes;
@@ -296,7 +296,7 @@ fn item(mut attributes: Attributes) -> Item {
     item
 }
 
-/// Claims of keys that nobody else uses.
+/// Claims of keys that no other test uses.
 pub(crate) fn new_claims(count: usize) -> Vec<Claim> {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     (0..count)
@@ -313,7 +313,7 @@ pub(crate) fn new_claims(count: usize) -> Vec<Claim> {
         .collect()
 }
 
-/// The same keys, claimed by others a moment later.
+/// Claims of the same keys by another worker, a moment later.
 pub(crate) fn rivals(claims: &[Claim]) -> Vec<Claim> {
     new_claims(claims.len())
         .into_iter()

@@ -1,5 +1,5 @@
-//! A database in memory: a transaction holds its key from its claim to its end, and its effects happen when
-//! it commits. With trouble on request.
+//! An in-memory database with faults on request. A transaction holds its key from its claim to its end, and its effects
+//! happen at the commit.
 
 use std::any::Any;
 use std::collections::{HashMap, VecDeque};
@@ -20,19 +20,19 @@ use tokio::time::{sleep, timeout};
 
 use super::{TestStore, item_id};
 
-/// What becomes of a request.
+/// The fate of a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Turn {
     Do,
-    /// It is not done.
+    /// The database does not execute it.
     Fail(StoreErrorKind),
-    /// It is done, and nobody is told.
+    /// The database executes it, but the answer is lost.
     LoseAnswer,
-    /// It is done when it is notified.
+    /// The database executes it when notified.
     Hold(Arc<Notify>),
-    /// It is done after this time.
+    /// The database executes it after this time.
     Delay(Duration),
-    /// Nothing is ever answered.
+    /// The database never answers.
     Hang,
 }
 
@@ -70,7 +70,7 @@ struct Connections {
     most: usize,
 }
 
-/// Waits as the turn says, and fails as it says.
+/// Waits or fails as the turn requests.
 async fn take(turn: &Turn) -> Result<(), StoreError> {
     match turn {
         Turn::Do | Turn::LoseAnswer => {}
@@ -91,42 +91,42 @@ impl Database {
         }
     }
 
-    /// The turns of the next transactions to begin.
+    /// Sets the turns of the next transactions to begin.
     pub(crate) fn begins(&self, turns: impl IntoIterator<Item = Turn>) {
         self.shared.begins.lock().unwrap().next.extend(turns);
     }
 
-    /// The turns of the next commits.
+    /// Sets the turns of the next commits.
     pub(crate) fn commits(&self, turns: impl IntoIterator<Item = Turn>) {
         self.shared.commits.lock().unwrap().next.extend(turns);
     }
 
-    /// How every later transaction begins.
+    /// Sets the turn of every later `begin`.
     pub(crate) fn begins_always(&self, turn: Turn) {
         self.shared.begins.lock().unwrap().then = Some(turn);
     }
 
-    /// How every later commit goes.
+    /// Sets the turn of every later commit.
     pub(crate) fn commits_always(&self, turn: Turn) {
         self.shared.commits.lock().unwrap().then = Some(turn);
     }
 
-    /// What transactions have written that are committed, in order.
+    /// The writes of committed transactions, in order.
     pub(crate) fn effects(&self) -> Vec<String> {
         self.shared.effects.lock().unwrap().clone()
     }
 
-    /// How many transactions are open now, those that are about to be among them.
+    /// The number of open transactions, including those about to begin.
     pub(crate) fn open(&self) -> usize {
         self.shared.connections.lock().unwrap().open
     }
 
-    /// The most that were open at once.
+    /// The largest number of transactions open at once.
     pub(crate) fn most_open(&self) -> usize {
         self.shared.connections.lock().unwrap().most
     }
 
-    /// Holds a key as another worker's transaction does, until the guard is dropped.
+    /// Holds a key as another worker's transaction would, until the guard is dropped.
     pub(crate) async fn lock(&self, key: &str) -> OwnedMutexGuard<()> {
         let key = sqs_once::BusinessKey::new(key).unwrap();
         self.key(&item_id(&key)).lock_owned().await
@@ -149,7 +149,7 @@ impl Database {
     }
 }
 
-/// One that is in use.
+/// A connection in use.
 struct Connection(Arc<Shared>);
 
 impl Drop for Connection {
@@ -214,7 +214,7 @@ impl Transactions for Database {
     }
 }
 
-/// What a transaction has written so far; `None` once the handler has ended it by itself.
+/// The transaction's writes so far. `None` after the handler has ended the transaction itself.
 type Work = Mutex<Option<Vec<String>>>;
 
 struct Transaction {
@@ -256,17 +256,17 @@ impl OpenTransaction for Transaction {
     }
 }
 
-/// What a handler takes to work in its transaction.
+/// The handler's access to its transaction.
 pub(crate) struct Ledger(Arc<Work>);
 
 impl Ledger {
-    /// Writes, if the transaction commits.
+    /// Adds a write, which takes effect if the transaction commits.
     pub(crate) fn write(&self, what: &str) {
         let mut work = self.0.lock().unwrap();
         work.as_mut().unwrap().push(what.to_owned());
     }
 
-    /// Ends the transaction, as no handler should.
+    /// Ends the transaction, which a handler must not do.
     pub(crate) fn end(&self) {
         self.0.lock().unwrap().take();
     }

@@ -1,5 +1,5 @@
-//! The real SDK client on an embedded DynamoDB, in simulated time: a request blocks the test's thread
-//! until it is answered, so that no timer fires meanwhile. The operations are counted.
+//! The real SDK client on an embedded DynamoDB, in simulated time. A request blocks the test's thread until its answer
+//! arrives, so that no timer fires meanwhile. Counts the operations.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -20,13 +20,13 @@ use tokio::sync::oneshot;
 pub(crate) struct DynamoDb {
     address: String,
     operations: Arc<Mutex<Vec<String>>>,
-    /// Dropping the last one is what stops the server.
+    /// Dropping the last sender stops the server.
     _stop: Arc<oneshot::Sender<()>>,
 }
 
 impl DynamoDb {
-    /// Starts a DynamoDB with one table. It is served on a thread of its own: it must go on answering
-    /// while the test's thread is blocked.
+    /// Starts a DynamoDB with one table. It runs on its own thread, since it must answer while the test's thread is
+    /// blocked.
     pub(crate) fn start(table: TableDescription) -> Self {
         let (started, endpoint) = mpsc::channel();
         let (stop, stopped) = oneshot::channel();
@@ -36,7 +36,7 @@ impl DynamoDb {
                 let dynamodb = LocalDynamoDb::memory().await.unwrap();
                 dynamodb.create_table(&table).unwrap();
                 started.send(dynamodb.endpoint()).unwrap();
-                // Err is the sender being dropped: the only way it ever ends.
+                // An error means that the sender was dropped, which is the only way to end.
                 let _ = stopped.await;
             });
         });
@@ -60,13 +60,13 @@ impl DynamoDb {
         Client::from_conf(config)
     }
 
-    /// The operations requested since the last time, in their order.
+    /// The operations since the previous call, in order.
     pub(crate) fn take_operations(&self) -> Vec<String> {
         std::mem::take(&mut self.operations.lock().unwrap())
     }
 
     fn round_trip(&self, request: &HttpRequest) -> HttpResponse {
-        // The answer of HTTP/1.0 comes in one piece, and ends with the connection.
+        // An HTTP/1.0 answer is not chunked and ends with the connection.
         let mut message = format!("POST / HTTP/1.0\r\nHost: {}\r\n", self.address).into_bytes();
         for (name, value) in request.headers() {
             write!(message, "{name}: {value}\r\n").unwrap();

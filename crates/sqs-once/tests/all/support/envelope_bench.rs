@@ -1,4 +1,4 @@
-//! A consumer that opens envelopes and notes what its handler is given.
+//! A consumer that opens envelopes and records its handler's arguments.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,13 +10,13 @@ use sqs_once::{Consumer, consumer_with};
 
 use super::{Bench, Line, body, event};
 
-/// A sample event, as it lies in the repository.
+/// A sample event from the repository.
 pub(crate) fn sample(name: &str) -> Value {
     let path = format!("{}/../../events/{name}.json", env!("CARGO_MANIFEST_DIR"));
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// What a handler was given: the content, and what the envelopes said.
+/// The handler's arguments: the content and the envelopes' metadata.
 pub(crate) type Given = (
     String,
     Option<SnsMeta>,
@@ -52,7 +52,7 @@ pub(crate) fn envelope_bench(
     }
 }
 
-/// The key is the content, so that each payload is one event.
+/// Uses the content as the key, so each payload is its own event.
 #[allow(clippy::ptr_arg, reason = "a key is taken from the payload type")]
 pub(crate) fn whole(text: &String) -> String {
     text.clone()

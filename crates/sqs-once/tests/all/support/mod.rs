@@ -1,5 +1,5 @@
-//! What the tests of a consumer share beyond `sqs_once::testing`: events in every shape, requests noted
-//! one by one, and the outcomes as the log tells them.
+//! Shared by the tests of consumers, in addition to `sqs_once::testing`: events of every kind, a record of each
+//! request, and outcomes from the log.
 
 pub(crate) mod database;
 pub(crate) mod dynamodb;
@@ -46,10 +46,10 @@ pub(crate) struct Order {
     pub(crate) total: u64,
 }
 
-/// The orders that a handler saw.
+/// The orders that a handler received.
 pub(crate) type Seen = Arc<Mutex<Vec<String>>>;
 
-/// A consumer that notes the orders it sees.
+/// A consumer that records its orders.
 pub(crate) fn noting(bench: &Bench) -> (Consumer, Seen) {
     let seen = Seen::default();
     let noting = {
@@ -64,8 +64,8 @@ pub(crate) fn noting(bench: &Bench) -> (Consumer, Seen) {
     (bench.consumer(noting), seen)
 }
 
-/// The outcome and the reason of each record, in the batch's order. The payload type has no fields,
-/// so that nothing but the message can give the key.
+/// The outcome and the reason of each record, in the batch's order. The payload type has no fields, so only the message
+/// can contain the key.
 pub(crate) async fn handled(
     key: impl KeyExtractor<IgnoredAny>,
     records: impl IntoIterator<Item = Value>,
@@ -84,12 +84,12 @@ pub(crate) async fn handled(
     told.collect()
 }
 
-/// The outcomes of what [`handled`] tells.
+/// The outcomes in a result of [`handled`].
 pub(crate) fn names(told: &[(String, String)]) -> Vec<&str> {
     told.iter().map(|(outcome, _)| outcome.as_str()).collect()
 }
 
-/// A record whose message id is `m-` and its place in the batch.
+/// A record whose message ID is `m-` and its index in the batch.
 pub(crate) fn order(id: &str) -> Value {
     body(&json!({ "id": id }).to_string())
 }
@@ -119,7 +119,7 @@ pub(crate) fn event(records: impl IntoIterator<Item = Value>) -> Value {
     json!({ "Records": records.collect::<Vec<_>>() })
 }
 
-/// A consumer under test, on a clock of its own.
+/// A consumer under test with its own clock.
 pub(crate) struct Bench {
     pub(crate) store: TestStore,
     pub(crate) clock: TestClock,
@@ -137,7 +137,7 @@ impl Bench {
         }
     }
 
-    /// Sets a consumer up for this bench.
+    /// Configures a consumer for this bench.
     pub(crate) fn consumer<P>(&self, consumer: Consumer<P>) -> Consumer<P> {
         consumer
             .namespace("test")
@@ -145,7 +145,7 @@ impl Bench {
             .clock(self.clock.clone())
     }
 
-    /// Invokes the consumer as Lambda does, and gives the message ids to retry.
+    /// Invokes the consumer as Lambda does. Returns the message IDs of the batch item failures.
     pub(crate) async fn invoke(&self, consumer: &Consumer, event: Value) -> Vec<String> {
         failures(&self.try_invoke(consumer, event).await.unwrap())
     }
@@ -164,7 +164,7 @@ impl Bench {
             .await
     }
 
-    /// The outcomes of the last batches, by message id, and forgets them.
+    /// Removes and returns the outcomes of the last batches, by message ID.
     pub(crate) fn outcomes(&self) -> Vec<(String, String)> {
         let lines = self.log.take("sqs_once::record");
         let pick = |line: &Line, name: &str| line.get(name).cloned().unwrap_or_default();
@@ -189,7 +189,7 @@ pub(crate) fn outcomes<const N: usize>(expected: [(&str, &str); N]) -> Vec<(Stri
     expected.to_vec()
 }
 
-/// The kit's store, with its requests noted one by one.
+/// The test kit's store with a record of each request.
 #[derive(Clone)]
 pub(crate) struct TestStore {
     pub(crate) inner: MemoryStore,
@@ -211,7 +211,7 @@ impl Default for TestStore {
 }
 
 impl TestStore {
-    /// Makes the next `times` calls of `claim`, `settle` or `commit`, or `read` fail.
+    /// Makes the next `times` calls of `claim`, `settle`, `commit` or `read` fail.
     pub(crate) fn fail(&self, call: &'static str, kind: StoreErrorKind, times: usize) {
         for operation in operations(call) {
             self.kit.fail(*operation, kind, times);
@@ -225,19 +225,19 @@ impl TestStore {
         }
     }
 
-    /// Makes the condition of the write at this place not be met in the next `times` commits.
+    /// Makes the condition of this write fail in the next `times` commits.
     pub(crate) fn fail_condition(&self, write: usize, times: usize) {
         self.kit.fail_condition(write, times);
     }
 
-    /// The tables of the writes that were committed, in order.
+    /// The tables of the committed writes, in order.
     pub(crate) fn written(&self) -> Vec<String> {
         let writes = self.kit.writes().into_iter();
         let tables = writes.map(|write| write.update().unwrap().table_name().to_owned());
         tables.collect()
     }
 
-    /// What was to be committed since the last time.
+    /// The commits requested since the previous call.
     pub(crate) fn take_commits(&self) -> Vec<Settlement> {
         std::mem::take(&mut self.commits.lock().unwrap())
     }
@@ -247,7 +247,7 @@ impl TestStore {
         self.inner.get(&item_id(&key))
     }
 
-    /// The requests since the last time, as (call, entries).
+    /// The requests since the previous call, as (call, entries).
     pub(crate) fn take_calls(&self) -> Vec<(&'static str, usize)> {
         std::mem::take(&mut self.calls.lock().unwrap())
     }
@@ -313,8 +313,8 @@ pub(crate) struct Log {
 
 impl Log {
     pub(crate) fn capture() -> Self {
-        // While there is one subscriber only, whoever comes to a line first decides for all threads
-        // whether it is wanted: a test without a log of its own must not say no.
+        // With only one subscriber, the first thread that reaches a line decides for all threads whether the line is
+        // enabled. A test without a log must not disable it.
         static EVERYWHERE: Once = Once::new();
         EVERYWHERE.call_once(|| {
             let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry());
@@ -328,7 +328,7 @@ impl Log {
         }
     }
 
-    /// The lines of one target so far, removed from the rest.
+    /// Removes and returns the lines of one target.
     pub(crate) fn take(&self, target: &str) -> Vec<Line> {
         let mut lines = self.lines.lock().unwrap();
         lines

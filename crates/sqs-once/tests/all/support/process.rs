@@ -1,4 +1,4 @@
-//! Processes of a test program, whose stdout is looked at from outside.
+//! Processes of a test program whose stdout a test reads.
 
 #![allow(clippy::print_stdout, reason = "what is printed beside the log")]
 
@@ -9,19 +9,19 @@ use serde::Serialize;
 use serde::de::IgnoredAny;
 use sqs_once::HandlerError;
 
-/// Says to a process of this program that it is one of those that log.
+/// The variable that makes a process of this program set up logging.
 const LOGGING: &str = "SQS_ONCE_TEST_LOGGING";
 
-/// This program once more, to run one test of a module that `module_path!()` names.
+/// Starts this program again to run one test of the module in `module_path!()`.
 pub(crate) fn this_program(module: &str, test: &str) -> Command {
-    // The harness names tests without the program.
+    // The harness's names of tests do not contain the program.
     let (_program, module) = module.split_once("::").unwrap();
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", &format!("{module}::{test}")]);
     command
 }
 
-/// Another process of this program, in one of its tests.
+/// Another process of this program that runs one of its tests.
 pub(crate) struct Process {
     pub(crate) child: Child,
     pub(crate) input: ChildStdin,
@@ -33,7 +33,7 @@ impl Process {
         Self::with(module, test, &[("AWS_LAMBDA_LOG_FORMAT", "JSON")])
     }
 
-    /// With these variables, and of those that logging reads no others.
+    /// Sets these variables and removes all other variables of the logging.
     pub(crate) fn with(module: &str, test: &str, variables: &[(&str, &str)]) -> Self {
         let mut child = this_program(module, test)
             .args(["--nocapture", "--test-threads=2"])
@@ -43,7 +43,7 @@ impl Process {
             .env_remove("RUST_LOG")
             .env_remove("SQS_ONCE_TABLE")
             .env_remove("AWS_LAMBDA_FUNCTION_NAME")
-            // On Lambda a consumer has a client of SQS, which should find nothing.
+            // On Lambda, a consumer creates an SQS client, which must find no credentials.
             .env("AWS_REGION", "eu-central-1")
             .env("AWS_EC2_METADATA_DISABLED", "true")
             .env("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
@@ -58,7 +58,7 @@ impl Process {
             output: BufReader::new(child.stdout.take().unwrap()),
             child,
         };
-        // What the harness says comes first.
+        // The harness prints its own lines first.
         while process.line() != "logging\n" {}
         process
     }
@@ -75,7 +75,7 @@ impl Process {
         writeln!(self.input, "{told}").unwrap();
     }
 
-    /// Until it ends by itself, and well.
+    /// Waits until the process ends successfully, and returns its remaining lines.
     pub(crate) fn rest(mut self) -> Vec<String> {
         drop(self.input);
         let lines = self.output.lines().map(Result::unwrap).collect();
@@ -84,7 +84,7 @@ impl Process {
     }
 }
 
-/// Whether this process is one that logs. If so, its logging is set up.
+/// Whether this process must log. If so, sets up its logging.
 pub(crate) async fn is_logging() -> bool {
     if std::env::var_os(LOGGING).is_none() {
         return false;
@@ -94,7 +94,7 @@ pub(crate) async fn is_logging() -> bool {
         .key(|_: &IgnoredAny| "o-1")
         .namespace("logs")
         .handler(async |_: IgnoredAny| Ok::<(), HandlerError>(()));
-    // It lacks the table.
+    // This fails because there is no table.
     sqs_once::run(consumer).await.unwrap_err();
     true
 }

@@ -1,4 +1,4 @@
-//! A stand-in for SQS that keeps what it is asked and answers as it is told, in simulated time.
+//! A stand-in for SQS that records requests and answers as requested, in simulated time.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -17,24 +17,24 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// What becomes of a request.
+/// The fate of a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Turn {
-    /// SQS does it and says so.
+    /// SQS executes the request and answers.
     Do,
-    /// SQS does it, and the connection closes before its answer.
+    /// SQS executes the request, but the connection closes before the answer.
     LoseAnswer,
-    /// SQS refuses with an error code.
+    /// SQS rejects the request with an error code.
     Refuse(&'static str),
-    /// SQS refuses the entries at these places, and does the rest.
+    /// SQS rejects the entries at these indexes and executes the others.
     RefuseEntries(&'static [usize]),
-    /// SQS does it, and answers only when it is notified.
+    /// SQS executes the request, and answers only when notified.
     Hold(Arc<Notify>),
-    /// Nothing is ever answered.
+    /// SQS never answers.
     Hang,
 }
 
-/// A request, by the operation's name.
+/// A request by its operation's name.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) operation: String,
@@ -44,14 +44,14 @@ pub(crate) struct Request {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sqs {
     turns: Arc<Mutex<VecDeque<Turn>>>,
-    /// The turn of every request after those.
+    /// The turn of every later request.
     then: Arc<Mutex<Option<Turn>>>,
     requests: Arc<Mutex<Vec<Request>>>,
     arrived: Arc<Notify>,
 }
 
 impl Sqs {
-    /// The turns of the next requests; those after them are done.
+    /// Sets the turns of the next requests. Later requests succeed.
     pub(crate) fn turns(turns: impl IntoIterator<Item = Turn>) -> Self {
         Self {
             turns: Arc::new(Mutex::new(turns.into_iter().collect())),
@@ -59,7 +59,7 @@ impl Sqs {
         }
     }
 
-    /// Treats every request alike.
+    /// Uses one turn for every request.
     pub(crate) fn always(turn: Turn) -> Self {
         Self {
             then: Arc::new(Mutex::new(Some(turn))),
@@ -84,12 +84,12 @@ impl Sqs {
         Client::from_conf(config)
     }
 
-    /// The requests so far, in their order.
+    /// The requests so far, in order.
     pub(crate) fn requests(&self) -> Vec<Request> {
         self.requests.lock().unwrap().clone()
     }
 
-    /// The bodies of the one operation's requests so far.
+    /// The bodies of one operation's requests so far.
     pub(crate) fn asked(&self, operation: &str) -> Vec<Value> {
         let requests = self.requests().into_iter();
         requests
@@ -123,7 +123,7 @@ impl HttpConnector for Sqs {
                 Turn::RefuseEntries(refused) => Ok(done(entries, refused)),
                 Turn::LoseAnswer => Err(ConnectorError::io("the connection was closed".into())),
                 Turn::Refuse(code) => {
-                    // SQS quotes what it was sent.
+                    // SQS quotes the request in its error.
                     let error = json!({ "__type": code, "message": "Value handle-0 for parameter ReceiptHandle" });
                     Ok(answer(400, &error))
                 }

@@ -1,4 +1,4 @@
-//! A network between the store and DynamoDB that does as it is told, and counts.
+//! A network between the store and DynamoDB with faults on request. It counts requests.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -8,20 +8,20 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// What becomes of a request.
+/// The fate of a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Turn {
-    /// It is passed on, and its answer passed back.
+    /// The request and its answer pass.
     Pass,
     /// The connection closes before DynamoDB sees the request.
     LoseRequest,
-    /// DynamoDB does as it is asked, then the connection closes.
+    /// DynamoDB executes the request, then the connection closes.
     LoseAnswer,
-    /// DynamoDB does as it is asked, and something else is answered.
+    /// DynamoDB executes the request, but the client receives another answer.
     Garble(u16, String),
-    /// It is answered without DynamoDB.
+    /// The network answers without DynamoDB.
     Answer(u16, String),
-    /// It is never answered.
+    /// The request is never answered.
     Hang,
 }
 
@@ -40,13 +40,13 @@ struct State {
 }
 
 impl Wire {
-    /// A wire to the DynamoDB at `endpoint`: each request takes its turn, later ones pass.
+    /// A proxy to the DynamoDB at `endpoint` with a turn for each of the next requests. Later requests pass.
     pub(crate) async fn to(endpoint: &str, turns: impl IntoIterator<Item = Turn>) -> Self {
         let upstream = endpoint.strip_prefix("http://").unwrap().to_owned();
         Self::start(Some(upstream), turns.into_iter().collect(), Turn::Pass).await
     }
 
-    /// A wire to nowhere: every request is treated alike.
+    /// A proxy without a server, which treats every request alike.
     pub(crate) async fn always(turn: Turn) -> Self {
         Self::start(None, VecDeque::new(), turn).await
     }
@@ -76,12 +76,12 @@ impl Wire {
         format!("http://{}", self.address)
     }
 
-    /// The operations requested since the last call, in their order.
+    /// The operations since the previous call, in order.
     pub(crate) fn seen(&self) -> Vec<String> {
         std::mem::take(&mut self.state.lock().unwrap().seen)
     }
 
-    /// The bodies of the requests since the last call, in their order.
+    /// The bodies of the requests since the previous call, in order.
     pub(crate) fn bodies(&self) -> Vec<Value> {
         let bodies = std::mem::take(&mut self.state.lock().unwrap().bodies);
         let bodies = bodies.iter();
@@ -90,7 +90,7 @@ impl Wire {
             .collect()
     }
 
-    /// The capacity units that DynamoDB says its answers took since the last call.
+    /// The capacity units that DynamoDB reported since the previous call.
     pub(crate) fn units(&self) -> f64 {
         let answers = std::mem::take(&mut self.state.lock().unwrap().answers);
         let answers = answers
@@ -101,7 +101,7 @@ impl Wire {
             .sum()
     }
 
-    /// The turns of the requests to come; those after them pass.
+    /// Sets the turns of the next requests. Later requests pass.
     pub(crate) fn next(&self, turns: impl IntoIterator<Item = Turn>) {
         self.state.lock().unwrap().turns = turns.into_iter().collect();
     }
@@ -149,7 +149,7 @@ async fn serve(mut connection: TcpStream, state: Arc<Mutex<State>>) {
     }
 }
 
-/// Reads one HTTP message whole; `None` at the end of the connection.
+/// Reads one complete HTTP message. `None` at the end of the connection.
 async fn message(stream: &mut TcpStream) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     loop {
@@ -188,7 +188,7 @@ fn body(request: &[u8]) -> String {
     text.split_once("\r\n\r\n").unwrap().1.to_owned()
 }
 
-/// Of one table, or of several.
+/// The capacity of one table, or of several.
 fn consumed(capacity: &Value) -> f64 {
     match capacity {
         Value::Array(tables) => tables.iter().map(consumed).sum(),

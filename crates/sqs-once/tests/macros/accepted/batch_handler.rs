@@ -1,4 +1,4 @@
-//! A batch handler: its keys, its extractors and its outcomes.
+//! Batch handlers: keys, extractors and outcomes.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ struct App {
     name: Arc<str>,
 }
 
-/// An extractor that wants the application's state.
+/// An extractor that needs the application's state.
 struct Name(Arc<str>);
 
 impl FromBatch<App> for Name {
@@ -102,7 +102,7 @@ async fn extractors(
     Name(name): Name,
 ) -> Result<BatchOutcome, HandlerError> {
     drop((app, remaining.duration(), name));
-    // The function stays as it is: it can be called.
+    // The function is unchanged and can be called.
     by_a_field(orders).await
 }
 

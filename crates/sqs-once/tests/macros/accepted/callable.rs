@@ -1,4 +1,4 @@
-//! The function can be called as before, by its own name.
+//! Code can still call the function by its own name.
 
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};

@@ -1,4 +1,4 @@
-//! A payload that is its own key.
+//! A payload as its own key.
 
 use serde::Deserialize;
 use sqs_once::BusinessKey;

@@ -1,4 +1,4 @@
-//! What the macros accept.
+//! Input that the macros accept.
 
 #![allow(dead_code, unreachable_pub, reason = "handlers that no event reaches")]
 

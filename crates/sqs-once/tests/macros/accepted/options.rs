@@ -1,4 +1,4 @@
-//! Every option, and every state.
+//! Every option, and every kind of state.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ struct App {
     name: Arc<str>,
 }
 
-/// An extractor that wants the application's state.
+/// An extractor that needs the application's state.
 struct Name(Arc<str>);
 
 impl FromRecord<App> for Name {
@@ -57,7 +57,7 @@ async fn bytes(image: Vec<u8>) {
     drop(image);
 }
 
-/// A decoder that is made of something.
+/// A decoder with a parameter.
 struct Prefixed<'a>(&'a str);
 
 impl sqs_once::body::Decode<OrderPlaced> for Prefixed<'static> {
@@ -112,7 +112,7 @@ async fn transactional(order: OrderPlaced) -> Writes {
     Writes::new()
 }
 
-/// Values that another macro fills in.
+/// Values that another macro inserts.
 macro_rules! filled_in {
     ($name:ident, $mode:expr, $decoder:expr, $envelope:expr) => {
         #[sqs_once::handler(key = order.order_id, mode = $mode, decode = $decoder, envelope = $envelope)]

@@ -1,4 +1,4 @@
-//! A handler can stand wherever a function can, with any visibility.
+//! A handler compiles anywhere a function does, with any visibility.
 
 use serde::Deserialize;
 

@@ -1,11 +1,11 @@
-//! Stores that commit wrongly.
+//! Stores with errors in commits.
 
 use sqs_once::store::{Fence, Settling, Status};
 use sqs_once::time::Timestamp;
 
 use super::{leaving, settling};
 
-/// What the reference says of a commit, with one mistake; of anything else what it says.
+/// The reference's decision about a commit, with one error. Other decisions are the reference's.
 macro_rules! committing {
     ($promise:literal, |$now:ident, $mine:ident, $item:ident, $reference:ident| $admits:expr) => {
         settling(
@@ -27,17 +27,17 @@ macro_rules! committing {
 
 #[tokio::test]
 async fn a_store_that_admits_the_wrong_commits_is_found_out() {
-    // Over its own completion: the effect would happen twice.
+    // Commits over its own completion: the effect would happen twice.
     committing!(
         "a commit that is sent again",
         |_now, mine, _item, admitted| mine || admitted
     );
-    // As an insert would.
+    // Keeps the fingerprint, as an insert would.
     committing!(
         "a commit leaves its own fingerprint",
         |_now, _mine, _item, _admitted| false
     );
-    // As a recording would.
+    // Ignores the lease, as a recording would.
     committing!(
         "up to the last millisecond of its lease",
         |_now, _mine, item, admitted| item.status == Status::InProgress || admitted
@@ -49,7 +49,7 @@ async fn a_store_that_admits_the_wrong_commits_is_found_out() {
             _ => admitted,
         }
     );
-    // A lease kept in seconds.
+    // Stores leases in seconds.
     committing!(
         "up to the last millisecond of its lease",
         |now, mine, item, admitted| match (&item.status, item.lease_until) {
@@ -61,7 +61,7 @@ async fn a_store_that_admits_the_wrong_commits_is_found_out() {
         "has lapsed or was released",
         |_now, _mine, item, admitted| admitted && item.lease_until != Some(Timestamp::default())
     );
-    // As a claim would.
+    // Behaves like a claim.
     committing!(
         "be it live, lapsed or released",
         |now, mine, item, admitted| match item.lease_until {
@@ -69,7 +69,7 @@ async fn a_store_that_admits_the_wrong_commits_is_found_out() {
             _ => admitted,
         }
     );
-    // As another claim would.
+    // Behaves like another worker's claim.
     committing!(
         "be it live, lapsed or released",
         |now, _mine, item, admitted| match item.lease_until {
@@ -81,7 +81,7 @@ async fn a_store_that_admits_the_wrong_commits_is_found_out() {
         "a valid completion refuses a commit",
         |_now, mine, item, admitted| item.status == Status::Completed && !mine || admitted
     );
-    // Its own, but for the very same commit.
+    // Commits over its own completion, unless it is the same commit.
     committing!(
         "its own completion refuses a commit that comes later",
         |now, mine, item, admitted| {
@@ -156,7 +156,7 @@ async fn a_store_that_writes_commits_wrongly_is_found_out() {
         "a commit leaves its own fingerprint",
     )
     .await;
-    // Whose it is tells a lost answer from a duplicate.
+    // Only the owner distinguishes a lost answer from a duplicate.
     leaving(
         |settlement, existing, item| match (&settlement.settling, existing) {
             (Settling::Commit(_), None) => Some({
