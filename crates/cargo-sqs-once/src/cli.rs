@@ -44,6 +44,21 @@ pub(crate) struct InvokeArgs {
     /// An SQS event, one SQS message, a bare body, or JSON Lines of bodies; `-` is standard input
     pub(crate) event: PathBuf,
 
+    #[command(flatten)]
+    pub(crate) function: FunctionArgs,
+
+    /// Write only the table to standard error, as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// How long the function may take, such as 500ms or 2m [default: the template's, or 30s]
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub(crate) timeout: Option<Duration>,
+}
+
+/// The function that a command runs on this machine.
+#[derive(Args)]
+pub(crate) struct FunctionArgs {
     /// The function's binary [default: the one that template.yaml names, or the workspace's only one]
     #[arg(long, value_name = "NAME")]
     pub(crate) function: Option<String>,
@@ -56,15 +71,7 @@ pub(crate) struct InvokeArgs {
     #[arg(long)]
     pub(crate) reset: bool,
 
-    /// Write only the table to standard error, as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-
-    /// How long the function may take, such as 500ms or 2m [default: the template's, or 30s]
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
-    pub(crate) timeout: Option<Duration>,
-
-    /// The SAM template that describes table and function [default: template.yaml, if it exists]
+    /// The SAM template that describes queues, table and function [default: template.yaml, if it exists]
     #[arg(long, value_name = "FILE")]
     pub(crate) template: Option<PathBuf>,
 }

@@ -1,35 +1,23 @@
 //! `cargo sqs-once invoke`: sends one event to the real binary.
 
-use crate::cli::InvokeArgs;
+use crate::cli::{FunctionArgs, InvokeArgs};
 use crate::error::Error;
-use crate::launch;
+use crate::launch::{self, Subject};
 use crate::print;
-use crate::workspace::Workspace;
-use sqs_once_local::{BatchResponse, Event, InvokeError, Report, TableDescription};
+use sqs_once_local::{BatchResponse, Event, InvokeError, Report};
 
 pub(crate) async fn invoke(args: InvokeArgs) -> Result<(), Error> {
     let text = launch::read_event(&args.event)?;
-    let workspace = Workspace::find()?;
-    let template = launch::read_template(&workspace, args.template.as_deref())?;
-    let in_template = template
-        .as_ref()
-        .and_then(|template| template.function(None)?.binary.known())
-        .map(String::as_str);
-    let binary = workspace.function(args.function.as_deref(), in_template)?;
-    // Read the event and the template before the build, so that an error in them shows at once.
-    let event = Event::parse(&text, &binary.name)?;
-    let resource = template
-        .as_ref()
-        .and_then(|template| Some((template, template.function(Some(&binary.name))?)));
-    let table = match &template {
-        Some(template) => template.table(resource.map(|(_, function)| function))?,
-        None => TableDescription::default(),
-    };
+    let subject = Subject::find(&args.function)?;
+    // Read the event before the build, so that an error in it shows at once.
+    let event = Event::parse(&text, &subject.binary.name)?;
+    let FunctionArgs { release, reset, .. } = args.function;
+    let executable = subject
+        .workspace
+        .build(&subject.binary, release, args.json)?;
 
-    let executable = workspace.build(&binary, args.release, args.json)?;
-
-    let dynamodb = launch::dynamodb(&workspace, template.as_ref(), &table, args.reset).await?;
-    let mut launch = launch::launch(executable, resource, &table, &dynamodb);
+    let dynamodb = subject.dynamodb(reset).await?;
+    let mut launch = subject.launch(executable, &dynamodb);
     if !args.json {
         launch = launch.on_line(print::log_line);
     }
@@ -37,7 +25,9 @@ pub(crate) async fn invoke(args: InvokeArgs) -> Result<(), Error> {
 
     let timeout = args
         .timeout
-        .or(resource.and_then(|(_, function)| function.timeout.known().copied()))
+        .or(subject
+            .function()
+            .and_then(|function| function.timeout.known().copied()))
         .unwrap_or(launch::DEFAULT_TIMEOUT);
     let answer = function.invoke(event.payload(), timeout).await;
     let lines = function.stop().await;

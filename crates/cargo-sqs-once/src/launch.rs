@@ -1,60 +1,99 @@
 //! Prepares a run of the function for `invoke` and `dev`: its event, template, table and environment variables.
 
+use crate::cli::FunctionArgs;
 use crate::error::Error;
-use crate::workspace::Workspace;
+use crate::workspace::{Binary, Workspace};
 use sqs_once_doctor::Function;
 use sqs_once_local::{Launch, LocalDynamoDb, TableDescription, Template};
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The default timeout of the function.
 pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 const DEFAULT_MEMORY_MB: u32 = 128;
 
-/// Opens the local DynamoDB with every table of the template.
-pub(crate) async fn dynamodb(
-    workspace: &Workspace,
-    template: Option<&Template>,
-    table: &TableDescription,
-    reset: bool,
-) -> Result<LocalDynamoDb, Error> {
-    let database = workspace.database();
-    if reset {
-        LocalDynamoDb::remove(&database)?;
-    }
-    let dynamodb = LocalDynamoDb::open(&database).await?;
-    dynamodb.create_table(table)?;
-    // The function may write to the template's other tables as well.
-    for other in template.map_or(&[][..], Template::tables) {
-        dynamodb.create_table(other)?;
-    }
-    Ok(dynamodb)
+/// The function to run, with its template and its table.
+pub(crate) struct Subject {
+    pub(crate) workspace: Arc<Workspace>,
+    pub(crate) binary: Arc<Binary>,
+    pub(crate) template: Option<Template>,
+    pub(crate) table: TableDescription,
 }
 
-/// A function of a template.
-pub(crate) type Resource<'a> = (&'a Template, &'a Function);
-
-/// Launches the function with the template's settings.
-pub(crate) fn launch(
-    executable: PathBuf,
-    resource: Option<Resource<'_>>,
-    table: &TableDescription,
-    dynamodb: &LocalDynamoDb,
-) -> Launch {
-    let memory_mb = resource.and_then(|(_, function)| function.memory_mb.known().copied());
-    let mut launch = Launch::new(executable)
-        .memory_mb(memory_mb.unwrap_or(DEFAULT_MEMORY_MB))
-        .dynamodb(dynamodb);
-    let environment = resource.map(|(template, function)| template.environment(function));
-    for (name, value) in environment.unwrap_or_default() {
-        // A variable in the user's shell overrides the template's.
-        if std::env::var_os(&name).is_none() {
-            launch = launch.env(name, value);
+impl Subject {
+    pub(crate) fn find(args: &FunctionArgs) -> Result<Self, Error> {
+        let workspace = Workspace::find()?;
+        let path = workspace.template(args.template.as_deref());
+        let template = path.map(|path| Template::read(&path)).transpose()?;
+        let only = template
+            .as_ref()
+            .and_then(|template| template.function(None));
+        let named = only.and_then(|function| function.binary.known());
+        let binary = workspace.function(args.function.as_deref(), named.map(String::as_str))?;
+        let mut subject = Self {
+            workspace: Arc::new(workspace),
+            binary: Arc::new(binary),
+            template,
+            table: TableDescription::default(),
+        };
+        if let Some(template) = &subject.template {
+            subject.table = template.table(subject.function())?;
         }
+        Ok(subject)
     }
-    // Use the local table, even if the template or the shell names the real one.
-    launch.env("SQS_ONCE_TABLE", &table.name)
+
+    /// The function in the template.
+    pub(crate) fn function(&self) -> Option<&Function> {
+        let template = self.template.as_ref()?;
+        template.function(Some(&self.binary.name))
+    }
+
+    /// The local DynamoDB with every table of the template.
+    pub(crate) async fn dynamodb(&self, reset: bool) -> Result<LocalDynamoDb, Error> {
+        let database = self.workspace.database();
+        if reset {
+            LocalDynamoDb::remove(&database)?;
+        }
+        let dynamodb = LocalDynamoDb::open(&database).await?;
+        dynamodb.create_table(&self.table)?;
+        // The function may write to the template's other tables as well.
+        let template = self.template.as_ref();
+        for other in template.map_or(&[][..], Template::tables) {
+            dynamodb.create_table(other)?;
+        }
+        Ok(dynamodb)
+    }
+
+    /// Launches the function with the template's settings.
+    pub(crate) fn launch(&self, executable: PathBuf, dynamodb: &LocalDynamoDb) -> Launch {
+        let function = self.function();
+        let memory_mb = function.and_then(|function| function.memory_mb.known().copied());
+        let mut launch = Launch::new(executable)
+            .memory_mb(memory_mb.unwrap_or(DEFAULT_MEMORY_MB))
+            .dynamodb(dynamodb);
+        let environment = self.of_template(Template::environment);
+        for (name, value) in environment {
+            // A variable in the user's shell overrides the template's.
+            if std::env::var_os(&name).is_none() {
+                launch = launch.env(name, value);
+            }
+        }
+        // Use the local table, even if the template or the shell names the real one.
+        launch.env("SQS_ONCE_TABLE", &self.table.name)
+    }
+
+    /// Variables of the function in the template.
+    pub(crate) fn of_template(
+        &self,
+        variables: fn(&Template, &Function) -> Vec<(String, String)>,
+    ) -> Vec<(String, String)> {
+        let function = self.template.as_ref().zip(self.function());
+        function.map_or(Vec::new(), |(template, function)| {
+            variables(template, function)
+        })
+    }
 }
 
 pub(crate) fn read_event(path: &Path) -> Result<String, Error> {
@@ -68,12 +107,4 @@ pub(crate) fn read_event(path: &Path) -> Result<String, Error> {
         path: path.to_owned(),
         source,
     })
-}
-
-pub(crate) fn read_template(
-    workspace: &Workspace,
-    given: Option<&Path>,
-) -> Result<Option<Template>, Error> {
-    let path = workspace.template(given);
-    Ok(path.map(|path| Template::read(&path)).transpose()?)
 }

@@ -1,5 +1,6 @@
 //! The arguments of `dev`.
 
+use crate::cli::FunctionArgs;
 use clap::Args;
 use sqs_once_local::Percent;
 use std::num::NonZeroU32;
@@ -33,21 +34,8 @@ Examples:
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DevArgs {
-    /// The function's binary [default: the one that template.yaml names, or the workspace's only one]
-    #[arg(long, value_name = "NAME")]
-    pub(crate) function: Option<String>,
-
-    /// Build and run the optimised binary, with the features of its own package only
-    #[arg(long)]
-    pub(crate) release: bool,
-
-    /// Forget earlier runs and start with an empty database
-    #[arg(long)]
-    pub(crate) reset: bool,
-
-    /// The SAM template that describes queues, table and function [default: template.yaml, if it exists]
-    #[arg(long, value_name = "FILE")]
-    pub(crate) template: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) function: FunctionArgs,
 
     /// Send the messages in this file at the start, in any format that `invoke` accepts; `-` is standard input
     #[arg(long, value_name = "FILE")]

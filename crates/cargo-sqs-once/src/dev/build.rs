@@ -3,6 +3,7 @@
 use super::error::DevError;
 use super::watch::Watch;
 use crate::error::Error;
+use crate::launch::Subject;
 use crate::print::{self, Style};
 use crate::workspace::{Binary, Workspace};
 use sqs_once_local::{Launch, PollerControls};
@@ -31,18 +32,17 @@ pub(crate) struct Builder {
 
 impl Builder {
     pub(crate) fn new(
-        workspace: Workspace,
-        binary: Binary,
+        subject: &Subject,
         (release, quiet): (bool, bool),
         (executable, since): (PathBuf, SystemTime),
         template: Option<PathBuf>,
     ) -> Self {
-        let folder = workspace.running();
+        let folder = subject.workspace.running();
         // Left over from an earlier run. The lock on the database ensures that no other process uses it.
         let _ = std::fs::remove_dir_all(&folder);
         Self {
-            workspace: Arc::new(workspace),
-            binary: Arc::new(binary),
+            workspace: Arc::clone(&subject.workspace),
+            binary: Arc::clone(&subject.binary),
             release,
             quiet,
             executable,

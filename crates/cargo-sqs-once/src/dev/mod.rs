@@ -14,10 +14,10 @@ mod watch;
 pub(crate) use args::DevArgs;
 pub(crate) use error::DevError;
 
+use crate::cli::FunctionArgs;
 use crate::error::Error;
-use crate::launch;
+use crate::launch::{self, Subject};
 use crate::print::{self, Style};
-use crate::workspace::{Binary, Workspace};
 use build::Builder;
 use humantime::format_duration;
 use plan::Plan;
@@ -25,33 +25,18 @@ use report::Report;
 use show::{Show, Shown};
 use sqs_once_local::{
     Faults, Launch, Limits, LocalDynamoDb, LocalEvent, LocalQueue, LocalSqs, NewMessage, Observer,
-    Page, Poller, PollerError, PollerSettings, Queues, REGION, Source, Story, TableDescription,
-    Template,
+    Page, Poller, PollerError, PollerSettings, Queues, REGION, Source, Story, Template,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 pub(crate) async fn dev(args: DevArgs) -> Result<(), Error> {
-    let workspace = Workspace::find()?;
-    let template_path = workspace.template(args.template.as_deref());
-    let template = launch::read_template(&workspace, args.template.as_deref())?;
-    let in_template = template
-        .as_ref()
-        .and_then(|template| template.function(None)?.binary.known())
-        .map(String::as_str);
-    let binary = workspace.function(args.function.as_deref(), in_template)?;
-    let resource = template
-        .as_ref()
-        .and_then(|template| Some((template, template.function(Some(&binary.name))?)));
-    let table = match &template {
-        Some(template) => template.table(resource.map(|(_, function)| function))?,
-        None => TableDescription::default(),
-    };
+    let subject = Subject::find(&args.function)?;
     let mut plan = Plan::new(
-        template.as_ref(),
-        resource.map(|(_, function)| function),
-        &binary.name,
+        subject.template.as_ref(),
+        subject.function(),
+        &subject.binary.name,
         args.queue.as_deref(),
         &args.settings,
     )?;
@@ -61,27 +46,22 @@ pub(crate) async fn dev(args: DevArgs) -> Result<(), Error> {
     let report = args.report.as_deref().map(Report::create).transpose()?;
 
     let since = SystemTime::now();
-    let executable = workspace.build(&binary, args.release, args.json)?;
-    let dynamodb = launch::dynamodb(&workspace, template.as_ref(), &table, args.reset).await?;
+    let FunctionArgs { release, reset, .. } = args.function;
+    let executable = subject
+        .workspace
+        .build(&subject.binary, release, args.json)?;
+    let dynamodb = subject.dynamodb(reset).await?;
     let story = story(args.queue_url.as_deref(), &plan);
     let told = story.clone();
     let run = Run {
         show: Show::start(args.json, plan.dead_letters.clone()),
         story,
-        template,
+        subject,
         dynamodb,
-        table,
         plan,
         args,
     };
-    let ended = run.run(
-        workspace,
-        binary,
-        (executable, since),
-        template_path,
-        messages,
-    );
-    let ended = ended.await;
+    let ended = run.run((executable, since), messages).await;
     match (report.map_or(Ok(()), |report| report.write(&told)), ended) {
         (Ok(()), ended) => ended,
         (Err(error), Ok(())) => Err(error.into()),
@@ -122,8 +102,7 @@ fn to_send(paths: &[PathBuf], queue: &str) -> Result<Vec<NewMessage>, Error> {
 struct Run {
     args: DevArgs,
     plan: Plan,
-    template: Option<Template>,
-    table: TableDescription,
+    subject: Subject,
     dynamodb: LocalDynamoDb,
     show: Show,
     story: Story,
@@ -132,25 +111,20 @@ struct Run {
 impl Run {
     async fn run(
         self,
-        workspace: Workspace,
-        binary: Binary,
         (executable, since): (PathBuf, SystemTime),
-        template_path: Option<PathBuf>,
         messages: Vec<NewMessage>,
     ) -> Result<(), Error> {
         let sqs = Arc::new(self.queues().await?);
         let page = self.page(&sqs).await?;
-        let resource = self
-            .template
-            .as_ref()
-            .and_then(|template| Some((template, template.function(Some(&binary.name))?)));
-        let launch = self.launch(executable.clone(), resource, &sqs);
+        let launch = self.launch(executable.clone(), &sqs);
+        let function = &self.args.function;
         let builder = Builder::new(
-            workspace,
-            binary,
-            (self.args.release, self.args.json),
+            &self.subject,
+            (function.release, self.args.json),
             (executable, since),
-            template_path,
+            self.subject
+                .workspace
+                .template(function.template.as_deref()),
         );
         let launch = builder.copied(launch)?;
         let faults = self.faults();
@@ -210,24 +184,20 @@ impl Run {
     fn observer(&self) -> Observer {
         let (show, story) = (self.show.observer(), self.story.observer());
         Arc::new(move |at, happening: &LocalEvent| {
-            show(at, happening);
+            // First the page, so that it has whatever the terminal shows.
             story(at, happening);
+            show(at, happening);
         })
     }
 
-    fn launch(
-        &self,
-        executable: PathBuf,
-        resource: Option<launch::Resource<'_>>,
-        sqs: &LocalSqs,
-    ) -> Launch {
-        let mut launch = launch::launch(executable, resource, &self.table, &self.dynamodb)
+    fn launch(&self, executable: PathBuf, sqs: &LocalSqs) -> Launch {
+        let launch = self.subject.launch(executable, &self.dynamodb);
+        let mut launch = launch
             .env("AWS_ENDPOINT_URL_SQS", sqs.endpoint())
             // This program handles Ctrl-C and lets the function finish.
             .own_group();
         // Use the local queues, even if the shell sets the URLs of the real ones.
-        let urls = resource.map(|(template, function)| template.queue_urls(function));
-        for (name, queue) in urls.unwrap_or_default() {
+        for (name, queue) in self.subject.of_template(Template::queue_urls) {
             launch = launch.env(name, sqs.url(&queue));
         }
         if self.args.queue_url.is_some() {

@@ -1,15 +1,10 @@
 //! Tests which requests the web page's server answers, and what its buttons do to the queues.
 
-use crate::support::{HttpResponse, http, raw};
+use crate::support::{DEAD, HttpResponse, QUEUE, http, queues, raw};
 use serde_json::{Value, json};
-use sqs_once_local::{
-    Limits, LocalSqs, NewMessage, Page, PageError, QueueSettings, Queues, Redrive, Story,
-};
+use sqs_once_local::{Limits, LocalSqs, NewMessage, Page, PageError, Story};
 use std::sync::Arc;
 use std::time::SystemTime;
-
-const QUEUE: &str = "orders";
-const DEAD: &str = "orders-dlq";
 
 struct Served {
     sqs: Arc<LocalSqs>,
@@ -18,18 +13,7 @@ struct Served {
 
 async fn served() -> Served {
     let story = Story::new(QUEUE, Some(DEAD), Limits::default());
-    let mut queues = Queues::default();
-    queues.observe(story.observer());
-    queues.create(DEAD, QueueSettings::default()).unwrap();
-    let redrive = Redrive {
-        to: DEAD.to_owned(),
-        max_receive_count: 1,
-    };
-    let settings = QueueSettings {
-        redrive: Some(redrive),
-        ..QueueSettings::default()
-    };
-    queues.create(QUEUE, settings).unwrap();
+    let queues = queues(&story);
     let sqs = Arc::new(LocalSqs::start(queues).await.unwrap());
     let page = Page::start(story, Some(Arc::clone(&sqs)), 0).await.unwrap();
     Served { sqs, page }

@@ -1,15 +1,10 @@
 //! Tests the story through its report, which contains all of it.
 
+use crate::support::{DEAD, QUEUE, queues};
 use serde_json::{Map, Value, json};
-use sqs_once_local::{
-    Answer, Limits, LocalEvent, NewMessage, Observer, QueueSettings, Queues, RecordLine, Redrive,
-    Story,
-};
+use sqs_once_local::{Answer, Limits, LocalEvent, NewMessage, Observer, RecordLine, Story};
 use std::num::NonZeroUsize;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
-const QUEUE: &str = "orders";
-const DEAD: &str = "orders-dlq";
 
 fn at(seconds: u64) -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(1_000_000 + seconds)
@@ -540,18 +535,7 @@ fn a_report_asks_nobody() {
 #[test]
 fn what_queues_do_is_told_as_it_happens() {
     let story = Story::new(QUEUE, Some(DEAD), Limits::default());
-    let mut queues = Queues::default();
-    queues.observe(story.observer());
-    queues.create(DEAD, QueueSettings::default()).unwrap();
-    let redrive = Redrive {
-        to: DEAD.to_owned(),
-        max_receive_count: 1,
-    };
-    let settings = QueueSettings {
-        redrive: Some(redrive),
-        ..QueueSettings::default()
-    };
-    queues.create(QUEUE, settings).unwrap();
+    let mut queues = queues(&story);
     queues
         .send(QUEUE, NewMessage::new("m-1", "{}"), at(0))
         .unwrap();

@@ -1,5 +1,6 @@
-//! A small HTTP client that uses one connection for each request.
+//! A small HTTP client that uses one connection for each request, and queues that a story observes.
 
+use sqs_once_local::{QueueSettings, Queues, Redrive, Story};
 use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -57,4 +58,24 @@ pub(crate) async fn raw(address: SocketAddr, request: &str) -> HttpResponse {
         head: head.to_owned(),
         body: body.to_owned(),
     }
+}
+
+pub(crate) const QUEUE: &str = "orders";
+pub(crate) const DEAD: &str = "orders-dlq";
+
+/// A queue whose messages are received once, and its dead-letter queue. The story observes both.
+pub(crate) fn queues(story: &Story) -> Queues {
+    let mut queues = Queues::default();
+    queues.observe(story.observer());
+    queues.create(DEAD, QueueSettings::default()).unwrap();
+    let redrive = Redrive {
+        to: DEAD.to_owned(),
+        max_receive_count: 1,
+    };
+    let settings = QueueSettings {
+        redrive: Some(redrive),
+        ..QueueSettings::default()
+    };
+    queues.create(QUEUE, settings).unwrap();
+    queues
 }
