@@ -146,8 +146,8 @@ impl DriverSettings {
                 "a cache of 1 key or more, or no such setting",
             ));
         }
-        let codecs = self.codec.iter().chain(self.also_read.iter().flatten());
-        codecs.map(KeyCodec::check).collect()
+        let mut codecs = self.codec.iter().chain(self.also_read.iter().flatten());
+        codecs.try_for_each(KeyCodec::check)
     }
 
     /// The codec of the ids, and the codec of the other ids.
