@@ -30,7 +30,8 @@ pub struct Aborting {
 impl Manifest {
     /// Reads the manifest whose profiles Cargo applies to the code in `folder`: the workspace's.
     ///
-    /// # Errors [`ReadError`] if the manifest exists but cannot be read.
+    /// # Errors
+    /// [`ReadError`] if the manifest exists but cannot be read.
     pub fn find(folder: &Path) -> Result<Option<Self>, ReadError> {
         let here = std::env::current_dir().unwrap_or_default();
         let folder = match folder.is_absolute() {

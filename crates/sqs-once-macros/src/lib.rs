@@ -41,7 +41,7 @@ use crate::signature::Kind;
 /// }
 /// ```
 ///
-/// The first argument is the payload, decoded from the message's body. Any number of extractors follow: `State<T>`,
+/// The first argument is the payload, decoded from the message's body. Extractors may follow: `State<T>`,
 /// `IdempotencyToken`, `Attempt`, `MessageMeta`, `Remaining`, `Key`, `CorrelationId`, an envelope's metadata
 /// (`SnsMeta`, `EventBridgeMeta`, `S3Object`), or a type of your own.
 ///

@@ -47,7 +47,8 @@ impl DeadLetters {
 
     /// The queue with this name in the account of the credentials.
     ///
-    /// # Errors [`Error::Queue`] if the queue does not exist or SQS does not answer.
+    /// # Errors
+    /// [`Error::Queue`] if the queue does not exist or SQS does not answer.
     pub async fn named(client: Client, name: &str, keys: Option<Keys>) -> Result<Self, Error> {
         let url = url_of(&client, name).await?;
         Ok(Self::new(client, url, keys))
@@ -81,7 +82,8 @@ impl DeadLetters {
 
     /// The approximate number of messages in the queue, and how many of them are in flight.
     ///
-    /// # Errors [`Error::Queue`] if SQS does not answer.
+    /// # Errors
+    /// [`Error::Queue`] if SQS does not answer.
     pub async fn count(&self) -> Result<(u64, u64), Error> {
         let visible = QueueAttributeName::ApproximateNumberOfMessages;
         let hidden = QueueAttributeName::ApproximateNumberOfMessagesNotVisible;
@@ -100,7 +102,8 @@ impl DeadLetters {
 
     /// The URL of the one queue that has this dead-letter queue.
     ///
-    /// # Errors [`Error::Sources`] if no queue or several queues have it, [`Error::Queue`] if SQS does not answer.
+    /// # Errors
+    /// [`Error::Sources`] if no queue or several queues have it, [`Error::Queue`] if SQS does not answer.
     pub async fn source(&self) -> Result<String, Error> {
         let request = self.client.list_dead_letter_source_queues();
         let answer = request.queue_url(&self.url).send().await;
@@ -117,7 +120,8 @@ impl DeadLetters {
 
     /// The URL of another queue, which may be given by URL or by name.
     ///
-    /// # Errors [`Error::Queue`] if the queue does not exist or SQS does not answer.
+    /// # Errors
+    /// [`Error::Queue`] if the queue does not exist or SQS does not answer.
     pub async fn other(&self, queue: &str) -> Result<String, Error> {
         if queue.starts_with("https://") || queue.starts_with("http://") {
             return Ok(queue.to_owned());
@@ -128,7 +132,8 @@ impl DeadLetters {
     /// Receives up to ten messages and reads their keys' items. The messages are invisible to other receivers for
     /// [`HOLD`](Self::HOLD). An empty result means that the queue is empty or the remaining messages are in flight.
     ///
-    /// # Errors [`Error::Queue`] if SQS does not answer. If the table does not answer, the messages are released first.
+    /// # Errors
+    /// [`Error::Queue`] if SQS does not answer. If the table does not answer, the messages are released first.
     pub async fn receive(&self) -> Result<Vec<DeadLetter>, Error> {
         let request = self
             .client

@@ -49,8 +49,9 @@ impl Keys {
     /// Searches for a key. A search by parts or by complete ID is one consistent read. A search by the start of an ID
     /// lists the table.
     ///
-    /// # Errors [`Error::NoNamespace`] if parts are given without a namespace, [`Error::Key`] if the parts are not a
-    /// valid key, [`Error::Store`] if the table does not answer.
+    /// # Errors
+    /// [`Error::NoNamespace`] if parts are given without a namespace, [`Error::Key`] if the parts are not a valid key,
+    /// [`Error::Store`] if the table does not answer.
     pub async fn find(
         &self,
         name: &KeyName,
@@ -118,7 +119,8 @@ impl Keys {
 
     /// Reads items consistently, and omits those that do not exist.
     ///
-    /// # Errors [`Error::Store`] if the table does not answer, or an item cannot be read.
+    /// # Errors
+    /// [`Error::Store`] if the table does not answer, or an item cannot be read.
     pub async fn read(&self, ids: &[ItemId]) -> Result<Vec<Item>, Error> {
         let mut items = Vec::new();
         for answer in self.read_each(ids).await {
@@ -134,7 +136,8 @@ impl Keys {
 
     /// One page of a listing and the start of the next page: see [`DynamoDbStore::page`].
     ///
-    /// # Errors [`Error::Store`] if the table does not answer.
+    /// # Errors
+    /// [`Error::Store`] if the table does not answer.
     pub async fn page(
         &self,
         listing: &Listing,
@@ -146,7 +149,8 @@ impl Keys {
 
     /// Changes a key, if its item is still the one in `seen`.
     ///
-    /// # Errors [`Error::Store`] if the table does not confirm or refuse the write.
+    /// # Errors
+    /// [`Error::Store`] if the table does not confirm or refuse the write.
     pub async fn change(
         &self,
         change: Change,

@@ -62,7 +62,8 @@ impl KeyName {
 
     /// Parses words.
     ///
-    /// # Errors [`NameError`] if there are no words or too many, or if a value does not match its kind.
+    /// # Errors
+    /// [`NameError`] if there are no words or too many, or if a value does not match its kind.
     pub fn read<W: AsRef<str>>(words: &[W]) -> Result<Self, NameError> {
         match words {
             [] => Err(NameError::Nothing),
@@ -77,7 +78,8 @@ impl KeyName {
 
     /// The keys that the parts may mean. Empty for an ID.
     ///
-    /// # Errors [`KeyError`] if a part is empty or a key is too long.
+    /// # Errors
+    /// [`KeyError`] if a part is empty or a key is too long.
     pub fn keys(&self) -> Result<Vec<BusinessKey>, KeyError> {
         let Self::Parts(parts) = self else {
             return Ok(Vec::new());

@@ -90,8 +90,9 @@ impl DeadLetters {
     /// Passes each selected message to `each`, until `each` returns `false` or `stop` returns `true`. All messages are
     /// released at the end. Only their receive counts change.
     ///
-    /// # Errors [`Error::Queue`] and [`Error::Store`] if SQS or the table does not answer. Received messages are
-    /// released in this case too.
+    /// # Errors
+    /// [`Error::Queue`] and [`Error::Store`] if SQS or the table does not answer. Received messages are released in
+    /// this case too.
     pub async fn look(
         &self,
         selection: &Selection,
@@ -127,7 +128,8 @@ impl DeadLetters {
 
     /// Receives the selected messages and keeps them invisible, in order to drop them.
     ///
-    /// # Errors [`Error::Queue`] and [`Error::Store`], as in [`look`](Self::look).
+    /// # Errors
+    /// [`Error::Queue`] and [`Error::Store`], as in [`look`](Self::look).
     pub async fn hold(
         &self,
         selection: &Selection,
@@ -171,8 +173,8 @@ impl DeadLetters {
 
     /// Releases held messages.
     ///
-    /// # Errors [`Error::Queue`] if SQS does not answer. SQS then delivers the messages again after
-    /// [`HOLD`](Self::HOLD).
+    /// # Errors
+    /// [`Error::Queue`] if SQS does not answer. SQS then delivers the messages again after [`HOLD`](Self::HOLD).
     pub async fn release(&self, letters: &[DeadLetter]) -> Result<(), Error> {
         self.put_back(letters.iter().map(DeadLetter::receipt)).await
     }
@@ -180,7 +182,8 @@ impl DeadLetters {
     /// Deletes held messages permanently, until `stop` returns `true`. Releases the remaining messages, and those that
     /// it could not delete. Returns the number of deleted messages.
     ///
-    /// # Errors [`Error::Queue`] if SQS does not answer. The number is returned in this case too.
+    /// # Errors
+    /// [`Error::Queue`] if SQS does not answer. The number is returned in this case too.
     pub async fn drop_held(
         &self,
         letters: &[DeadLetter],
@@ -209,8 +212,9 @@ impl DeadLetters {
     /// messages of its group. A message that fails again and returns during the run is not sent again, since the run
     /// might never end.
     ///
-    /// # Errors [`Error::Queue`] and [`Error::Store`] if SQS or the table does not answer. The tally is returned in
-    /// this case too.
+    /// # Errors
+    /// [`Error::Queue`] and [`Error::Store`] if SQS or the table does not answer. The tally is returned in this case
+    /// too.
     pub async fn redrive(
         &self,
         to: &str,

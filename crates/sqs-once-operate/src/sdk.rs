@@ -18,7 +18,8 @@ const OPERATION_TIMEOUT: Duration = Duration::from_secs(45);
 /// of a container or instance. `AWS_ENDPOINT_URL_DYNAMODB` and `AWS_ENDPOINT_URL_SQS` set endpoints, as in every AWS
 /// SDK.
 ///
-/// # Errors [`Error::NoRegion`] if no region is configured.
+/// # Errors
+/// [`Error::NoRegion`] if no region is configured.
 pub async fn sdk_config(profile: Option<&str>, region: Option<&str>) -> Result<SdkConfig, Error> {
     let http_client = aws_smithy_http_client::Builder::new()
         .tls_provider(tls::Provider::Rustls(CryptoMode::Ring))

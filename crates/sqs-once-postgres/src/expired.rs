@@ -27,7 +27,8 @@ impl PostgresStore {
     ///
     /// [`DELETE_EXPIRED`](crate::DELETE_EXPIRED) does the same for a scheduler inside the database.
     ///
-    /// # Errors [`StoreError`] if the store does not answer. Rows deleted before the error stay deleted.
+    /// # Errors
+    /// [`StoreError`] if the store does not answer. Rows deleted before the error stay deleted.
     pub async fn delete_expired(&self, batch: NonZeroU32) -> Result<Deleted, StoreError> {
         let mut deleted = Deleted::default();
         loop {

@@ -124,9 +124,9 @@
 //!
 //! The store opens a connection when it needs one and none is free. Connections live as long as the process. Each
 //! handler's transaction occupies one connection, and so does each record that waits for another delivery. Each
-//! execution environment therefore needs `concurrency` connections, and the database `concurrency` times the event
-//! source's `MaximumConcurrency`. If the pool has no free connection within 4 s, the record fails as throttled and is
-//! retried.
+//! execution environment therefore needs at most `concurrency` connections. The database needs at most `concurrency`
+//! times the event source's `MaximumConcurrency`. If the pool has no free connection within 4 s, the record fails as
+//! throttled and is retried.
 //!
 //! The store waits up to 4 s for the answer to a request. On the server, a claim outside a transaction has shorter
 //! limits: 2 s for each lock and 3 s for the statement. `SET LOCAL` sets them in the claim's own short transaction, so

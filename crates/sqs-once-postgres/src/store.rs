@@ -57,9 +57,10 @@ impl PostgresStore {
     /// `SQS_ONCE_CONCURRENCY` sets the number of connections. A database on another machine requires TLS unless the
     /// connection string sets another `sslmode`; see the [crate's documentation](crate#tls).
     ///
-    /// # Errors [`ConfigError`] if a variable is missing or malformed, or if the file of root certificates cannot be
-    /// read. The store does not connect yet: [`Consumer::init`](sqs_once::Consumer::init) sends the first request, or
-    /// else the first record.
+    /// # Errors
+    /// [`ConfigError`] if a variable is missing or malformed, or if the file of root certificates cannot be read. The
+    /// store does not connect yet: [`Consumer::init`](sqs_once::Consumer::init) sends the first request, or else the
+    /// first record.
     pub fn from_env() -> Result<Self, ConfigError> {
         Self::open(Settings::from_env(&config::process_env)?)
     }
@@ -67,8 +68,9 @@ impl PostgresStore {
     /// Uses the database in a connection string: a URL, or `key=value` pairs as in libpq. A URL may contain
     /// [`auth=iam`](crate#passwords-and-iam-authentication).
     ///
-    /// # Errors [`ConfigError`] if the string is malformed, if the file of root certificates cannot be read, or if it
-    /// contains `auth=iam` and the environment has no AWS credentials or region.
+    /// # Errors
+    /// [`ConfigError`] if the string is malformed, if the file of root certificates cannot be read, or if it contains
+    /// `auth=iam` and the environment has no AWS credentials or region.
     pub fn from_url(url: &str) -> Result<Self, ConfigError> {
         let setting = "the connection string";
         Self::open(Settings::from_string(

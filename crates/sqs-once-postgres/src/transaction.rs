@@ -28,9 +28,9 @@ const SOON: Duration = Duration::from_millis(500);
 /// The transaction of a handler: an argument of the handler, for a consumer whose store is a [`PostgresStore`].
 ///
 /// The handler's changes in this transaction commit together with the record of its business key, or do not commit at
-/// all. They do not commit if the handler fails, panics or is cancelled, or if the process dies. If the answer to the
-/// commit is lost, both are committed or neither is. A concurrent delivery of the same message waits until this
-/// transaction ends, and then is a duplicate or runs.
+/// all. They do not commit if the handler fails, panics or is cancelled. If the process dies or the answer to the commit
+/// is lost, both are committed or neither is. A concurrent delivery of the same message waits until this transaction
+/// ends, and then is a duplicate or runs.
 ///
 /// It dereferences to the driver's [`Client`](tokio_postgres::Client) with a cache of prepared statements
 /// ([`prepare_cached`](ClientWrapper::prepare_cached)), which implements
