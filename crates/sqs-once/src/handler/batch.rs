@@ -26,7 +26,7 @@ use super::{
 ///
 /// async fn insert(orders: Batch<OrderPlaced>) -> Result<BatchOutcome, HandlerError> {
 ///     let rows = orders.payloads().map(|order| order.order_id.as_str());
-///     let inserted = db::insert(rows).await?;          // `?` means: all of them, later
+///     let inserted = db::insert(rows).await?;          // `?` means: retry all of them
 ///     let mut outcome = orders.outcome();
 ///     for (record, row) in orders.iter().zip(inserted) {
 ///         outcome.ended(record, row);

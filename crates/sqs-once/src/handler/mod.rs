@@ -58,7 +58,7 @@ pub(crate) use reader::Reader;
 ///     State(payments): State<Payments>,
 /// ) -> Result<(), HandlerError> {
 ///     if order.amount_cents == 0 {
-///         return Err("nothing to charge").terminal();            // it will be as wrong the next time
+///         return Err("nothing to charge").terminal();            // a retry can't fix it
 ///     }
 ///     payments.charge(order.amount_cents, &token).await?;        // `?` means: try again later
 ///     Ok(())
@@ -70,9 +70,9 @@ pub(crate) use reader::Reader;
 ///     .handler(charge);
 /// ```
 ///
-/// The handlers of a batch share one task, and take turns at every `await`. A handler is cancelled (its
-/// future is dropped at an `await`) shortly before the function's deadline. A task that the handler has spawned
-/// goes on when the handler is cancelled, beside the next delivery of the record.
+/// The handlers of a batch share one task, and take turns at every `await`. Shortly before the function's deadline the
+/// consumer cancels a handler: it drops the future at an `await`. A task that the handler has spawned continues, possibly at
+/// the same time as the next delivery of the record.
 ///
 /// # Blocking code
 ///

@@ -139,9 +139,9 @@ impl Answer {
         self.report(message_id).reason.as_deref()
     }
 
-    /// How long a message that goes back should stay away: what
-    /// [`retry_after`](crate::ResultExt::retry_after) or the consumer's backoff says, or until the lease of
-    /// whoever has its key has lapsed. Without the feature `sqs` nobody asks SQS for that.
+    /// Returns how long a message that returns to the queue stays hidden: for the handler's
+    /// [`retry_after`](crate::ResultExt::retry_after), for the consumer's backoff, or until another worker's lease on its key
+    /// has lapsed. Without the feature `sqs` the consumer does not ask SQS for that.
     ///
     /// # Panics
     /// If no record has this message id.

@@ -11,21 +11,21 @@ use crate::time::{Clock, Timestamp};
 /// When every test begins: 2026-09-21T14:13:20Z.
 pub(super) const BEGINNING: Timestamp = Timestamp::from_secs(1_790_000_000);
 
-/// A clock that stands at the same moment at the beginning of every test, and moves with Tokio's time
-/// and with [`advance`](Self::advance). Clones are one clock.
+/// A clock that starts every test at the same moment, and moves with Tokio's time and with
+/// [`advance`](Self::advance). Clones share the time.
 ///
-/// Leases, retention and deadlines are compared with it. In `#[tokio::test(start_paused = true)]` time
-/// stands still while there is something to do: a handler that sleeps for an hour takes no time, and
-/// the clock shows an hour more.
+/// Leases, retention and deadlines are compared with it. In `#[tokio::test(start_paused = true)]`, Tokio's time passes only
+/// when every task waits: a handler that sleeps for an hour takes no time, and the clock shows an hour more.
 #[derive(Clone, Debug)]
 pub struct TestClock {
     started: Instant,
-    /// What was added by hand, in milliseconds.
+    /// The sum of all advances, in milliseconds.
     added: Arc<AtomicU64>,
 }
 
 impl TestClock {
-    /// A clock that starts now, for what runs without a [`Bench`](super::Bench): [`Idempotency`](crate::Idempotency), say.
+    /// Creates a clock for tests without a [`Bench`](super::Bench), such as those of an
+    /// [`Idempotency`](crate::Idempotency).
     pub fn new() -> Self {
         Self {
             started: Instant::now(),
@@ -33,8 +33,8 @@ impl TestClock {
         }
     }
 
-    /// Lets time pass for leases and retention, at once. Tokio's time stays where it is: no handler
-    /// under way is cancelled by this, and nothing that sleeps wakes up.
+    /// Moves the time of leases and retention forward. Tokio's time does not move: no running handler is cancelled, and no
+    /// sleep ends.
     pub fn advance(&self, by: Duration) {
         let millis = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
         let add = |added: u64| Some(added.saturating_add(millis));

@@ -10,7 +10,7 @@ use super::clock::BEGINNING;
 
 const QUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:orders";
 
-/// A batch as Lambda sends it: what the queue sets is there, but for checksums, and the same in every run.
+/// A batch as Lambda sends it. It has the attributes that SQS sets, except checksums, with the same values in every run.
 ///
 /// ```
 /// use serde_json::json;
@@ -21,7 +21,7 @@ const QUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:orders";
 /// // One record a payload. The message ids are m-1, m-2 and so on.
 /// let event = Event::new([&order, &json!({ "order_id": "o-1002" })]);
 ///
-/// // Whatever else a record has.
+/// // Other properties of a record.
 /// let event = Event::new([
 ///     Record::json(&order).attribute("tenant", "t-7").receive_count(3),
 ///     Record::text("no JSON").message_id("poison"),
@@ -59,18 +59,18 @@ impl Event {
         event.unwrap_or_else(|error| panic!("this is not an SQS event: {error}"))
     }
 
-    /// The same for a text that may be anything.
+    /// Creates an event from any text.
     ///
     /// # Errors
-    /// What fails the invocation before any record of it is read: the text is not JSON, or no object with
-    /// the array `Records`.
+    /// If the text is not JSON, or not an object with the array `Records`: the invocation would fail before any record is
+    /// read.
     pub fn try_from_json(json: impl Into<String>) -> Result<Self, serde_json::Error> {
         let json = json.into();
         serde_json::from_str::<LenientEvent>(&json)?;
         Ok(Self { json })
     }
 
-    /// The event as JSON text, for whatever else takes one.
+    /// The event as JSON text.
     pub fn as_json(&self) -> &str {
         &self.json
     }
@@ -82,8 +82,8 @@ impl Event {
     }
 }
 
-/// One message of an [`Event`]: delivered for the first time, from a standard queue, without
-/// attributes, unless it is told otherwise.
+/// One message of an [`Event`]. By default SQS delivers it for the first time, from a standard queue, without message
+/// attributes.
 #[derive(Clone, Debug, Default)]
 pub struct Record {
     message_id: Option<String>,
