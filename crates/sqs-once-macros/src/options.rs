@@ -232,6 +232,7 @@ mod tests {
 
     use std::collections::BTreeSet;
     use std::fs;
+    use std::path::Path;
 
     use super::*;
 
@@ -249,13 +250,14 @@ mod tests {
 
     #[test]
     fn every_setting_of_the_consumer_is_an_option_or_a_method_that_messages_name() {
-        let sources = concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/../../crates/sqs-once/src/consumer"
-        );
+        let sources = concat!(env!("CARGO_MANIFEST_DIR"), "/../../crates/sqs-once/src");
+        let sources = Path::new(sources);
+        let consumer = fs::read_dir(sources.join("consumer")).unwrap();
+        let files = consumer.map(|file| file.unwrap().path());
+        let shared = sources.join("idempotency/shared_settings.rs");
         let mut setters = BTreeSet::new();
-        for file in fs::read_dir(sources).unwrap() {
-            let source = fs::read_to_string(file.unwrap().path()).unwrap();
+        for file in files.chain([shared]) {
+            let source = fs::read_to_string(file).unwrap();
             for function in source.split("    pub fn ").skip(1) {
                 let signature = function.split('{').next().unwrap();
                 let name = signature.split(['(', '<']).next().unwrap();
@@ -264,15 +266,8 @@ mod tests {
                 }
             }
         }
-        // Set by options and by the testing kit.
-        for other in [
-            "envelope",
-            "fingerprint",
-            "mode",
-            "namespace",
-            "clock",
-            "random",
-        ] {
+        // Set by options.
+        for other in ["envelope", "fingerprint", "mode", "namespace"] {
             setters.remove(other);
         }
         let methods: BTreeSet<_> = METHODS.iter().map(|(name, _)| (*name).to_owned()).collect();
